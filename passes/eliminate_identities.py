@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import ml_dtypes
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
@@ -14,47 +15,18 @@ from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import definition, element_type, splat
 
-# For each op: (operand, value) where an operand whose elements are all this value is neutral.
-_NEUTRAL: dict[type[ir.OpView], tuple[tuple[int, int], ...]] = {
-    mgx.AddOp: ((0, 0), (1, 0)),
-    mgx.SubOp: ((1, 0),),
-    mgx.MulOp: ((0, 1), (1, 1)),
-    mgx.DivOp: ((1, 1),),
-    mgx.PowOp: ((1, 1),),
-    mgx.LogicalOrOp: ((0, 0), (1, 0)),
-    mgx.LogicalAndOp: ((0, 1), (1, 1)),
-}
 
-
-@rewrites(*_NEUTRAL)
+@rewrites(*mgx.NEUTRAL_RIGHT)
 def drop_neutral_operand(op: ir.OpView, context: PassContext) -> ir.Value | None:
     """x + 0, x - 0, x * 1, x / 1, x ^ 1 and the like are x."""
-    for position, neutral in _NEUTRAL[type(op)]:
-        found = splat(op.operands[position])
-        same = op.operands[1 - position]
-        if found is not None and found == neutral and same.type == op.result.type:
-            return same
+    a, b = op.operands
+    for x, other in ((b, a), (a, b)) if isinstance(op, mgx.COMMUTATIVE) else ((a, b),):
+        found = splat(other)
+        if found is None or x.type != op.result.type:
+            continue
+        if found == np.asarray(mgx.NEUTRAL_RIGHT[type(op)]).astype(found.dtype):
+            return x
     return None
-
-
-@rewrites(mgx.NegOp, mgx.NotOp, mgx.BitwiseNotOp)
-def cancel_involution(
-    op: mgx.NegOp | mgx.NotOp | mgx.BitwiseNotOp, context: PassContext
-) -> ir.Value | None:
-    """-(-x) is x."""
-    inner = definition(op.x)
-    return inner.x if isinstance(inner, type(op)) else None
-
-
-Idempotent: TypeAlias = (
-    mgx.AbsOp | mgx.CeilOp | mgx.FloorOp | mgx.NearbyintOp | mgx.ReluOp | mgx.SignOp
-)
-
-
-@rewrites(mgx.AbsOp, mgx.CeilOp, mgx.FloorOp, mgx.NearbyintOp, mgx.ReluOp, mgx.SignOp)
-def drop_second_application(op: Idempotent, context: PassContext) -> ir.Value | None:
-    """relu(relu(x)) is relu(x)."""
-    return op.x if isinstance(definition(op.x), type(op)) else None
 
 
 @rewrites(mgx.ConvertOp)
@@ -80,7 +52,7 @@ def drop_zero_point(op: mgx.DequantizelinearOp, context: PassContext) -> ir.Valu
 
 @dataclass(frozen=True)
 class EliminateIdentities(PatternPass):
-    """Removes x + 0, x - 0, x * 1, x / 1, x ^ 1, double negation, relu of relu and the like.
+    """Removes x + 0, x - 0, x * 1, x / 1, x ^ 1 and the like.
 
     Before:  %1 = mgx.mul %0, %ones : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
              %2 = mgx.relu %1 : tensor<2xf32>
@@ -89,7 +61,8 @@ class EliminateIdentities(PatternPass):
 
     `%ones` may be a broadcast of a constant. A conversion to a type that holds every value of
     the first goes where another follows, and a zero point that is 0. Only removals that are
-    exact for every value, NaN and infinity included, are made; -0.0 + 0 gives -0.0.
+    exact for every value, NaN and infinity included, are made; -0.0 + 0 gives -0.0. The
+    clean-up after the pass folds double negation, relu of relu and the like.
     """
 
     cleanup: ClassVar[bool] = True
@@ -97,8 +70,6 @@ class EliminateIdentities(PatternPass):
     name: ClassVar[str] = "mgx-eliminate-identities"
     patterns: ClassVar = (
         drop_neutral_operand,
-        cancel_involution,
-        drop_second_application,
         drop_wider_type,
         drop_zero_point,
     )

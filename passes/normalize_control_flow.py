@@ -9,8 +9,9 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import MAX_ITERATIONS, main_function, node_name
+from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 from mgx_mlir.rewriting.queries import blocks, replace, splat
 
 

@@ -65,7 +65,11 @@ def text() -> str:
         parts.append(f"from {module} import ({', '.join(f'{n} as {n}' for n in sorted(names))})\n")
     parts += [f"{name}: frozenset[str]\n" for name in ("OPS", "POINTWISE", "REDUCTIONS", "VIEWS")]
     for name, ops in sorted(vars(groups).items()):
-        if name.isupper() and not name.startswith("_"):
+        if name.startswith("_") or not name.isupper():
+            continue
+        if isinstance(ops, dict):
+            parts.append(f"{name}: dict[type[ir.OpView], int]\n")
+        else:
             parts.append(f"{name}: tuple[{', '.join(f'type[{op.__name__}]' for op in ops)}]\n")
     parts += [_enum(node) for node in _nodes(_mgx_enum_gen) if isinstance(node, ast.ClassDef)]
     handed_on = {name for names in (FROM | own).values() for name in names}

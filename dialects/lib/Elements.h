@@ -53,6 +53,22 @@ mlir::Attribute mapNumbers(mlir::Type type, llvm::ArrayRef<mlir::Attribute> cons
   return writeNumbers<Out>(type, results);
 }
 
+// What an op class does with numbers: a row of a folder's table.
+template <typename Function> struct OpFunction {
+  mlir::TypeID op;
+  Function function;
+};
+template <typename Op, typename Function> OpFunction<Function> of(Function function) {
+  return {mlir::TypeID::get<Op>(), function};
+}
+template <typename Function, size_t count>
+Function functionOf(const OpFunction<Function> (&table)[count], mlir::Operation *op) {
+  for (const OpFunction<Function> &row : table)
+    if (row.op == op->getName().getTypeID())
+      return row.function;
+  return nullptr;
+}
+
 // The constant whose i-th element is element `source(i)` of `constant`. A splat stays one.
 mlir::Attribute pickElements(mlir::Type type, mlir::Attribute constant,
                              llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> source);

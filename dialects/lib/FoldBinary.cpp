@@ -1,6 +1,5 @@
 //===- FoldBinary.cpp - binary ops of constants, and neutral elements -----===//
 #include "Elements.h"
-#include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 using namespace mlir;
@@ -27,20 +26,22 @@ static double smaller(double a, double b) {
 
 using FloatBinary = double (*)(double, double);
 
-static FloatBinary floatFunction(StringRef name) {
-  return llvm::StringSwitch<FloatBinary>(name)
-      .Case("mgx.add", [](double a, double b) { return a + b; })
-      .Case("mgx.div", [](double a, double b) { return a / b; })
-      .Case("mgx.fmod", [](double a, double b) { return std::fmod(a, b); })
-      .Case("mgx.max", larger)
-      .Case("mgx.min", smaller)
-      .Case("mgx.mod", modulo)
-      .Case("mgx.mul", [](double a, double b) { return a * b; })
-      .Case("mgx.pow", [](double a, double b) { return std::pow(a, b); })
-      .Case("mgx.prelu", [](double a, double b) { return a > 0 ? a : a * b; })
-      .Case("mgx.sqdiff", [](double a, double b) { return (a - b) * (a - b); })
-      .Case("mgx.sub", [](double a, double b) { return a - b; })
-      .Default(nullptr);
+// The function of an op on floats; null where it has none.
+static FloatBinary floatFunction(Operation *op) {
+  static const OpFunction<FloatBinary> functions[] = {
+      of<AddOp, FloatBinary>([](double a, double b) { return a + b; }),
+      of<DivOp, FloatBinary>([](double a, double b) { return a / b; }),
+      of<FmodOp, FloatBinary>([](double a, double b) { return std::fmod(a, b); }),
+      of<MaxOp, FloatBinary>(larger),
+      of<MinOp, FloatBinary>(smaller),
+      of<ModOp, FloatBinary>(modulo),
+      of<MulOp, FloatBinary>([](double a, double b) { return a * b; }),
+      of<PowOp, FloatBinary>([](double a, double b) { return std::pow(a, b); }),
+      of<PreluOp, FloatBinary>([](double a, double b) { return a > 0 ? a : a * b; }),
+      of<SqdiffOp, FloatBinary>([](double a, double b) { return (a - b) * (a - b); }),
+      of<SubOp, FloatBinary>([](double a, double b) { return a - b; }),
+  };
+  return functionOf(functions, op);
 }
 
 //===----------------------------------------------------------------------===//
@@ -59,54 +60,53 @@ static std::optional<APInt> power(APInt base, const APInt &exponent, bool isUnsi
   return result;
 }
 
-static std::optional<APInt> divide(StringRef name, const APInt &a, const APInt &b,
-                                   bool isUnsigned) {
+static std::optional<APInt> divide(Operation *op, const APInt &a, const APInt &b, bool isUnsigned) {
   if (b.isZero() || (!isUnsigned && a.isMinSignedValue() && b.isAllOnes()))
     return std::nullopt;
-  if (name == "mgx.div")
+  if (isa<DivOp>(op))
     return isUnsigned ? a.udiv(b) : a.sdiv(b);
   APInt rest = isUnsigned ? a.urem(b) : a.srem(b);
   bool wrongSign = !isUnsigned && !rest.isZero() && rest.isNegative() != b.isNegative();
-  return name == "mgx.mod" && wrongSign ? rest + b : rest;
+  return isa<ModOp>(op) && wrongSign ? rest + b : rest;
 }
 
-static std::optional<APInt> shift(StringRef name, const APInt &a, const APInt &b, bool isUnsigned) {
+static std::optional<APInt> shift(Operation *op, const APInt &a, const APInt &b, bool isUnsigned) {
   if (b.uge(a.getBitWidth()))
     return std::nullopt;
-  if (name == "mgx.shift_left")
+  if (isa<ShiftLeftOp>(op))
     return a.shl(b);
   return isUnsigned ? a.lshr(b) : a.ashr(b);
 }
 
-static std::optional<APInt> computeInt(StringRef name, const APInt &a, const APInt &b,
+static std::optional<APInt> computeInt(Operation *op, const APInt &a, const APInt &b,
                                        bool isUnsigned) {
   bool less = isUnsigned ? a.ult(b) : a.slt(b);
-  if (name == "mgx.add")
+  if (isa<AddOp>(op))
     return a + b;
-  if (name == "mgx.sub")
+  if (isa<SubOp>(op))
     return a - b;
-  if (name == "mgx.mul")
+  if (isa<MulOp>(op))
     return a * b;
-  if (name == "mgx.div" || name == "mgx.fmod" || name == "mgx.mod")
-    return divide(name, a, b, isUnsigned);
-  if (name == "mgx.pow")
+  if (isa<DivOp, FmodOp, ModOp>(op))
+    return divide(op, a, b, isUnsigned);
+  if (isa<PowOp>(op))
     return power(a, b, isUnsigned);
-  if (name == "mgx.max")
+  if (isa<MaxOp>(op))
     return less ? b : a;
-  if (name == "mgx.min")
+  if (isa<MinOp>(op))
     return less ? a : b;
-  if (name == "mgx.sqdiff")
+  if (isa<SqdiffOp>(op))
     return (a - b) * (a - b);
-  if (name == "mgx.prelu")
+  if (isa<PreluOp>(op))
     return !isUnsigned && a.isNegative() ? a * b : a;
-  if (name == "mgx.bitwise_and" || name == "mgx.logical_and")
+  if (isa<BitwiseAndOp, LogicalAndOp>(op))
     return a & b;
-  if (name == "mgx.bitwise_or" || name == "mgx.logical_or")
+  if (isa<BitwiseOrOp, LogicalOrOp>(op))
     return a | b;
-  if (name == "mgx.bitwise_xor" || name == "mgx.logical_xor")
+  if (isa<BitwiseXorOp, LogicalXorOp>(op))
     return a ^ b;
-  if (name == "mgx.shift_left" || name == "mgx.shift_right")
-    return shift(name, a, b, isUnsigned);
+  if (isa<ShiftLeftOp, ShiftRightOp>(op))
+    return shift(op, a, b, isUnsigned);
   return std::nullopt;
 }
 
@@ -115,30 +115,23 @@ static std::optional<APInt> computeInt(StringRef name, const APInt &a, const API
 //===----------------------------------------------------------------------===//
 
 // Whether `a op b` is a for every a. A constant of a commutative op stands on the right.
-static bool isNeutralRight(StringRef name, Attribute b) {
-  constexpr double none = 0.5;
-  double neutral = llvm::StringSwitch<double>(name)
-                       .Cases({"mgx.add", "mgx.sub", "mgx.bitwise_or", "mgx.bitwise_xor"}, 0)
-                       .Cases({"mgx.logical_or", "mgx.logical_xor"}, 0)
-                       .Cases({"mgx.shift_left", "mgx.shift_right"}, 0)
-                       .Cases({"mgx.mul", "mgx.div", "mgx.pow", "mgx.prelu"}, 1)
-                       .Cases({"mgx.bitwise_and", "mgx.logical_and"}, -1)
-                       .Default(none);
-  return neutral != none && isAll(b, neutral);
+static bool isNeutralRight(Operation *op, Attribute b) {
+  std::optional<int> neutral = neutralRightOf(op->getName());
+  return neutral && isAll(b, *neutral);
 }
 
 // `x op x` is x.
-const StringRef idempotents[] = {"mgx.bitwise_and", "mgx.bitwise_or", "mgx.logical_and",
-                                 "mgx.logical_or",  "mgx.max",        "mgx.min"};
+static bool isIdempotent(Operation *op) {
+  return isa<BitwiseAndOp, BitwiseOrOp, LogicalAndOp, LogicalOrOp, MaxOp, MinOp>(op);
+}
 
 OpFoldResult mgx::foldBinary(Operation *op, Attribute a, Attribute b) {
-  StringRef name = op->getName().getStringRef();
   Type type = op->getResult(0).getType(), element = elementOf(type);
   Value left = op->getOperand(0), right = op->getOperand(1);
   if (left.getType() == type) {
-    if (b && isNeutralRight(name, b))
+    if (b && isNeutralRight(op, b))
       return left;
-    if (left == right && llvm::is_contained(idempotents, name))
+    if (left == right && isIdempotent(op))
       return left;
   }
   if (!a || !b)
@@ -146,10 +139,10 @@ OpFoldResult mgx::foldBinary(Operation *op, Attribute a, Attribute b) {
   if (isa<IntegerType>(element)) {
     bool isUnsigned = element.isUnsignedInteger();
     return mapNumbers<APInt>(type, {a, b}, [&](ArrayRef<APInt> args) {
-      return computeInt(name, args[0], args[1], isUnsigned);
+      return computeInt(op, args[0], args[1], isUnsigned);
     });
   }
-  FloatBinary function = floatFunction(name);
+  FloatBinary function = floatFunction(op);
   if (!function)
     return {};
   return mapNumbers<APFloat>(type, {a, b}, [&](ArrayRef<APFloat> args) {
@@ -158,7 +151,7 @@ OpFoldResult mgx::foldBinary(Operation *op, Attribute a, Attribute b) {
 }
 
 OpFoldResult mgx::foldCompare(Operation *op, Attribute a, Attribute b) {
-  StringRef name = op->getName().getStringRef();
+  bool isEqual = isa<EqualOp>(op), isLess = isa<LessOp>(op);
   Type type = op->getResult(0).getType(), element = elementOf(op->getOperand(0).getType());
   if (!a || !b)
     return {};
@@ -166,14 +159,14 @@ OpFoldResult mgx::foldCompare(Operation *op, Attribute a, Attribute b) {
   if (isa<FloatType>(element))
     return mapNumbers<APFloat, APInt>(type, {a, b}, [&](ArrayRef<APFloat> args) {
       double x = asDouble(args[0]), y = asDouble(args[1]);
-      return asBool(name == "mgx.equal" ? x == y : name == "mgx.less" ? x < y : x > y);
+      return asBool(isEqual ? x == y : isLess ? x < y : x > y);
     });
   bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
   return mapNumbers<APInt, APInt>(type, {a, b}, [&](ArrayRef<APInt> args) {
     const APInt &x = args[0], &y = args[1];
-    if (name == "mgx.equal")
+    if (isEqual)
       return asBool(x == y);
-    const APInt &low = name == "mgx.less" ? x : y, &high = name == "mgx.less" ? y : x;
+    const APInt &low = isLess ? x : y, &high = isLess ? y : x;
     return asBool(isUnsigned ? low.ult(high) : low.slt(high));
   });
 }

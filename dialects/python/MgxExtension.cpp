@@ -6,6 +6,9 @@
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
 
+#include <map>
+#include <nanobind/stl/map.h>
+
 namespace nb = nanobind;
 using namespace mlir;
 
@@ -28,8 +31,27 @@ static std::vector<std::string> opNamesWithTrait(const std::string &trait) {
     return opNames([](auto name) { return name.template hasTrait<mgx::IsReduction>(); });
   if (trait == "view")
     return opNames([](auto name) { return name.template hasTrait<mgx::IsView>(); });
-  throw nb::value_error(
-      ("a trait of mgx ops is 'pointwise', 'reduction' or 'view', got '" + trait + "'").c_str());
+  if (trait == "keeps order")
+    return opNames([](auto name) { return name.template hasTrait<mgx::KeepsOrder>(); });
+  if (trait == "commutative")
+    return opNames([](auto name) { return name.template hasTrait<OpTrait::IsCommutative>(); });
+  if (trait == "idempotent")
+    return opNames([](auto name) { return name.template hasTrait<OpTrait::IsIdempotent>(); });
+  if (trait == "involution")
+    return opNames([](auto name) { return name.template hasTrait<OpTrait::IsInvolution>(); });
+  throw nb::value_error(("mgx ops have no trait '" + trait + "'").c_str());
+}
+
+// The number that a trait gives each op that has it.
+template <typename Number>
+static std::map<std::string, Number> numbersOf(std::optional<Number> (*numberOf)(OperationName)) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.getOrLoadDialect<mgx::MgxDialect>();
+  std::map<std::string, Number> found;
+  for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("mgx"))
+    if (std::optional<Number> number = numberOf(name))
+      found[name.getStringRef().str()] = *number;
+  return found;
 }
 
 NB_MODULE(_mgx, m) {
@@ -44,7 +66,20 @@ NB_MODULE(_mgx, m) {
       "op_names", [] { return opNames([](auto) { return true; }); },
       "The names of all ops of the dialect, sorted.");
   m.def("op_names_with_trait", &opNamesWithTrait, nb::arg("trait"),
-        "The names of the ops that are 'pointwise', a 'view' or a 'reduction', sorted.");
+        "The names of the ops that have a trait, sorted: 'commutative', 'idempotent', "
+        "'involution', 'keeps order', 'pointwise', 'reduction' or 'view'.");
+  m.def(
+      "neutral_elements", [] { return numbersOf(mgx::neutralRightOf); },
+      "For ops by name, the number that is neutral on their right; -1 has all bits set.");
+  m.def(
+      "passes", [] { return numbersOf(mgx::passesOf); },
+      "For ops along an axis, by name, how often they read their operand.");
+  m.attr("ARENA_BYTES") = mgx::MgxDialect::ArenaBytesAttrHelper::getNameStr().str();
+  m.attr("IN_PLACE") = mgx::MgxDialect::InPlaceAttrHelper::getNameStr().str();
+  m.attr("MAX_ITERATIONS") = mgx::MgxDialect::MaxIterationsAttrHelper::getNameStr().str();
+  m.attr("OFFSETS") = mgx::MgxDialect::OffsetsAttrHelper::getNameStr().str();
+  m.attr("OVERWRITABLE") = mgx::MgxDialect::OverwritableAttrHelper::getNameStr().str();
+  m.attr("STAGED") = mgx::MgxDialect::StagedAttrHelper::getNameStr().str();
   mgx::python::bindAttributes(m);
   mgx::python::bindBytecode(m);
   mgx::python::bindElements(m);

@@ -15,15 +15,6 @@ DOTS = (gen.DotOp, gen.QuantDotOp)
 CONTRACTIONS = (*CONVOLUTIONS, gen.ConvolutionBackwardsOp, *DOTS)
 # Ops whose result is known before the program runs.
 SOURCES = (gen.ConstantOp, gen.LiteralOp)
-# Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
-RESHAPES = (
-    gen.ContiguousOp,
-    gen.FlattenOp,
-    gen.IdentityOp,
-    gen.ReshapeOp,
-    gen.SqueezeOp,
-    gen.UnsqueezeOp,
-)
 # Views that repeat elements.
 BROADCASTS = (gen.BroadcastOp, gen.MultibroadcastOp)
 # Ops whose bodies are parts of the program.
@@ -42,6 +33,14 @@ def _with_trait(trait: str) -> tuple[type[ir.OpView], ...]:
     return tuple(_CLASSES[name] for name in sorted(_mgx.op_names_with_trait(trait)))
 
 
+# Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
+RESHAPES = _with_trait("keeps order")
+# Ops for which a op b is b op a.
+COMMUTATIVE = _with_trait("commutative")
+# Ops that leave a as it is where all elements of b are this number; -1 has all bits set.
+NEUTRAL_RIGHT = {_CLASSES[name]: number for name, number in _mgx.neutral_elements().items()}
+# Ops along an axis, with how often they read their operand.
+PASSES = {_CLASSES[name]: count for name, count in _mgx.passes().items()}
 # The ops of which the questions below are true.
 POINTWISE_OPS, REDUCTION_OPS, VIEW_OPS = map(_with_trait, ("pointwise", "reduction", "view"))
 _POINTWISE, _REDUCTIONS, _VIEWS = map(frozenset, (POINTWISE_OPS, REDUCTION_OPS, VIEW_OPS))

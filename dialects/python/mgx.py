@@ -30,11 +30,14 @@ from mgx_mlir.dialects.constants import (
 )
 from mgx_mlir.dialects.groups import (
     BROADCASTS,
+    COMMUTATIVE,
     CONTRACTIONS,
     CONTROL_FLOW,
     CONVOLUTIONS,
     DOTS,
     FUSED,
+    NEUTRAL_RIGHT,
+    PASSES,
     POINTWISE_OPS,
     REDUCTION_OPS,
     RESHAPES,
@@ -53,12 +56,15 @@ VIEWS = frozenset(_mgx.op_names_with_trait("view"))
 
 __all__ = [
     "BROADCASTS",
+    "COMMUTATIVE",
     "CONTRACTIONS",
     "CONTROL_FLOW",
     "CONVOLUTIONS",
     "DOTS",
     "FUSED",
+    "NEUTRAL_RIGHT",
     "OPS",
+    "PASSES",
     "POINTWISE",
     "POINTWISE_OPS",
     "REDUCTIONS",

@@ -58,6 +58,21 @@ VIEWS: frozenset[str]
 
 BROADCASTS: tuple[type[BroadcastOp], type[MultibroadcastOp]]
 
+COMMUTATIVE: tuple[
+    type[AddOp],
+    type[BitwiseAndOp],
+    type[BitwiseOrOp],
+    type[BitwiseXorOp],
+    type[EqualOp],
+    type[LogicalAndOp],
+    type[LogicalOrOp],
+    type[LogicalXorOp],
+    type[MaxOp],
+    type[MinOp],
+    type[MulOp],
+    type[SqdiffOp],
+]
+
 CONTRACTIONS: tuple[
     type[ConvolutionOp],
     type[QuantConvolutionOp],
@@ -73,6 +88,10 @@ CONVOLUTIONS: tuple[type[ConvolutionOp], type[QuantConvolutionOp]]
 DOTS: tuple[type[DotOp], type[QuantDotOp]]
 
 FUSED: tuple[type[AttentionOp], type[FusedReduceOp], type[PointwiseOp]]
+
+NEUTRAL_RIGHT: dict[type[ir.OpView], int]
+
+PASSES: dict[type[ir.OpView], int]
 
 POINTWISE_OPS: tuple[
     type[AbsOp],

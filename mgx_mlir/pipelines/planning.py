@@ -29,7 +29,6 @@ from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import OpenError, UnsupportedError
 from mgx_mlir.rewriting.flops import flops_of
 from mgx_mlir.rewriting.graph import (
-    MAX_ITERATIONS,
     Graph,
     kernels,
     node_name,
@@ -38,7 +37,13 @@ from mgx_mlir.rewriting.graph import (
 )
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.lifetimes import staged_values
-from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES, IN_PLACE, OFFSETS, STAGED
+from mgx_mlir.rewriting.plan_attributes import (
+    ARENA_BYTES,
+    IN_PLACE,
+    MAX_ITERATIONS,
+    OFFSETS,
+    STAGED,
+)
 from mgx_mlir.rewriting.queries import definition, memory_of, yielded
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, Symbol

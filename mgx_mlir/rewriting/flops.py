@@ -11,26 +11,15 @@ import math
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.queries import CONTRACTIONS, shape
-
-# Reductions along an axis that are ops of their own: their passes over the operand.
-_PASSES = {
-    "mgx.argmax": 1,
-    "mgx.argmin": 1,
-    "mgx.logsoftmax": 5,
-    "mgx.lrn": 4,
-    "mgx.prefix_scan_prod": 1,
-    "mgx.prefix_scan_sum": 1,
-    "mgx.softmax": 5,
-}
+from mgx_mlir.rewriting.queries import shape
 
 
 def flops_of(kernel: ir.OpView) -> int:
     """The operations of one run of an `mgx.kernel`; 0 where its sizes are not known."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
     if not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results)):
         return 0
-    return _block(kernel.operation.regions[0].blocks[0], 1)
+    return _block(kernel.regions[0].blocks[0], 1)
 
 
 def flops_of_op(op: ir.OpView) -> int:
@@ -44,24 +33,22 @@ def _block(block: ir.Block, elements: int) -> int:
 
 def _op(op: ir.OpView, elements: int) -> int:
     """The operations of one op; an op on scalars is done once for each of `elements`."""
-    operation = op.operation
-    name = operation.name
-    if name in CONTRACTIONS:
+    match op:
+        case mgx.AttentionOp():
+            return _attention(op)
+        case mgx.PointwiseOp():
+            values = [*op.results, *op.inputs]
+            return _block(op.body.blocks[0], math.prod(shape(values[0])))
+        case mgx.FusedReduceOp():
+            return _block(op.body.blocks[0], 1)
+        case mgx.PoolingOp():
+            return math.prod(shape(op.result)) * math.prod(op.lengths)
+    if isinstance(op, mgx.CONTRACTIONS):
         return 2 * _products(op)
-    if name == "mgx.attention":
-        return _attention(op)
-    if name == "mgx.pointwise":
-        values = [*operation.results, *operation.operands]
-        return _block(operation.regions[0].blocks[0], math.prod(shape(values[0])))
-    if name == "mgx.fused_reduce":
-        return _block(operation.regions[0].blocks[0], 1)
-    if name in mgx.POINTWISE:
-        return _count(operation.results[0], elements)
-    if name in mgx.REDUCTIONS or name in _PASSES:
-        return _PASSES.get(name, 1) * math.prod(shape(operation.operands[0]))
-    if name == "mgx.pooling":
-        window = math.prod(ir.DenseI64ArrayAttr(operation.attributes["lengths"]))
-        return math.prod(shape(operation.results[0])) * window
+    if mgx.is_pointwise(op):
+        return _count(op.result, elements)
+    if (passes := mgx.PASSES.get(type(op), 0)) != 0:
+        return passes * math.prod(shape(op.operands[0]))
     return 0
 
 
@@ -71,19 +58,19 @@ def _count(value: ir.Value, elements: int) -> int:
 
 def _products(op: ir.OpView) -> int:
     """The multiplications of a contraction."""
-    x, w = (shape(value) for value in list(op.operation.operands)[:2])
-    result = math.prod(shape(op.operation.results[0]))
-    if op.operation.name in ("mgx.dot", "mgx.quant_dot"):
+    x, w = (shape(value) for value in list(op.operands)[:2])
+    result = math.prod(shape(op.result))
+    if isinstance(op, mgx.DOTS):
         return result * x[-1]
-    if op.operation.name == "mgx.convolution_backwards":
+    if isinstance(op, mgx.ConvolutionBackwardsOp):
         return math.prod(x) * math.prod(w[1:])
     return result * math.prod(w[1:])
 
 
-def _attention(op: ir.OpView) -> int:
+def _attention(op: mgx.AttentionOp) -> int:
     """The two products, and the softmax and the body between them."""
-    q, k = (shape(value) for value in list(op.operation.operands)[:2])
+    q, k = shape(op.q), shape(op.k)
     scores = math.prod(q[:-1]) * k[-2]
-    width = shape(op.operation.results[0])[-1]
-    between = _PASSES["mgx.softmax"] * scores + _block(op.operation.regions[0].blocks[0], scores)
-    return 2 * scores * (q[-1] + width) + between
+    width = shape(op.result)[-1]
+    softmax = mgx.PASSES[mgx.SoftmaxOp] * scores
+    return 2 * scores * (q[-1] + width) + softmax + _block(op.body.blocks[0], scores)

@@ -12,9 +12,6 @@ from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
 
-# On an mgx.loop: the number of trips after which a loop that has not ended is an error.
-MAX_ITERATIONS = "mgx.max_iterations"
-
 
 @dataclass
 class Graph:

@@ -8,7 +8,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import element_bits, has_one_use, memory_of
 
 # On a lowered function: the numbers of the arguments that the result may overwrite.
-OVERWRITABLE = "mgx.overwritable"
 
 _UPDATES = (mgx.ScatterNoneOp, mgx.ScatterndNoneOp)
 

@@ -1,12 +1,14 @@
-"""The attributes in which passes leave their part of the plan: offsets and shared memory."""
+"""The attributes of a plan, which passes leave on a program: the dialect declares them."""
 
 from __future__ import annotations
 
-# On a module: the bytes of its arena.
-ARENA_BYTES = "mgx.arena_bytes"
-# On a concat: its operands are written directly into its memory.
-IN_PLACE = "mgx.in_place"
-# On launches and control flow: the offsets of their results in the arena, in bytes.
-OFFSETS = "mgx.offsets"
-# On a loop: the offsets of the copies of carried values that are permuted.
-STAGED = "mgx.staged"
+from mgx_mlir._native._mgx import (
+    ARENA_BYTES,
+    IN_PLACE,
+    MAX_ITERATIONS,
+    OFFSETS,
+    OVERWRITABLE,
+    STAGED,
+)
+
+__all__ = ["ARENA_BYTES", "IN_PLACE", "MAX_ITERATIONS", "OFFSETS", "OVERWRITABLE", "STAGED"]

@@ -33,9 +33,7 @@ from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
 Factor = tuple[int, int]
 Factors = tuple[Factor, ...]
 
-RESHAPES = frozenset(
-    ("mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.identity", "mgx.contiguous")
-)
+RESHAPES = frozenset(op.OPERATION_NAME for op in mgx.RESHAPES)
 
 
 L = TypeVar("L", bound="Layout")

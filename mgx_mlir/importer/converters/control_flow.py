@@ -15,7 +15,7 @@ from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import Value
-from mgx_mlir.rewriting.graph import MAX_ITERATIONS
+from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 
 
 def _as_list(results: Any) -> list[ir.Value]:

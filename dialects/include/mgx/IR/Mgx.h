@@ -33,6 +33,20 @@ class IsView : public mlir::OpTrait::TraitBase<ConcreteType, IsView> {};
 template <typename ConcreteType>
 class IsReduction : public mlir::OpTrait::TraitBase<ConcreteType, IsReduction> {};
 
+template <typename ConcreteType>
+class KeepsOrder : public mlir::OpTrait::TraitBase<ConcreteType, KeepsOrder> {};
+template <int number> struct NeutralRight {
+  template <typename ConcreteType>
+  class Impl : public mlir::OpTrait::TraitBase<ConcreteType, Impl> {};
+};
+template <unsigned count> struct Passes {
+  template <typename ConcreteType>
+  class Impl : public mlir::OpTrait::TraitBase<ConcreteType, Impl> {};
+};
+// The number of an op's trait NeutralRight, and the count of its trait Passes.
+std::optional<int> neutralRightOf(mlir::OperationName op);
+std::optional<unsigned> passesOf(mlir::OperationName op);
+
 // Mgx_Since: the minor version of the stored form that an op came with.
 template <unsigned minor> struct Since {
   template <typename ConcreteType>

@@ -37,6 +37,22 @@ def Mgx_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = "void registerAttributes();";
   let hasConstantMaterializer = 1;
+  // The plan, which passes leave on a program: stored kernels carry none of it.
+  let discardableAttrs = (ins
+      // On a module: the bytes of its arena.
+      "::mlir::IntegerAttr":$arena_bytes,
+      // On a concat: its operands are written directly into its memory.
+      "::mlir::UnitAttr":$in_place,
+      // On a loop: the trips after which one that has not ended is an error.
+      "::mlir::IntegerAttr":$max_iterations,
+      // On a launch, a concat or control flow: the offset of each result in the arena, in
+      // bytes; negative for results that lie elsewhere.
+      "::mlir::DenseI64ArrayAttr":$offsets,
+      // On a kernel's function: the inputs whose memory may be that of a result.
+      "::mlir::DenseI64ArrayAttr":$overwritable,
+      // On a loop: the offsets of the copies of carried values that are permuted.
+      "::mlir::DenseI64ArrayAttr":$staged);
+  let hasOperationAttrVerify = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -164,6 +180,18 @@ def Mgx_NearestModeAttr : Mgx_EnumAttr<Mgx_NearestMode, "nearest_mode">;
 def Mgx_Pointwise : NativeOpTrait<"IsPointwise"> { let cppNamespace = "::mgx"; }
 // Views move no data: fusion folds them into index maps.
 def Mgx_View : NativeOpTrait<"IsView"> { let cppNamespace = "::mgx"; }
+// Views that keep the row-major order of the elements, and copies in that order: between
+// contiguous tensors they do nothing.
+def Mgx_KeepsOrder : NativeOpTrait<"KeepsOrder"> { let cppNamespace = "::mgx"; }
+// `a op b` is a for every a where all elements of b are this number; -1 stands for a number
+// whose bits are all set.
+class Mgx_NeutralRight<int number> : ParamNativeOpTrait<"NeutralRight", !cast<string>(number)> {
+  let cppNamespace = "::mgx";
+}
+// An op along an axis that reads its operand as often as this.
+class Mgx_Passes<int count> : ParamNativeOpTrait<"Passes", !cast<string>(count)> {
+  let cppNamespace = "::mgx";
+}
 // Reductions take `axes` and keep the reduced dimensions with size 1.
 def Mgx_Reduction : NativeOpTrait<"IsReduction"> { let cppNamespace = "::mgx"; }
 

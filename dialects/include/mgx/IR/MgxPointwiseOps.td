@@ -34,37 +34,41 @@ class Mgx_UnaryOp<string mnemonic, string meaning, Type value = Mgx_FloatValue,
   let extraClassDefinition = Mgx_FoldBy<"::mgx::foldUnary(*this, adaptor.getX())">.definition;
 }
 
-def Mgx_AbsOp : Mgx_UnaryOp<"abs", "absolute value", Mgx_NumberValue>;
+def Mgx_AbsOp : Mgx_UnaryOp<"abs", "absolute value", Mgx_NumberValue, [Idempotent]>;
 def Mgx_AcosOp : Mgx_UnaryOp<"acos", "arc cosine">;
 def Mgx_AcoshOp : Mgx_UnaryOp<"acosh", "inverse hyperbolic cosine">;
 def Mgx_AsinOp : Mgx_UnaryOp<"asin", "arc sine">;
 def Mgx_AsinhOp : Mgx_UnaryOp<"asinh", "inverse hyperbolic sine">;
 def Mgx_AtanOp : Mgx_UnaryOp<"atan", "arc tangent">;
 def Mgx_AtanhOp : Mgx_UnaryOp<"atanh", "inverse hyperbolic tangent">;
-def Mgx_CeilOp : Mgx_UnaryOp<"ceil", "smallest whole number not below x">;
+def Mgx_CeilOp : Mgx_UnaryOp<"ceil", "smallest whole number not below x", Mgx_FloatValue,
+    [Idempotent]>;
 def Mgx_CosOp : Mgx_UnaryOp<"cos", "cosine of x in radians">;
 def Mgx_CoshOp : Mgx_UnaryOp<"cosh", "hyperbolic cosine">;
 def Mgx_ErfOp : Mgx_UnaryOp<"erf", "Gauss error function">;
 def Mgx_ExpOp : Mgx_UnaryOp<"exp", "e to the power of x">;
-def Mgx_FloorOp : Mgx_UnaryOp<"floor", "largest whole number not above x">;
+def Mgx_FloorOp : Mgx_UnaryOp<"floor", "largest whole number not above x", Mgx_FloatValue,
+    [Idempotent]>;
 def Mgx_LogOp : Mgx_UnaryOp<"log", "natural logarithm">;
 def Mgx_Log1pOp : Mgx_UnaryOp<"log1p", "natural logarithm of 1 + x, exact for small x",
     Mgx_FloatValue, [Mgx_Since<1>]>;
 def Mgx_Log2Op : Mgx_UnaryOp<"log2", "base-2 logarithm">;
-def Mgx_NearbyintOp : Mgx_UnaryOp<"nearbyint", "nearest whole number, ties to even">;
-def Mgx_NegOp : Mgx_UnaryOp<"neg", "-x", Mgx_NumberValue>;
+def Mgx_NearbyintOp : Mgx_UnaryOp<"nearbyint", "nearest whole number, ties to even", Mgx_FloatValue,
+    [Idempotent]>;
+def Mgx_NegOp : Mgx_UnaryOp<"neg", "-x", Mgx_NumberValue, [Involution]>;
 def Mgx_RecipOp : Mgx_UnaryOp<"recip", "1 / x">;
-def Mgx_ReluOp : Mgx_UnaryOp<"relu", "max(x, 0)", Mgx_NumberValue>;
+def Mgx_ReluOp : Mgx_UnaryOp<"relu", "max(x, 0)", Mgx_NumberValue, [Idempotent]>;
 def Mgx_RsqrtOp : Mgx_UnaryOp<"rsqrt", "1 / sqrt(x)">;
 def Mgx_SigmoidOp : Mgx_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
-def Mgx_SignOp : Mgx_UnaryOp<"sign", "-1, 0 or 1 by the sign of x", Mgx_NumberValue>;
+def Mgx_SignOp : Mgx_UnaryOp<"sign", "-1, 0 or 1 by the sign of x", Mgx_NumberValue, [Idempotent]>;
 def Mgx_SinOp : Mgx_UnaryOp<"sin", "sine of x in radians">;
 def Mgx_SinhOp : Mgx_UnaryOp<"sinh", "hyperbolic sine">;
 def Mgx_SqrtOp : Mgx_UnaryOp<"sqrt", "square root">;
 def Mgx_TanOp : Mgx_UnaryOp<"tan", "tangent of x in radians">;
 def Mgx_TanhOp : Mgx_UnaryOp<"tanh", "hyperbolic tangent">;
-def Mgx_NotOp : Mgx_UnaryOp<"not", "logical negation", Mgx_BoolValue>;
-def Mgx_BitwiseNotOp : Mgx_UnaryOp<"bitwise_not", "complement of the bits", Mgx_BitsValue>;
+def Mgx_NotOp : Mgx_UnaryOp<"not", "logical negation", Mgx_BoolValue, [Involution]>;
+def Mgx_BitwiseNotOp : Mgx_UnaryOp<"bitwise_not", "complement of the bits", Mgx_BitsValue,
+    [Involution]>;
 
 class Mgx_UnaryAlphaOp<string mnemonic, string meaning, string default>
     : Mgx_UnaryOp<mnemonic, meaning> {
@@ -139,25 +143,39 @@ class Mgx_BinaryOp<string mnemonic, string meaning, Type value = Mgx_NumberValue
       # Mgx_FoldBy<"::mgx::foldBinary(*this, adaptor.getA(), adaptor.getB())">.definition;
 }
 
-def Mgx_AddOp : Mgx_BinaryOp<"add", "a + b", Mgx_NumberValue, [Commutative]>;
-def Mgx_SubOp : Mgx_BinaryOp<"sub", "a - b">;
-def Mgx_MulOp : Mgx_BinaryOp<"mul", "a * b", Mgx_NumberValue, [Commutative]>;
-def Mgx_DivOp : Mgx_BinaryOp<"div", "a / b; for integers, truncated towards zero">;
+def Mgx_AddOp : Mgx_BinaryOp<"add", "a + b", Mgx_NumberValue,
+    [Commutative, Mgx_NeutralRight<0>]>;
+def Mgx_SubOp : Mgx_BinaryOp<"sub", "a - b", Mgx_NumberValue,
+    [Mgx_NeutralRight<0>]>;
+def Mgx_MulOp : Mgx_BinaryOp<"mul", "a * b", Mgx_NumberValue,
+    [Commutative, Mgx_NeutralRight<1>]>;
+def Mgx_DivOp : Mgx_BinaryOp<"div", "a / b; for integers, truncated towards zero", Mgx_NumberValue,
+    [Mgx_NeutralRight<1>]>;
 def Mgx_FmodOp : Mgx_BinaryOp<"fmod", "remainder of a / b with the sign of a">;
 def Mgx_ModOp : Mgx_BinaryOp<"mod", "remainder of a / b with the sign of b">;
-def Mgx_PowOp : Mgx_BinaryOp<"pow", "a to the power of b">;
+def Mgx_PowOp : Mgx_BinaryOp<"pow", "a to the power of b", Mgx_NumberValue,
+    [Mgx_NeutralRight<1>]>;
 def Mgx_MaxOp : Mgx_BinaryOp<"max", "the larger; NaN if either is NaN", Mgx_NumberValue, [Commutative]>;
 def Mgx_MinOp : Mgx_BinaryOp<"min", "the smaller; NaN if either is NaN", Mgx_NumberValue, [Commutative]>;
 def Mgx_SqdiffOp : Mgx_BinaryOp<"sqdiff", "(a - b) * (a - b)", Mgx_NumberValue, [Commutative]>;
-def Mgx_PreluOp : Mgx_BinaryOp<"prelu", "a if a > 0, else a * b">;
-def Mgx_BitwiseAndOp : Mgx_BinaryOp<"bitwise_and", "a & b", Mgx_BitsValue, [Commutative]>;
-def Mgx_BitwiseOrOp : Mgx_BinaryOp<"bitwise_or", "a | b", Mgx_BitsValue, [Commutative]>;
-def Mgx_BitwiseXorOp : Mgx_BinaryOp<"bitwise_xor", "a ^ b", Mgx_BitsValue, [Commutative]>;
-def Mgx_ShiftLeftOp : Mgx_BinaryOp<"shift_left", "a << b", Mgx_IntValue>;
-def Mgx_ShiftRightOp : Mgx_BinaryOp<"shift_right", "a >> b; arithmetic for signed a", Mgx_IntValue>;
-def Mgx_LogicalAndOp : Mgx_BinaryOp<"logical_and", "a and b", Mgx_BoolValue, [Commutative]>;
-def Mgx_LogicalOrOp : Mgx_BinaryOp<"logical_or", "a or b", Mgx_BoolValue, [Commutative]>;
-def Mgx_LogicalXorOp : Mgx_BinaryOp<"logical_xor", "a xor b", Mgx_BoolValue, [Commutative]>;
+def Mgx_PreluOp : Mgx_BinaryOp<"prelu", "a if a > 0, else a * b", Mgx_NumberValue,
+    [Mgx_NeutralRight<1>]>;
+def Mgx_BitwiseAndOp : Mgx_BinaryOp<"bitwise_and", "a & b", Mgx_BitsValue,
+    [Commutative, Mgx_NeutralRight<-1>]>;
+def Mgx_BitwiseOrOp : Mgx_BinaryOp<"bitwise_or", "a | b", Mgx_BitsValue,
+    [Commutative, Mgx_NeutralRight<0>]>;
+def Mgx_BitwiseXorOp : Mgx_BinaryOp<"bitwise_xor", "a ^ b", Mgx_BitsValue,
+    [Commutative, Mgx_NeutralRight<0>]>;
+def Mgx_ShiftLeftOp : Mgx_BinaryOp<"shift_left", "a << b", Mgx_IntValue,
+    [Mgx_NeutralRight<0>]>;
+def Mgx_ShiftRightOp : Mgx_BinaryOp<"shift_right", "a >> b; arithmetic for signed a", Mgx_IntValue,
+    [Mgx_NeutralRight<0>]>;
+def Mgx_LogicalAndOp : Mgx_BinaryOp<"logical_and", "a and b", Mgx_BoolValue,
+    [Commutative, Mgx_NeutralRight<-1>]>;
+def Mgx_LogicalOrOp : Mgx_BinaryOp<"logical_or", "a or b", Mgx_BoolValue,
+    [Commutative, Mgx_NeutralRight<0>]>;
+def Mgx_LogicalXorOp : Mgx_BinaryOp<"logical_xor", "a xor b", Mgx_BoolValue,
+    [Commutative, Mgx_NeutralRight<0>]>;
 
 class Mgx_CompareOp<string mnemonic, string meaning, list<Trait> traits = []>
     : Mgx_BinaryOp<mnemonic, meaning, Mgx_Value, traits> {

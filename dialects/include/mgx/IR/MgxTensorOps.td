@@ -9,7 +9,7 @@ include "mgx/IR/MgxBase.td"
 //===----------------------------------------------------------------------===//
 
 class Mgx_ReduceOp<string mnemonic, string meaning, Type tensor = Mgx_NumberTensor>
-    : Mgx_PureOp<"reduce_" # mnemonic, [Mgx_Reduction]> {
+    : Mgx_PureOp<"reduce_" # mnemonic, [Mgx_Reduction, Mgx_Passes<1>]> {
   let summary = meaning # " along axes, which keep size 1";
   let description = [{
     Example: `%y = mgx.reduce_}] # mnemonic # [{ %x axes = [1, 2] : tensor<2x3x4xf32> -> tensor<2x1x1xf32>`
@@ -30,7 +30,7 @@ def Mgx_ReduceProdOp : Mgx_ReduceOp<"prod", "product">;
 def Mgx_ReduceAnyOp : Mgx_ReduceOp<"any", "logical or", Mgx_BoolTensor>;
 def Mgx_ReduceAllOp : Mgx_ReduceOp<"all", "logical and", Mgx_BoolTensor>;
 
-class Mgx_ArgOp<string mnemonic, string which> : Mgx_PureOp<mnemonic> {
+class Mgx_ArgOp<string mnemonic, string which> : Mgx_PureOp<mnemonic, [Mgx_Passes<1>]> {
   let summary = "Index of the " # which # " along an axis, which keeps size 1";
   let description = [{
     Of equal elements the first counts, or the last with `select_last_index`.
@@ -48,7 +48,7 @@ def Mgx_ArgmaxOp : Mgx_ArgOp<"argmax", "largest element">;
 def Mgx_ArgminOp : Mgx_ArgOp<"argmin", "smallest element">;
 
 class Mgx_SoftmaxLikeOp<string mnemonic, string meaning>
-    : Mgx_SameTypeOp<mnemonic> {
+    : Mgx_SameTypeOp<mnemonic, [Mgx_Passes<5>]> {
   let summary = meaning;
   let description = [{
     Example: `%y = mgx.}] # mnemonic # [{ %x axis = 1 : tensor<2x3xf32>`
@@ -65,7 +65,7 @@ def Mgx_SoftmaxOp : Mgx_SoftmaxLikeOp<"softmax", "exp(x - max) / sum(exp(x - max
 def Mgx_LogsoftmaxOp : Mgx_SoftmaxLikeOp<"logsoftmax", "log(softmax(x)) along an axis">;
 
 class Mgx_PrefixScanOp<string mnemonic, string what, list<Trait> traits = []>
-    : Mgx_SameTypeOp<"prefix_scan_" # mnemonic, traits> {
+    : Mgx_SameTypeOp<"prefix_scan_" # mnemonic, !listconcat([Mgx_Passes<1>], traits)> {
   let summary = "Cumulative " # what # " along an axis";
   let description = [{
     `exclusive` leaves an element out of its own }] # what # [{; `reverse` starts from the end.
@@ -140,7 +140,7 @@ class Mgx_ViewOp<string mnemonic, list<Trait> traits = []>
   let hasFolder = 1;
 }
 
-def Mgx_ReshapeOp : Mgx_ShapeViewOp<"reshape"> {
+def Mgx_ReshapeOp : Mgx_ShapeViewOp<"reshape", [Mgx_KeepsOrder]> {
   let summary = "The elements in row-major order, in another shape";
   let description = [{
     Example: `%y = mgx.reshape %x : tensor<2x3xf32> -> tensor<6xf32>`
@@ -172,21 +172,22 @@ def Mgx_TransposeOp : Mgx_ViewOp<"transpose"> {
   let assemblyFormat = "$x `permutation` `=` $permutation attr-dict `:` type($x) `->` type($y)";
 }
 
-class Mgx_AxesViewOp<string mnemonic, string meaning, string example> : Mgx_ViewOp<mnemonic> {
+class Mgx_AxesViewOp<string mnemonic, string meaning, string example, list<Trait> traits = []>
+    : Mgx_ViewOp<mnemonic, traits> {
   let summary = meaning;
   let description = "Example: `" # example # "`";
   let arguments = (ins Mgx_Tensor:$x, DenseI64ArrayAttr:$axes);
   let assemblyFormat = "$x `axes` `=` $axes attr-dict `:` type($x) `->` type($y)";
 }
 def Mgx_SqueezeOp : Mgx_AxesViewOp<"squeeze", "x without the given dimensions of size 1",
-    "%y = mgx.squeeze %x axes = [0] : tensor<1x3xf32> -> tensor<3xf32>">;
+    "%y = mgx.squeeze %x axes = [0] : tensor<1x3xf32> -> tensor<3xf32>", [Mgx_KeepsOrder]>;
 def Mgx_UnsqueezeOp : Mgx_AxesViewOp<"unsqueeze",
     "x with dimensions of size 1 at the given places of the result",
-    "%y = mgx.unsqueeze %x axes = [0] : tensor<3xf32> -> tensor<1x3xf32>">;
+    "%y = mgx.unsqueeze %x axes = [0] : tensor<3xf32> -> tensor<1x3xf32>", [Mgx_KeepsOrder]>;
 def Mgx_ReverseOp : Mgx_AxesViewOp<"reverse", "x read backwards along the given axes",
     "%y = mgx.reverse %x axes = [0] : tensor<3xf32> -> tensor<3xf32>">;
 
-def Mgx_FlattenOp : Mgx_ViewOp<"flatten"> {
+def Mgx_FlattenOp : Mgx_ViewOp<"flatten", [Mgx_KeepsOrder]> {
   let summary = "x as a matrix: dimensions before `axis` are its rows, the others its columns";
   let description = [{
     Example: `%y = mgx.flatten %x axis = 1 : tensor<2x3x4xf32> -> tensor<2x12xf32>`
@@ -220,7 +221,7 @@ def Mgx_StepOp : Mgx_ViewOp<"step"> {
   let assemblyFormat = "$x `axes` `=` $axes `steps` `=` $steps attr-dict `:` type($x) `->` type($y)";
 }
 
-def Mgx_IdentityOp : Mgx_SameTypeOp<"identity", [Mgx_View]> {
+def Mgx_IdentityOp : Mgx_SameTypeOp<"identity", [Mgx_View, Mgx_KeepsOrder]> {
   let summary = "x";
   let description = "Example: `%y = mgx.identity %x : tensor<2xf32>`";
   let arguments = (ins Mgx_Tensor:$x);
@@ -229,7 +230,7 @@ def Mgx_IdentityOp : Mgx_SameTypeOp<"identity", [Mgx_View]> {
   let hasFolder = 1;
 }
 
-def Mgx_ContiguousOp : Mgx_SameTypeOp<"contiguous"> {
+def Mgx_ContiguousOp : Mgx_SameTypeOp<"contiguous", [Mgx_KeepsOrder]> {
   let summary = "A copy of x in row-major order";
   let description = "Example: `%y = mgx.contiguous %x : tensor<2xf32>`";
   let arguments = (ins Mgx_Tensor:$x);

@@ -92,7 +92,7 @@ def Mgx_PoolingOp : Mgx_PureOp<"pooling"> {
   }];
 }
 
-def Mgx_LrnOp : Mgx_SameTypeOp<"lrn"> {
+def Mgx_LrnOp : Mgx_SameTypeOp<"lrn", [Mgx_Passes<4>]> {
   let summary = "x / (bias + alpha / size * sum of squares of size neighbouring channels) ^ beta";
   let description = [{
     Example: `%y = mgx.lrn %x size = 5 {alpha = 1.0e-4 : f32} : tensor<1x3x8x8xf32>`

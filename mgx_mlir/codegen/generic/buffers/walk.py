@@ -14,7 +14,7 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.generic.buffers import loops
 from mgx_mlir.codegen.generic.buffers.memory import Memory, MemoryView, Piece, storage_type
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.rewriting.in_place import OVERWRITABLE
+from mgx_mlir.rewriting.plan_attributes import OVERWRITABLE
 
 PARALLEL = frozenset(("scf.forall", "scf.parallel"))
 

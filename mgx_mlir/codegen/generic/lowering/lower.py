@@ -11,7 +11,8 @@ from mgx_mlir.codegen.generic.lowering.kernel import Kernel
 from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
-from mgx_mlir.rewriting.in_place import OVERWRITABLE, overwritable
+from mgx_mlir.rewriting.in_place import overwritable
+from mgx_mlir.rewriting.plan_attributes import OVERWRITABLE
 
 # Building an op of a dialect that is registered and not loaded crashes: contexts load lazily.
 _DIALECTS = ("affine", "arith", "func", "linalg", "math", "scf", "tensor")
