@@ -126,7 +126,9 @@ class _Generator(Walk):
                 build_single(body, group[0], begin, end)
             else:
                 self._build_other(body, group[0].op, begin, end)
-            order = {argument: number for number, argument in enumerate(entry.arguments)}
+            order: dict[ir.Value, int] = {
+                argument: number for number, argument in enumerate(entry.arguments)
+            }
             used = [piece for piece, value in body.pieces.items() if value in order]
             used.sort(key=lambda piece: order[body.pieces[piece]])
             pieces.append(tuple(used))

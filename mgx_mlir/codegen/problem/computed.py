@@ -156,7 +156,7 @@ def numbers_of(x: ir.Value, per_byte: int, count: int = 0) -> ir.Value:
         return arith.constant(words, ir.DenseElementsAttr.get_splat(words, attribute))
 
     mask, whole = splat(number), vector.BitCastOp(words, x).result
-    parts = [arith.andi(whole, mask)]
+    parts: list[ir.Value] = [arith.andi(whole, mask)]
     for i in range(1, count or per_byte):
         parts.append(arith.andi(arith.shrui(whole, splat(bits * i)), mask))
     parts = [vector.BitCastOp(type_, part).result for part in parts]

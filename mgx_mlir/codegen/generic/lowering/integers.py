@@ -23,8 +23,8 @@ def integer_divide(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) ->
         return a.select(by_zero, zero, quotient)
     by_minus_one = a.icompare("eq", y, a.int(-1, x))
     safe = a.select(arith.ori(by_zero, by_minus_one), one, y)
-    quotient = a.select(by_minus_one, arith.subi(zero, x), arith.divsi(x, safe))
-    return a.select(by_zero, zero, quotient)
+    signed = a.select(by_minus_one, arith.subi(zero, x), arith.divsi(x, safe))
+    return a.select(by_zero, zero, signed)
 
 
 def integer_remainder(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -12,7 +12,7 @@ from mgx_mlir.dialects.constants import attribute_array, dense_attribute
 def storage_constant(value: ir.DenseElementsAttr, element: Element) -> ir.DenseElementsAttr:
     """The same elements as memory holds them."""
     storage = element.storage()
-    if value.type.element_type == storage:
+    if ir.ShapedType(value.type).element_type == storage:
         return value
     assert element.kind != BOOL
     array = attribute_array(value)

@@ -61,7 +61,7 @@ def anchor_of(kernel: ir.OpView, *classes: type[A]) -> A | Refusal | None:
         return Refusal(f"{name}: work beside it")
     if [through_reshapes(value) for value in terminator.operands] != results:
         return Refusal(f"{name}: results that are views, or not all of them")
-    if any(0 in result.type.shape for result in results):
+    if any(0 in ir.RankedTensorType(result.type).shape for result in results):
         return Refusal(f"{name}: no elements")
     return anchor
 

@@ -98,7 +98,7 @@ class PlainWork(Work):
         """The shares of all keys of a step; the lane's own group comes first."""
         lanes, words = self.place.lanes, ir.VectorType.get([4], ir.IntegerType.get_signless(32))
         own = softmax.joined(pairs)
-        found = [vector.bitcast(words, own)]
+        found: list[ir.Value] = [vector.bitcast(words, own)]
         for distance in lanes.distances():
             found += [lanes.exchanged(x, distance) for x in found]
         return multiply.pieces(self.unit, [vector.bitcast(own.type, x) for x in found])
