@@ -5,6 +5,7 @@ loader.py finalizes and runs the result.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -32,6 +33,8 @@ from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
 from mgx_mlir.rewriting.portable import portable_kernel
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead
+
+_log = logging.getLogger(__name__)
 
 # A model: its path, its bytes, the model itself, what was read of it, or its graph.
 AnyModel: TypeAlias = AnySource | Graph
@@ -188,6 +191,7 @@ def optimize(
         steps = pipeline_of(name, options)
         run_pipeline(graph.module, steps, context, times=report.passes, reproducer=reproducer)
         report.stages.append((name, time.perf_counter() - started))
+        _log.info("pipeline %s: %.1f ms", *_spent(report))
     report.fired += context.fired
 
 
@@ -214,6 +218,9 @@ def compile_to_bytecode(
     started = time.perf_counter()
     graph = import_model(model, options)
     report.stages.append(("import", time.perf_counter() - started))
+    _log.info(
+        "import of %s: %.1f ms, %d weights", graph.name, _spent(report)[1], len(graph.weights)
+    )
     table = _Kernels(version)
     programs = []
     any_sizes = options.mode == "full-dynamic"
@@ -230,6 +237,7 @@ def compile_to_bytecode(
             _require_sizes(graph)
         plan = _program(graph, options, report, table, reproducer)
     plan = replace(plan, programs=tuple(programs))
+    _log.info("%s: %d kernels, %d steps", graph.name, len(table.kernels), plan.step_count)
     used = {b.key for one in plan.plans for b in one.buffers if b.kind == "weight"}
     return Artifact(
         name=graph.name,
@@ -242,6 +250,12 @@ def compile_to_bytecode(
             for name in mode_pipelines(options.mode)
         ),
     )
+
+
+def _spent(report: Report) -> tuple[str, float]:
+    """The last stage of a report, and its milliseconds."""
+    name, seconds = report.stages[-1]
+    return name, seconds * 1e3
 
 
 def _require_sizes(graph: Graph) -> None:

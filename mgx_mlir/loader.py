@@ -7,6 +7,7 @@ distribution `mgx-mlir-runtime` does not have.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report
     from mgx_mlir.finalizer.cache import Cache
     from mgx_mlir.runtime.hip.device import Device
+
+_log = logging.getLogger(__name__)
 
 # (the work under way, how many are done, of how many)
 Progress = Callable[[str, int, int], None]
@@ -191,6 +194,7 @@ def _ready(
     artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
     usable = _usable(artifact, settings)
     if usable.runs_on(target):
+        _log.info("%s: its own code for %s is taken", artifact.name, target.name)
         return usable
     return finalize(artifact, target, settings=settings, progress=progress)
 

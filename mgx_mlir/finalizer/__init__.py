@@ -10,6 +10,7 @@ taken from the cache where it has them.
 from __future__ import annotations
 
 import functools
+import logging
 import shlex
 import sys
 import tempfile
@@ -32,6 +33,8 @@ from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.contents import PortableKernel
+
+_log = logging.getLogger(__name__)
 
 # Seconds for one kernel, all its targets together.
 TIME_LIMIT = 300.0
@@ -129,6 +132,8 @@ def finalize_all(
     run = _Run(kernels, targets, cache, progress, options, reproducers, times)
     run.look_up()
     tasks = run.tasks()
+    names = ", ".join(target.name for target in targets)
+    _log.info("%d of %d kernels are to be finalized for %s", len(tasks), len(kernels), names)
     if not tasks:
         return run.result()
     trusted = not any(task.kernel.from_file for task in tasks)
@@ -206,6 +211,7 @@ class _Run:
             seconds, found = result()
         except (MgxError, WorkerError) as error:
             raise self._failure(task, error) from error
+        _log.debug("%s finalized: %.1f ms", task.kernel.name, seconds * 1e3)
         if self._times is not None:
             self._times[task.kernel.name] = seconds
         for target, code in zip(task.targets, found, strict=True):

@@ -19,6 +19,7 @@ them, where the model has one.
 from __future__ import annotations
 
 import enum
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ from mgx_mlir.importer.loading import AnySource
 from mgx_mlir.loader import compile
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 # Values of more elements are data, not sizes.
 MAX_VALUE_ELEMENTS = 64
@@ -183,6 +186,7 @@ class SpecializedModel:
 
     def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
         dims = {n: list(a.shape) for n, a in inputs.items() if n not in fixed}
+        _log.info("compiling for inputs %s, values of %s", dims, ", ".join(fixed) or "none")
         mode = "default" if self._options.mode == ANY_SIZES else self._options.mode
         options = replace(
             self._options,

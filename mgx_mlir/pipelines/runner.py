@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from mgx_mlir.errors import CompilerError, UsageError, UserError
 from mgx_mlir.pipelines.registry import Step, print_pipeline
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.symbolic import symbols_of
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -165,6 +168,7 @@ class _Clock:
         now = time.perf_counter()
         if self.times is not None:
             self.times.entries.append((name, now - self.since))
+        _log.debug("%s: %.1f ms", name, (now - self.since) * 1e3)
         self.last, self.since = name, now
 
     def marker(self, name: str) -> Callable[[ir.Operation, Any], None]:

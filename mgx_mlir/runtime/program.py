@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from mgx_mlir.runtime.cpu import CpuExecutor
 from mgx_mlir.runtime.memory import check_memory, host_bytes
 from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
+
+_log = logging.getLogger(__name__)
 
 
 class Program:
@@ -39,6 +42,7 @@ class Program:
         self._set_plan(plan)
         needed = arena_bytes(plan) + scratch_bytes(code_objects)
         check_memory(plan, needed, host_bytes(), "this machine")
+        _log.info("%d steps, %d bytes of arena and scratch memory", plan.step_count, needed)
         self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
 
     def _set_plan(self, plan: Plan) -> None:

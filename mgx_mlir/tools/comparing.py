@@ -107,7 +107,9 @@ def _distance(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, ...]) -> _Di
         allowed = np.where(np.isfinite(b), atol + rtol * np.abs(b), atol)
         bad = ~(error <= allowed)
     finite = np.isfinite(a) & np.isfinite(b)
-    worst = float((error[finite] / allowed[finite]).max(initial=0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a tolerance may be 0
+        shares = np.where(error == 0, 0.0, error / allowed)
+    worst = float(shares[finite].max(initial=0.0))
     scale = float(np.sqrt(np.mean(b[finite] ** 2))) if finite.any() else 0.0
     rms = float(np.sqrt(np.mean(error[finite] ** 2))) / (scale or 1.0) if finite.any() else 0.0
     error = np.where(np.isnan(error), np.inf, error)

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,26 @@ def progress(what: str) -> Iterator[Tick]:
             status.update(f"{what}: {text}{count}")
 
         yield tick
+
+
+def array_record(array: np.ndarray) -> dict[str, Any]:
+    """A tensor as JSON values: type, shape, range and the first elements."""
+    flat = array.reshape(-1)
+    record: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.dtype.kind == "U":
+        return {**record, "dtype": "string", "first": [str(text) for text in flat[:5]]}
+    wide = flat.astype(np.float64)
+    if wide.size:
+        record |= {"min": wide.min(), "max": wide.max(), "mean": wide.mean()}
+    record = {key: _finite(value) for key, value in record.items()}
+    return {**record, "first": [_finite(value) for value in wide[:5]]}
+
+
+def _finite(value: Any) -> Any:
+    """A number as JSON has it: an infinity, or none, as text."""
+    if isinstance(value, np.floating):
+        return float(value) if np.isfinite(value) else str(value)
+    return value
 
 
 def describe_array(name: str, array: np.ndarray) -> str:

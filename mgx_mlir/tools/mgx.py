@@ -6,8 +6,6 @@ import argparse
 import ast
 import importlib
 import importlib.util
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,28 +16,22 @@ from mgx_mlir.advice import on_command_line
 from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.scan import module_names
 from mgx_mlir.settings import EMULATOR_VARIABLES, VARIABLES, warn_unknown
-from mgx_mlir.text import printable_output
-from mgx_mlir.tools.parser import Parser
+from mgx_mlir.tools.command import Parser, add_verbose, exit_code, log, until_pipe_closes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
-    with printable_output():
-        return _main(arguments)
+    return exit_code("mgx", lambda: _main(list(sys.argv[1:] if arguments is None else arguments)))
 
 
-def _main(arguments: Sequence[str] | None) -> int:
-    try:
-        words = list(sys.argv[1:] if arguments is None else arguments)
-        parser = parser_of([name for name in words[:1] if name in verb_names()])
-        options = parser.parse(_join_dims(words))
-        if options.verb is None:
-            parser.print_help()
-            return 2
+def _main(words: list[str]) -> int:
+    parser = parser_of([name for name in words[:1] if name in verb_names()])
+    options = parser.parse(_join_dims(words))
+    if options.verb is None:
+        parser.print_help()
+        return 2
+    with log(options.verbose):
         return _run(options)
-    except KeyboardInterrupt:
-        print("mgx: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -47,21 +39,11 @@ def _run(options: argparse.Namespace) -> int:
     warn_unknown()
     try:
         with Edge(""):
-            return _code(verb, options)
+            return until_pipe_closes(lambda: int(verb.run(options)))
     except MgxError as error:
         text = on_command_line(str(error)).removeprefix(f"{options.verb}: ")
         print(f"mgx {options.verb}: {text}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
-
-
-def _code(verb: ModuleType, options: argparse.Namespace) -> int:
-    try:
-        code: int = verb.run(options)
-    except BrokenPipeError:
-        # The reader of a pipe went away; the rest of the output has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return code
 
 
 def parser_of(verbs: Sequence[str]) -> Parser:
@@ -87,6 +69,7 @@ def parser_of(verbs: Sequence[str]) -> Parser:
         )
         if name in verbs:
             _verb(name).add_arguments(inner)
+            add_verbose(inner)
     return parser
 
 

@@ -24,7 +24,8 @@ from mgx_mlir.pipelines.registry import Step, parse_pipeline, pass_class, pass_n
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.suggest import instead
-from mgx_mlir.text import printable_output
+from mgx_mlir.tools.command import Parser, exit_code, until_pipe_closes
+from mgx_mlir.version import __version__
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
@@ -37,8 +38,9 @@ EXPECTED = re.compile(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs mgx-opt; returns the exit code."""
-    with printable_output():
-        return _main(sys.argv[1:] if arguments is None else list(arguments))
+    return exit_code(
+        "mgx-opt", lambda: _main(list(sys.argv[1:] if arguments is None else arguments))
+    )
 
 
 def _main(arguments: list[str]) -> int:
@@ -49,7 +51,7 @@ def _main(arguments: list[str]) -> int:
             if options.list_passes:
                 return _list_passes()
             steps = _pipeline(options, rest, arguments)
-            return _process(options, steps)
+            return until_pipe_closes(lambda: _process(options, steps))
     except UsageError as error:
         print(f"mgx-opt: {error}", file=sys.stderr)
         return 2
@@ -58,8 +60,8 @@ def _main(arguments: list[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="mgx-opt",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
+    add("--version", action="version", version=f"mgx-opt of mgx-mlir {__version__}")
     add("input", nargs="?", default="-", help="text or bytecode; '-' is standard input")
     add("-o", dest="output", default="-", metavar="FILE", help="where the result goes")
     add("--pass-pipeline", metavar="TEXT", help="a pipeline in MLIR's syntax")
@@ -114,6 +117,9 @@ def _pipeline(
         if not argument.startswith("--"):
             raise UsageError(f"unexpected argument '{argument}'; see --help")
         name, equals, value = argument[2:].partition("=")
+        hint = instead(f"--{name}", _parser()._option_string_actions, "", 0.85)
+        if hint:  # no pass has such a name
+            raise UsageError(f"there is no option --{name}; {hint}")
         if name == "mgx-pipeline":
             steps.extend(_named(value))
         elif name in pass_names():
@@ -146,21 +152,20 @@ def _named(names: str) -> list[Step]:
 
 
 def _process(options: argparse.Namespace, steps: list[Step]) -> int:
-    data = sys.stdin.buffer.read() if options.input == "-" else Path(options.input).read_bytes()
+    data = _read(options.input)
     if options.run_reproducer:
         match = re.match(rb"// configuration: (.*)\n", data)
         if match is None:
             raise UsageError(f"{options.input} does not begin with '// configuration:'")
-        steps = list(parse_pipeline(match[1].decode()))
+        steps = list(parse_pipeline(match[1].decode(errors="replace")))
     if options.dump_pass_pipeline:
         from mgx_mlir.pipelines.registry import print_pipeline
 
         print(f"Pass Manager with pipeline:\n{print_pipeline(steps)}", file=sys.stderr)
     is_text = not data.startswith(BYTECODE_MAGIC)
-    if options.split_input_file and is_text:
-        parts = re.split(rf"(?m)^{SPLIT_MARKER}.*\n?", data.decode())
-    else:
-        parts = [data.decode() if is_text else data]
+    parts: list[str | bytes] = [_text(data, options.input) if is_text else data]
+    if options.split_input_file and isinstance(parts[0], str):
+        parts = list(re.split(rf"(?m)^{SPLIT_MARKER}.*\n?", parts[0]))
     results: list[str | bytes] = []
     failed = False
     line = 1
@@ -171,9 +176,27 @@ def _process(options: argparse.Namespace, steps: list[Step]) -> int:
         if result is not None:
             results.append(result)
         line += part.count("\n") + 1 if isinstance(part, str) else 0
-    if not options.verify_diagnostics:
+    if not options.verify_diagnostics and not (failed and options.output != "-"):
         _write(options.output, results)
     return int(failed)
+
+
+def _read(name: str) -> bytes:
+    if name != "-":
+        return Path(name).read_bytes()
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; name a file")
+    return sys.stdin.buffer.read()
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{'standard input' if name == '-' else name} is neither MLIR bytecode nor text in "
+            f"UTF-8 (byte {error.start})"
+        ) from error
 
 
 class _Part:

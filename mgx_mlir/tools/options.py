@@ -127,6 +127,11 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     return settings
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The result for programs."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def target_of(arguments: argparse.Namespace) -> str:
     """The target that `--target` and `--arch` name. Raises UsageError where they are two."""
     target, arch = arguments.target, arguments.arch

@@ -82,6 +82,8 @@ def test_list_passes_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> 
         (["--mgx-pipeline=quick"], 2, "there is no pipeline 'quick'"),
         (["--pass-pipeline=cse", "--cse"], 2, "exclude each other"),
         (["--arch=gfx0", "--cse"], 1, "unknown target 'gfx0'"),
+        (["--split-input-fil"], 2, "no option --split-input-fil; did you mean --split-input-file?"),
+        (["-o", "/dev/full"], 1, "/dev/full: No space left on device"),
     ],
 )
 def test_wrong_usage_is_explained(
@@ -135,3 +137,36 @@ def test_a_reproducer_runs_its_own_pipeline(
     file.write_text(f"// configuration: builtin.module(mgx-fuse-pointwise)\n{PROGRAM}")
     assert main([str(file), "--run-reproducer"]) == 0
     assert "mgx.pointwise" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and capsys.readouterr().out.startswith("mgx-opt of mgx-mlir 0.")
+
+
+def test_nothing_is_written_for_input_that_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, noise, out = tmp_path / "bad.mlir", tmp_path / "noise", tmp_path / "out"
+    bad.write_text("func.func")
+    noise.write_bytes(b"\xcd\xff")
+    assert main([str(bad), "-o", str(out)]) == 1
+    assert main([str(noise), "-o", str(out)]) == 2
+    assert "is neither MLIR bytecode nor text in UTF-8" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_closed_input_and_ctrl_c_end_without_a_traceback(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main([]) == 2
+    assert "standard input is closed; name a file" in capsys.readouterr().err
+
+    def interrupt(name: str) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mgx_mlir.tools.mgx_opt._read", interrupt)
+    assert main([program]) == 130
+    assert capsys.readouterr().err == "mgx-opt: interrupted\n"

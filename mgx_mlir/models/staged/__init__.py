@@ -11,6 +11,7 @@ and the host runs the nodes between them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mgx_mlir.runtime.program import Program
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["Model"]
 
@@ -164,6 +167,7 @@ class Model:
         Raises `refused`, else UnsupportedError, where there are nodes that nothing runs.
         """
         values = values or {}
+        _log.info("%s runs in parts: %s", self._source.name, refused or "it has more than tensors")
         source = self._source.copy()
         shapeless = {
             v.name: v

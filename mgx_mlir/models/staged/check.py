@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir import advice
@@ -61,6 +61,20 @@ class Check:
     late: tuple[Unsupported, ...] = ()
     unsupported: tuple[Unsupported, ...] = ()
     reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON values. `state` is the name of the state in small letters."""
+        lists = {"host": self.host, "late": self.late, "unsupported": self.unsupported}
+        return {
+            "name": self.name,
+            "nodes": self.nodes,
+            "state": self.state.name.lower(),
+            "targets": list(self.targets),
+            "open_dims": [asdict(dim) for dim in self.open_dims],
+            "tried": dict(self.tried or {}),
+            "reason": self.reason,
+            **{name: [asdict(entry) for entry in entries] for name, entries in lists.items()},
+        }
 
     def __str__(self) -> str:
         parts = [f"{self.name}: {self.state.value}"]

@@ -10,6 +10,7 @@ runs, or would compile with sizes; 1: the model is refused, or malformed; 2: wro
 from __future__ import annotations
 
 import argparse
+import json
 
 from mgx_mlir.tools import options as shared
 
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="cpu", metavar="T", help="where parts would run: cpu (default) or gpu"
     )
+    shared.add_json(parser)
     shared.add_pipeline_options(parser)
 
 
@@ -29,5 +31,6 @@ def run(options: argparse.Namespace) -> int:
 
     shared.expect_model(options, "inspect {} shows what an artifact holds")
     report = check(options.model, shared.compile_options(options), options.target)
-    print(on_command_line(str(report)))
+    text = json.dumps(report.to_json(), indent=2) if options.json else str(report)
+    print(on_command_line(text))
     return {State.ARTIFACT: 0, State.REFUSED: 1}.get(report.state, 3)

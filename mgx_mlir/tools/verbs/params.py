@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
@@ -12,38 +14,75 @@ from mgx_mlir.tools.files import is_artifact
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser, "an .onnx model, or a .mgx artifact")
     shared.add_shape_options(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if is_artifact(options.model):
-        import mgx_mlir
-        from mgx_mlir.artifact.plan_binding import dim_text, shape_text
-
-        plan = mgx_mlir.load(options.model).plan
-        for kind, specs in (("input", plan.inputs), ("output", plan.outputs)):
-            for spec in specs:
-                between = " x " if plan.dims else "x"
-                dims = between.join(shape_text(plan, spec)) or "scalar"
-                print(f"{kind:<7} {name_text(spec.name)}: {spec.dtype} {dims}")
-        for dim in plan.dims:
-            print(f"size    {dim_text(dim)}")
+    found = _of_artifact(options) if is_artifact(options.model) else _of_model(options)
+    if options.json:
+        print(json.dumps(found, indent=2))
         return 0
+    for kind in ("input", "output"):
+        for tensor in found[f"{kind}s"]:
+            print(f"{kind:<7} {name_text(tensor['name'])}: {tensor['type']}")
+    for size in found["sizes"]:
+        print(f"size    {size}")
+    return 0
+
+
+def _of_artifact(options: argparse.Namespace) -> dict[str, Any]:
+    import mgx_mlir
+    from mgx_mlir.artifact.plan import TensorSpec
+    from mgx_mlir.artifact.plan_binding import dim_text, shape_text
+
+    plan = mgx_mlir.load(options.model).plan
+
+    def record(spec: TensorSpec) -> dict[str, Any]:
+        shape = shape_text(plan, spec)
+        dims = (" x " if plan.dims else "x").join(shape) or "scalar"
+        return {"name": spec.name, "type": f"{spec.dtype} {dims}", "dtype": spec.dtype,
+                "shape": [int(size) if size.isdecimal() else size for size in shape]}  # fmt: skip
+
+    return {
+        "inputs": list(map(record, plan.inputs)),
+        "outputs": list(map(record, plan.outputs)),
+        "sizes": list(map(dim_text, plan.dims)),
+    }
+
+
+def _of_model(options: argparse.Namespace) -> dict[str, Any]:
+    import onnx
+
     from mgx_mlir.errors import OpenError
     from mgx_mlir.importer import loading, prepare
     from mgx_mlir.tools.programs import type_text
 
     source = loading.load(options.model)
     given = shared.compile_options(options)
-    found = {}
+    found: dict[str, onnx.TypeProto] = {}
     try:
         prepare.prepare(source, given.input_dims, given.dim_params, given.default_dim)
         found = prepare.infer(source.model)
     except OpenError:  # an input without a shape: only the declared type is known
         pass
+
+    def record(value: onnx.ValueInfoProto, type_: onnx.TypeProto) -> dict[str, Any]:
+        record: dict[str, Any] = {"name": value.name, "type": type_text(type_)}
+        if type_.WhichOneof("value") == "tensor_type":
+            shape = type_.tensor_type.shape.dim if type_.tensor_type.HasField("shape") else None
+            record["dtype"] = record["type"].partition(" ")[0]
+            record["shape"] = (
+                None
+                if shape is None
+                else [
+                    d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in shape
+                ]
+            )
+        return record
+
     graph = source.model.graph
-    for value in graph.input:
-        if value.name in source.inputs:
-            print(f"input   {name_text(value.name)}: {type_text(value.type)}")
-    for value in graph.output:
-        print(f"output  {name_text(value.name)}: {type_text(found.get(value.name, value.type))}")
-    return 0
+    return {
+        "inputs": [record(v, v.type) for v in graph.input if v.name in source.inputs],
+        "outputs": [record(v, found.get(v.name, v.type)) for v in graph.output],
+        "sizes": [],
+    }

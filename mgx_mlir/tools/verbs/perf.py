@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
     shared.add_input_options(parser)
-    add("--json", action="store_true", help="print JSON")
+    shared.add_json(parser)
     shared.add_compile_options(parser)
 
 

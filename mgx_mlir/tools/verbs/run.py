@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write each output to DIR/NAME.npy, maps to DIR/NAME.json",
     )
+    shared.add_json(parser)
     shared.add_compile_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.files import atomic_file, write_atomically
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.tools.console import describe_array, progress
+    from mgx_mlir.tools.console import array_record, describe_array, progress
     from mgx_mlir.tools.programs import (
         flat_arrays,
         holds_maps,
@@ -55,23 +57,36 @@ def run(options: argparse.Namespace) -> int:
     note_host_nodes(runnable)
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
+    records: dict[str, dict[str, Any]] = {}
     maps = {name: value for name, value in outputs.items() if holds_maps(value)}
     for name, value in maps.items():
         text = json.dumps(plain(value), ensure_ascii=False)
-        print(f"{name_text(name)}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
+        records[name] = {"value": plain(value)}
+        if not options.json:
+            print(f"{name_text(name)}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
         if options.output is not None:
             file = options.output / f"{_file_name(name)}.json"
             write_atomically(file, f"{text}\n".encode())
-            print(f"  written to {file}")
+            _note_file(file, records[name], options)
     arrays = flat_arrays({n: v for n, v in outputs.items() if n not in maps})
     for name, array in arrays.items():
-        print(describe_array(name, array))
+        records[name] = array_record(array)
+        if not options.json:
+            print(describe_array(name, array))
         if options.output is not None:
             file = options.output / f"{_file_name(name)}.npy"
             with atomic_file(file) as stream:
                 np.save(stream, array)
-            print(f"  written to {file}")
+            _note_file(file, records[name], options)
+    if options.json:
+        print(json.dumps({"model": str(options.model), "outputs": records}, indent=2))
     return 0
+
+
+def _note_file(file: Path, record: dict[str, Any], options: argparse.Namespace) -> None:
+    record["file"] = str(file)
+    if not options.json:
+        print(f"  written to {file}")
 
 
 def _file_name(name: str) -> str:

@@ -11,8 +11,10 @@ exit code: 0: verified; 1: some outputs differ, or the model is refused; 2: wron
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="absolute tolerance (default 1e-4, 16 bit 4e-2)",
     )
     add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
+    shared.add_json(parser)
     shared.add_compile_options(parser)
 
 
@@ -69,14 +72,17 @@ def run(options: argparse.Namespace) -> int:
         reference = reference_of(options, inputs)
     found = flat_arrays(runnable.run(inputs))
     note_host_nodes(runnable)
-    print(f"{options.model}: {shared.target_of(options)} against {reference.name}")
     verdicts = _verdicts(found, reference, options)
     if any(verdict.differs for verdict in verdicts.values()):
         reference.add_variants()
         verdicts = _verdicts(found, reference, options)
+    wrong = sum(not verdict.ok for verdict in verdicts.values())
+    if options.json:
+        print(json.dumps(_record(options, reference.name, verdicts), indent=2))
+        return int(bool(wrong))
+    print(f"{options.model}: {shared.target_of(options)} against {reference.name}")
     for name, verdict in verdicts.items():
         print(f"  {name_text(name)}: {verdict.text}")
-    wrong = sum(not verdict.ok for verdict in verdicts.values())
     excused = sum(verdict.ok and verdict.differs for verdict in verdicts.values())
     if wrong:
         print(f"{wrong} of {len(verdicts)} outputs differ")
@@ -85,6 +91,18 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("verified")
     return int(bool(wrong))
+
+
+def _record(
+    options: argparse.Namespace, reference: str, verdicts: Mapping[str, Verdict]
+) -> dict[str, Any]:
+    return {
+        "model": str(options.model),
+        "target": shared.target_of(options),
+        "reference": reference,
+        "verified": all(verdict.ok for verdict in verdicts.values()),
+        "outputs": {name: {**asdict(v), "ok": v.ok} for name, v in verdicts.items()},
+    }
 
 
 def _verdicts(

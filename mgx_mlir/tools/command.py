@@ -1,12 +1,64 @@
-"""The parser of command lines: an error is one sentence, with the word that may have been meant."""
+"""The edge of a command: its parser, its exit code, its log.
+
+An error of the command line is one sentence, with the word that may have been meant.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from mgx_mlir.suggest import instead
+from mgx_mlir.text import printable_output
+
+
+def exit_code(name: str, work: Callable[[], int]) -> int:
+    """The exit code of a command, 130 for Ctrl-C. Control characters in its output are escaped."""
+    with printable_output():
+        try:
+            return work()
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted", file=sys.stderr)
+            return 128 + signal.SIGINT
+
+
+def until_pipe_closes(work: Callable[[], int]) -> int:
+    """The exit code of the work; 0 where the reader of its output went away."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The rest of the output has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """The option that shows the log."""
+    text = "say what each stage does; twice: each pass and each kernel too"
+    parser.add_argument("-v", "--verbose", action="count", default=0, help=text)
+
+
+@contextlib.contextmanager
+def log(verbose: int) -> Iterator[None]:
+    """Within the block, the package's log goes to standard error: warnings, or more."""
+    logger = logging.getLogger("mgx_mlir")
+    handler, before = logging.StreamHandler(sys.stderr), logger.level
+    handler.setFormatter(logging.Formatter("mgx: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 class Parser(argparse.ArgumentParser):
