@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
+CXX_FILES = $(shell find dialects emulator mgx_mlir/runtime -name '*.cpp' -o -name '*.h')
 JOBS ?= $(shell nproc)
 
 help:  ## list the targets
@@ -17,6 +18,7 @@ test: setup check lit pytest  ## set up and run every test
 
 check: setup  ## format, lint and types
 	@.venv/bin/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
+	@.venv/bin/clang-format --dry-run -Werror $(CXX_FILES) || { echo "run 'make format'"; exit 1; }
 	@.venv/bin/ruff check --quiet .
 	@$(PYTHON) scripts/binding_types.py --missing
 	@.venv/bin/mypy
@@ -59,8 +61,9 @@ fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SE
 wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist . ./runtime
 
-format:  ## format the Python code
+format:  ## format the Python and C++ code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
+	@.venv/bin/clang-format -i $(CXX_FILES)
 
 bench: setup  ## the measurements that the README quotes
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*" "triton==3.9.*"
