@@ -14,7 +14,13 @@ setup:  ## system packages, .venv, MLIR bindings, native parts; does only what i
 demo: setup  ## classify real images on the CPU, then compile ResNet-50 for AMD GPUs
 	@$(PYTHON) examples/demo.py
 
-test: setup check lit pytest  ## set up and run every test
+# The check needs one core, the emulated device the other.
+test: setup  ## set up and run every test
+	@$(MAKE) --no-print-directory -j 2 check emulator
+	@$(MAKE) --no-print-directory lit pytest
+
+emulator: setup  ## build the emulated GPUs, which are else built when one is first asked for
+	@$(PYTHON) -m mgx_mlir.emulator --build >/dev/null
 
 check: setup  ## format, lint and types
 	@.venv/bin/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
@@ -26,15 +32,15 @@ check: setup  ## format, lint and types
 lit: setup  ## the lit tests
 	@.venv/bin/lit -s -j $(JOBS) lit_tests
 
-pytest: setup  ## the Python tests
+pytest: setup emulator  ## the Python tests
 	@$(PYTHON) -m pytest -n $(JOBS) -m "not slow"
 
-test-all: setup check lit  ## every test, the slow ones too
+test-all: setup emulator check lit  ## every test, the slow ones too
 	@scripts/setup.sh qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 
-test-models: setup  ## models of many exporters, against onnxruntime; first installs them into build/exporters (7 GB, half an hour)
+test-models: setup emulator  ## models of many exporters, against onnxruntime; first installs them into build/exporters (7 GB, half an hour)
 	@$(PYTHON) -m test.exported.export
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/exported
 
@@ -74,4 +80,4 @@ bench: setup  ## the measurements that the README quotes
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz wheel format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz wheel emulator format bench clean

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mgx_mlir.emulator import build
 from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import cache_folder
 
@@ -66,10 +67,26 @@ class EmulatedDevice:
 
 
 def library_path() -> Path:
-    """The built library: the packaged one, or the newest in the build folders of a checkout.
+    """The library: the packaged one, or that of a checkout, which is built where it is missing.
 
-    MGX_EMULATOR_LIBRARY names another. Raises UsageError, with the way to build it, where there
-    is none.
+    MGX_EMULATOR_LIBRARY names another. Raises UsageError where there is none, or none can be built.
+    """
+    found = find_library()
+    if found is None and build.can_build():
+        build.build_for_use()
+        found = find_library()
+    if found is None:
+        raise UsageError(
+            "this installation has no emulated GPUs; a GPU needs AMD's driver (/dev/kfd) and ROCm, "
+            "or MGX_EMULATOR_LIBRARY the emulated library of another one"
+        )
+    return found
+
+
+def find_library() -> Path | None:
+    """The library where there is one; in a checkout the newest of its build folders.
+
+    Raises UsageError where MGX_EMULATOR_LIBRARY names no file.
     """
     named = os.environ.get("MGX_EMULATOR_LIBRARY")
     if named:
@@ -80,14 +97,9 @@ def library_path() -> Path:
     packaged = here / "lib" / LIBRARY_NAME
     if packaged.is_file():
         return packaged
-    build = here.parents[1] / "build"
-    built = [path for pattern in BUILD_PATTERNS for path in build.glob(pattern)]
-    if built:
-        return max(built, key=lambda path: path.stat().st_mtime_ns)
-    raise UsageError(
-        f"the emulated HIP library is not built: no {packaged}, none in {build}; build it with: "
-        "cmake -S emulator -B build/emulator -G Ninja && ninja -C build/emulator"
-    )
+    folder = build.CHECKOUT / "build"
+    built = [path for pattern in BUILD_PATTERNS for path in folder.glob(pattern)]
+    return max(built, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def rocm_path() -> Path:
@@ -143,10 +155,10 @@ def enable(devices: Sequence[str] | None = None) -> Path:
 def enabled() -> bool:
     """True where this process has opened the emulated library."""
     try:
-        library = library_path()
+        library = find_library()
     except UsageError:
         return False
-    return any(_same(path, library) for path in _open_libraries())
+    return library is not None and any(_same(path, library) for path in _open_libraries())
 
 
 def devices() -> tuple[EmulatedDevice, ...]:

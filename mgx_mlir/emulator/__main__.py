@@ -8,6 +8,7 @@ import json
 import sys
 
 from mgx_mlir import emulator
+from mgx_mlir.emulator import build
 from mgx_mlir.errors import MgxError
 from mgx_mlir.settings import EMULATOR_VARIABLES
 
@@ -17,10 +18,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mgx_mlir.emulator", description=__doc__)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the devices as JSON")
+    form.add_argument("--build", action="store_true", help="build them anew from a checkout")
     form.add_argument("--env", action="store_true", help="shell lines that select the emulator")
     options = parser.parse_args(arguments)
     try:
-        if options.env:
+        if options.build:
+            print(build.build(("all",)))
+        elif options.env:
             print(_environment())
         elif options.json:
             print(json.dumps([dataclasses.asdict(d) for d in emulator.devices()], indent=2))

@@ -42,7 +42,7 @@ def _library_path() -> pathlib.Path:
     # Built alone, or with the project.
     found = [*build.glob(f"emulator*/{name}"), *build.glob(f"*/emulator/{name}")]
     if not found:
-        raise FileNotFoundError(f"no {name} below {build}; run `make setup`")
+        raise FileNotFoundError(f"no {name} below {build}; run `make emulator`")
     return max(found, key=lambda path: path.stat().st_mtime_ns)
 
 

@@ -12,6 +12,7 @@ import pytest
 from hip_support import DEVICES, HERE, passes, run_python
 
 from mgx_mlir import emulator
+from mgx_mlir.emulator import build
 from mgx_mlir.errors import UsageError
 
 ROOT = HERE.parents[2]
@@ -100,11 +101,35 @@ def test_another_library_can_be_named(monkeypatch, tmp_path):
     assert emulator.library_path() == named
 
 
-def test_a_missing_library_says_how_to_build_it(monkeypatch, tmp_path):
+@pytest.fixture
+def checkout(monkeypatch, tmp_path):
+    """A folder in place of the checkout, in which nothing is built."""
     monkeypatch.delenv("MGX_EMULATOR_LIBRARY", raising=False)
     monkeypatch.setattr(emulator, "__file__", str(tmp_path / "a" / "b" / "__init__.py"))
-    with pytest.raises(UsageError, match="cmake -S emulator"):
+    monkeypatch.setattr(build, "CHECKOUT", tmp_path)
+    return tmp_path
+
+
+def test_an_installation_without_the_library_says_so(checkout):
+    with pytest.raises(UsageError, match=r"has no emulated GPUs; a GPU needs AMD's driver"):
         emulator.library_path()
+    assert not emulator.enabled()
+
+
+def test_a_checkout_builds_the_library_when_it_is_asked_for(checkout, capfd):
+    (checkout / "emulator").mkdir()
+    project = checkout / "emulator" / "CMakeLists.txt"
+    project.write_text("cmake_minimum_required(VERSION 3.20)\nproject(p C)\nnonsense()\n")
+    assert not emulator.enabled()
+    with pytest.raises(UsageError, match=r"(?s)do not build: cmake .*nonsense"):
+        emulator.library_path()
+    (checkout / "emulator" / "a.c").touch()
+    project.write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nadd_library(amdhip64 SHARED a.c)\n"
+    )
+    assert emulator.library_path() == checkout / "build/emulator/libamdhip64.so"
+    assert emulator.library_path().is_file()
+    assert "building the emulated GPUs" in capfd.readouterr().err
 
 
 def test_own_functions_check_their_arguments():
