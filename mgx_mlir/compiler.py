@@ -22,6 +22,7 @@ from mgx_mlir.artifact.target import Target, kind_of
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.importer.loading import AnySource
+from mgx_mlir.passes.narrow_floats import FLOATS, NarrowFloats
 from mgx_mlir.pipelines.modes import MODES, mode_pipelines
 from mgx_mlir.pipelines.optimals import bound_graphs
 from mgx_mlir.pipelines.phases import PIPELINES
@@ -48,6 +49,8 @@ class CompileOptions:
     symbolic dimension, `default_dim` the size of those that nothing else names. A Range in
     place of a size says which sizes a dimension may have.
     `input_values` builds the values of inputs into the program, which then are no inputs.
+    `floats` is the type that f32 tensors get where range and precision allow it: 'f32', 'f16' or
+    'bf16'; the nodes that patterns of `keep` name stay in f32 (docs/quantization.md).
     `disable` names passes to leave out. `exact` leaves out the passes that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
     `max_loop_iterations`: a loop that states no number of trips fails after so many.
@@ -58,6 +61,8 @@ class CompileOptions:
     dim_params: Mapping[str, int | Range] = field(default_factory=dict)
     default_dim: int | None = None
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    floats: str = "f32"
+    keep: Sequence[str] = ()
     disable: Sequence[str] = ()
     exact: bool = False
     max_loop_iterations: int = MAX_LOOP_ITERATIONS
@@ -67,12 +72,18 @@ class CompileOptions:
             raise UsageError(
                 f"max_loop_iterations is {self.max_loop_iterations}; it must be at least 1"
             )
+        if self.floats not in FLOATS:
+            raise UsageError(f"floats is '{self.floats}'; use one of {', '.join(FLOATS)}")
+        if self.keep and self.floats == "f32":
+            raise UsageError("keep names nodes that stay in f32, and floats is f32 for all")
         for name in self.disable:
             check_optional(name)
 
     def to_json(self) -> dict[str, Any]:
         """The options as JSON values, for the artifact's manifest."""
+        narrowed = {"floats": self.floats, "keep": sorted(self.keep)}
         return {
+            **(narrowed if self.floats != "f32" else {}),
             "mode": self.mode,
             "input_dims": {
                 name: [_dim_json(dim) for dim in dims]
@@ -172,7 +183,10 @@ def pipeline_of(name: str, options: CompileOptions) -> Pipeline:
             return False
         return step_name(step) not in options.disable
 
-    return tuple(step for step in PIPELINES[name].passes if runs(step))
+    steps = tuple(step for step in PIPELINES[name].passes if runs(step))
+    if name == "quantization" and options.floats != "f32":
+        return (NarrowFloats(to=options.floats, keep=tuple(options.keep)), *steps)
+    return steps
 
 
 def optimize(

@@ -25,7 +25,7 @@ from mgx_mlir.migraphx.files import load, load_buffer, save, save_buffer
 from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import macro, op
 from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer
-from mgx_mlir.migraphx.program import get_target, program, target
+from mgx_mlir.migraphx.program import get_target, program, quantize_bf16, quantize_fp16, target
 from mgx_mlir.migraphx.shape import dynamic_dimension, shape
 from mgx_mlir.version import __version__
 
@@ -51,6 +51,8 @@ __all__ = [
     "parse_onnx",
     "parse_onnx_buffer",
     "program",
+    "quantize_bf16",
+    "quantize_fp16",
     "save",
     "save_buffer",
     "shape",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,10 @@ from mgx_mlir.migraphx.listing import listing
 from mgx_mlir.migraphx.module import State, module
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import ops_in, shape_of
+from mgx_mlir.passes.narrow_floats import NarrowFloats
+from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.graph import Graph, main_function, value_names
+from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.topology import sort_topologically
 
 
@@ -57,6 +60,14 @@ class program:
             self._outputs = value_names(main, "res_attrs", len(returned))
             end.operation.erase()
             self._main._returned = returned
+
+    def _narrow(self, floats: str, names: Sequence[str]) -> None:
+        """Changes the program to compute in `floats`, where range and precision allow it."""
+        if list(names) != ["all"]:
+            raise UnsupportedError("ins_names other than ['all'] are not supported")
+        graph = self.graph()
+        run_pipeline(graph.module, [NarrowFloats(to=floats)], PassContext(weights=graph.weights))
+        self.__init__(graph)  # type: ignore[misc]
 
     def get_main_module(self) -> module:
         """The module that runs."""
@@ -184,6 +195,19 @@ class program:
 
     def __repr__(self) -> str:
         return str(self.graph().module)
+
+
+def quantize_fp16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
+    """Changes a program to compute in f16; sums, statistics and what would overflow stay in f32.
+
+    Inputs and outputs keep their types. Raises UnsupportedError for names of operators.
+    """
+    prog._narrow("f16", ins_names)
+
+
+def quantize_bf16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
+    """As `quantize_fp16`, in bf16."""
+    prog._narrow("bf16", ins_names)
 
 
 def _empty() -> Graph:

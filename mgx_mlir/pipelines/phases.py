@@ -42,6 +42,7 @@ from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
 from mgx_mlir.passes.sink_concats import SinkConcats
 from mgx_mlir.passes.sink_dequantize import SinkDequantize
 from mgx_mlir.passes.sink_views import SinkViews
+from mgx_mlir.passes.split_conversions import SplitConversions
 from mgx_mlir.passes.yield_products import YieldProducts
 from mgx_mlir.pipelines.registry import Pipeline
 
@@ -119,11 +120,13 @@ PIPELINES: dict[str, NamedPipeline] = {
     "fusion": NamedPipeline(
         "ops that run together become one",
         (
+            SplitConversions(),
             FuseReduce(),
             FusePointwise(),
             MergePointwise(),
             YieldProducts(),
             "canonicalize",
+            "cse",
         ),
     ),
     "backend": NamedPipeline(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 # Tolerances by the narrowest float type among the outputs.
-TOLERANCES = {"float16": (4e-2, 4e-2), "bfloat16": (4e-2, 4e-2)}
+NARROW_TOLERANCE = 4e-2
+TOLERANCES = dict.fromkeys(("float16", "bfloat16"), (NARROW_TOLERANCE, NARROW_TOLERANCE))
 DEFAULT_TOLERANCE = (1e-3, 1e-4)
 
 
@@ -34,6 +35,11 @@ class _Distance:
     allowed: np.ndarray
     worst: float
     rms: float
+
+    @property
+    def ratio(self) -> str:
+        """The ratio of signal to noise (SQNR), as text."""
+        return f" ({-20 * np.log10(self.rms):.0f} dB)" if self.rms else ""
 
 
 def compare(
@@ -65,7 +71,8 @@ def compare(
     own = {n: _distance(one, first, given) for n, one in equal.items() if n != name}
     distances = {n: _distance(found, one, given) for n, one in equal.items()}
     shown = "; ".join(
-        f"{f'{n}: ' if n else ''}worst {d.worst:.3g} of the tolerance, relative rms {d.rms:.3g}"
+        f"{f'{n}: ' if n else ''}worst {d.worst:.3g} of the tolerance, "
+        f"relative rms {d.rms:.3g}{d.ratio}"
         for n, d in distances.items()
         if n in ("", "unoptimised", "optimised")
     )

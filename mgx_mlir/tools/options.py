@@ -45,6 +45,7 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
         "--mode": arguments.mode != "default",
         "--disable-pass": arguments.disable_pass,
         "--exact": arguments.exact,
+        "--fp16 and --bf16": arguments.floats != "f32",
         "--max-loop-iterations": arguments.max_loop_iterations != MAX_LOOP_ITERATIONS,
         "--timing": arguments.timing,
         "--explain": arguments.explain,
@@ -161,6 +162,22 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="leave a pass out (mgx-opt --list-passes names them)",
     )
+    for flag, name in (("--fp16", "f16"), ("--bf16", "bf16")):
+        add(
+            flag,
+            dest="floats",
+            action="store_const",
+            const=name,
+            default="f32",
+            help=f"compute in {name} where range and precision allow it",
+        )
+    add(
+        "--keep-f32",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="nodes that stay in f32 with --fp16 and --bf16, such as --keep-f32 '/head/*'",
+    )
     add(
         "--exact",
         action="store_true",
@@ -187,6 +204,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         },
         dim_params={_name(name): _dims(name, size)[0] for name, size in arguments.dim_param},
         default_dim=arguments.batch,
+        floats=getattr(arguments, "floats", "f32"),
+        keep=tuple(getattr(arguments, "keep_f32", ())),
         disable=tuple(getattr(arguments, "disable_pass", ())),
         exact=getattr(arguments, "exact", False),
         max_loop_iterations=getattr(arguments, "max_loop_iterations", MAX_LOOP_ITERATIONS),

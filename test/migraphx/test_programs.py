@@ -349,3 +349,16 @@ def test_dimensions_with_bounds_run_at_any_size():
     for rows in (1, 5):
         x = np.ones((rows, 3), np.float32)
         np.testing.assert_array_equal(np.array(p.run({"x0": x, "x1": x})[0]), 2 * x)
+
+
+@pytest.mark.parametrize("quantize", [migraphx.quantize_fp16, migraphx.quantize_bf16])
+def test_quantized_programs_keep_their_inputs_and_outputs(quantize):
+    p = built("dot", migraphx.shape(lens=[4, 8]), migraphx.shape(lens=[8, 4]))
+    given = inputs_of(p)
+    (expected,) = results(p, "cpu", **given)
+    shapes = p.get_parameter_shapes()
+    quantize(p)
+    assert p.get_parameter_shapes() == shapes and not p.is_compiled()
+    assert "half" in repr(p.get_main_module()) or "bf16" in repr(p.get_main_module())
+    (found,) = results(p, "cpu", **given)
+    assert found.dtype == np.float32 and 0 < np.abs(found - expected).max() < 0.05

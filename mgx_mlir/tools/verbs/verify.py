@@ -105,6 +105,13 @@ def _record(
     }
 
 
+def _chosen(given: float | None, options: argparse.Namespace) -> float | None:
+    """The tolerance asked for; that of 16-bit floats where the program computes in them."""
+    from mgx_mlir.tools.comparing import NARROW_TOLERANCE
+
+    return NARROW_TOLERANCE if given is None and options.floats != "f32" else given
+
+
 def _verdicts(
     found: Mapping[str, np.ndarray], reference: Reference, options: argparse.Namespace
 ) -> dict[str, Verdict]:
@@ -118,8 +125,8 @@ def _verdicts(
         key: compare(
             found.get(key),
             {name: arrays[key] for name, arrays in variants.items() if key in arrays},
-            options.rtol,
-            options.atol,
+            _chosen(options.rtol, options),
+            _chosen(options.atol, options),
         )
         for key in first
     }

@@ -1,0 +1,91 @@
+// RUN: %mgx-opt %s --split-input-file "--mgx-narrow-floats=keep=*/head/*" | FileCheck %s
+// RUN: %mgx-opt %s --split-input-file --mgx-narrow-floats=to=bf16 | FileCheck %s --check-prefix=BF16
+
+// Products are narrow; a softmax and the work that only it reads are not.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xf32>, %[[W:.*]]: tensor<3x4xf32>
+// CHECK-DAG:     %[[A:.*]] = mgx.convert %[[X]] : tensor<2x3xf32> -> tensor<2x3xf16>
+// CHECK-DAG:     %[[B:.*]] = mgx.convert %[[W]] : tensor<3x4xf32> -> tensor<3x4xf16>
+// CHECK:         %[[H:.*]] = mgx.dot %[[A]], %[[B]]
+// CHECK-NEXT:    %[[F:.*]] = mgx.convert %[[H]] : tensor<2x4xf16> -> tensor<2x4xf32>
+// CHECK-NEXT:    %[[S:.*]] = mgx.neg %[[F]] : tensor<2x4xf32>
+// CHECK-NEXT:    %[[Y:.*]] = mgx.softmax %[[S]] axis = 1 : tensor<2x4xf32>
+// CHECK-NEXT:    return %[[Y]]
+// BF16:          mgx.dot {{.*}} : tensor<2x3xbf16>, tensor<3x4xbf16> -> tensor<2x4xbf16>
+func.func @main(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) -> tensor<2x4xf32> {
+  %h = mgx.dot %x, %w : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  %s = mgx.neg %h : tensor<2x4xf32>
+  %y = mgx.softmax %s axis = 1 : tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// A sum and the first step after it are wide; the next one is narrow again.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.reduce_mean {{.*}} : tensor<2x4xf32>
+// CHECK:         mgx.multibroadcast {{.*}} : tensor<2x1xf32> -> tensor<2x4xf32>
+// CHECK:         mgx.sub {{.*}} : tensor<2x4xf32>
+// CHECK:         mgx.relu {{.*}} : tensor<2x4xf16>
+// CHECK:         mgx.transpose {{.*}} : tensor<2x4xf16> -> tensor<4x2xf16>
+func.func @main(%x: tensor<2x4xf32>) -> tensor<4x2xf32> {
+  %m = mgx.reduce_mean %x axes = [1] : tensor<2x4xf32> -> tensor<2x1xf32>
+  %b = mgx.multibroadcast %m : tensor<2x1xf32> -> tensor<2x4xf32>
+  %d = mgx.sub %x, %b : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %r = mgx.relu %d : tensor<2x4xf32>
+  %y = mgx.transpose %r permutation = [1, 0] : tensor<2x4xf32> -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+
+// -----
+
+// A constant that f16 cannot hold keeps its reader in f32; infinity does not, nor does bf16 care.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.max {{.*}} : tensor<2xf32>
+// CHECK:         mgx.min {{.*}} : tensor<2xf16>
+// BF16:          mgx.max {{.*}} : tensor<2xbf16>
+func.func @main(%x: tensor<2xf32>) -> tensor<1x2xf32> {
+  %large = mgx.constant dense<-1.0e+30> : tensor<2xf32>
+  %infinite = mgx.constant dense<0x7F800000> : tensor<2xf32>
+  %a = mgx.max %x, %large : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %b = mgx.min %a, %infinite : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %y = mgx.unsqueeze %b axes = [0] : tensor<2xf32> -> tensor<1x2xf32>
+  return %y : tensor<1x2xf32>
+}
+
+// -----
+
+// Nodes that `keep` names stay in f32.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot {{.*}} : tensor<2x2xf16>, tensor<2x2xf16> -> tensor<2x2xf16>
+// CHECK:         mgx.dot {{.*}} : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %a = mgx.dot %x, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32> loc("/body/MatMul")
+  %b = mgx.dot %a, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32> loc("/head/MatMul")
+  return %b : tensor<2x2xf32>
+}
+
+// -----
+
+// Bodies of control flow are narrowed inside; the values that they yield keep their types. Other
+// types, and products of quantized tensors, are as they were.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.if {{.*}} -> tensor<2x2xf32>
+// CHECK:           mgx.dot {{.*}} -> tensor<2x2xf16>
+// CHECK:           mgx.convert {{.*}} : tensor<2x2xf16> -> tensor<2x2xf32>
+// CHECK-NEXT:      mgx.yield {{.*}} : tensor<2x2xf32>
+// CHECK:         mgx.add {{.*}} : tensor<2xf64>
+// CHECK:         mgx.dot {{.*}} : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+func.func @main(%c: tensor<i1>, %x: tensor<2x2xf32>, %d: tensor<2xf64>, %q: tensor<2x2xi8>, %s: tensor<f32>) -> (tensor<2x2xf32>, tensor<2xf64>, tensor<2x2xf32>) {
+  %y = mgx.if %c : tensor<i1> -> tensor<2x2xf32> {
+    %a = mgx.dot %x, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+    mgx.yield %a : tensor<2x2xf32>
+  } else {
+    mgx.yield %x : tensor<2x2xf32>
+  }
+  %e = mgx.add %d, %d : tensor<2xf64>, tensor<2xf64> -> tensor<2xf64>
+  %b = mgx.multibroadcast %s : tensor<f32> -> tensor<2x2xf32>
+  %f = mgx.dequantizelinear %q scale %b : tensor<2x2xi8>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %z = mgx.dot %f, %f : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  return %y, %e, %z : tensor<2x2xf32>, tensor<2xf64>, tensor<2x2xf32>
+}
