@@ -92,8 +92,7 @@ def _run_columns(unit: Unit) -> int:
 
 def tile_key(unit: Unit, tile: int) -> int:
     """The offset from `lane_key` to the key of tile number `tile`."""
-    step, inner = divmod(tile, block_keys(unit) // unit.columns)
-    return step * block_keys(unit) + inner * unit.values
+    return unit.first_column(tile, block_keys(unit) // unit.columns)
 
 
 def runs(unit: Unit, tiles: Sequence[ir.Value]) -> list[ir.Value]:
@@ -126,8 +125,7 @@ def product_clocks(unit: Unit) -> int:
 def read_columns(unit: Unit, tiles: int) -> int:
     """Columns of a product whose operands are read together: enough that the next operands
     arrive while a wave multiplies with these."""
-    parts = max(1, unit.chunk // unit.per_lane)
-    each = product_clocks(unit) * parts * tiles
+    each = product_clocks(unit) * unit.chunk_parts * tiles
     return 2 if unit.kind == "wmma" else max(2, ceil_div(READ_CLOCKS, each))
 
 

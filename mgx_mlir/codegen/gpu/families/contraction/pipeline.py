@@ -369,8 +369,8 @@ class Pipeline:
         Between the instructions come `early`, one action after each, and then `actions`, evenly
         spread. `after`: the action that follows a column, by the column's number.
         """
-        parts = self.unit.chunk // self.unit.per_lane if self.unit.groups > 1 else 1
-        count = max(1, len(numbers) * self.schedule.tiles_n * max(parts, 1) - len(early))
+        products = len(numbers) * self.schedule.tiles_n * self.unit.chunk_parts
+        count = max(1, products - len(early))
         waiting, done, at = list(early), 0, 0
         for j in range(self.schedule.tiles_n):
             column = state.columns[j] if numbers else []

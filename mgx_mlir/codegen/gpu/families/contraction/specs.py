@@ -111,6 +111,11 @@ class Unit:
         return self.row_chunks * self.chunk
 
     @cached_property
+    def chunk_parts(self) -> int:
+        """Instructions that take parts of a lane's chunk, one after another."""
+        return max(1, self.chunk // self.per_lane)
+
+    @cached_property
     def lane_chunks(self) -> int:
         """Chunks of a row that a lane takes in one step."""
         return max(1, self.per_lane // self.chunk)
