@@ -88,8 +88,9 @@ def finalize(
     )
     if report is not None:
         report.stages.append(("finalize", time.perf_counter() - started))
-    if cache is not None:
-        for code in found.values():
+    for identity, code in found.items():
+        # Else it may come from a cache whose entries nothing vouches for.
+        if cache is not None and cache.trust.needs_voucher(identity):
             note_made(cache.folder, code_hash(code))
     return result.with_code_objects(found)
 

@@ -215,6 +215,21 @@ def test_import_refuses_code_that_nobody_signed(
     assert trace.exists()
 
 
+def test_consent_once_vouches_for_nothing_later(
+    finalized: Artifact, evil_elf, trace: Path, tmp_path: Path, monkeypatch
+) -> None:
+    shared = tmp_path / "shared"
+    Cache(shared).put(*entry_of(finalized, "cpu", evil_elf[0]))
+    _give_to_another(monkeypatch, shared)
+    monkeypatch.setenv("MGX_CACHE_SHARED", str(shared))
+    monkeypatch.setenv("MGX_TRUST", "all")
+    artifact = mgx_mlir.finalize(replace(finalized, code_objects={}), "cpu")
+    assert artifact.code_objects_for(Target.host_cpu())[0].data == evil_elf[0]
+    monkeypatch.delenv("MGX_TRUST")
+    mgx_mlir.compile(Artifact.from_bytes(artifact.to_bytes())).run(X)
+    assert not trace.exists()
+
+
 # The ways to consent ---------------------------------------------------------------------
 
 

@@ -108,7 +108,6 @@ def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
     )
     add("--device", type=int, metavar="N", help="the GPU's number (default: the first that fits)")
     add("--no-graph", action="store_true", help="launch kernels one by one, not as a HIP graph")
-    add_trust_option(parser)
 
 
 def add_trust_option(parser: argparse.ArgumentParser) -> None:

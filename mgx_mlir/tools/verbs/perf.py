@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser, "an .onnx model, or a .mgx artifact")
     shared.add_shape_options(parser)
     shared.add_target_options(parser, "what to time")
+    shared.add_trust_option(parser)
     add = parser.add_argument
     add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
     shared.add_input_options(parser)

@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_shape_options(parser)
     add = parser.add_argument
     shared.add_target_options(parser, "where to run")
+    shared.add_trust_option(parser)
     shared.add_input_options(parser)
     add(
         "--output",
