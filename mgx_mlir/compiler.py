@@ -106,6 +106,8 @@ class OptionKeywords(TypedDict, total=False):
     dim_params: Mapping[str, int | Range]
     default_dim: int | None
     input_values: Mapping[str, np.ndarray]
+    floats: str
+    keep: Sequence[str]
     disable: Sequence[str]
     exact: bool
     max_loop_iterations: int
