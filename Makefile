@@ -8,16 +8,20 @@ JOBS ?= $(shell nproc)
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The demo and the wheels need no test packages.
+SETUP := --tests
+demo wheel: SETUP :=
+
 setup:  ## system packages, .venv, MLIR bindings, native parts; does only what is missing
-	@scripts/setup.sh
+	@scripts/setup.sh $(SETUP)
 
 demo: setup  ## classify real images on the CPU, then compile ResNet-50 for AMD GPUs
 	@$(PYTHON) examples/demo.py
 
 # The check needs one core, the emulated device the other.
 test: setup  ## set up and run every test
-	@$(MAKE) --no-print-directory -j 2 check emulator
-	@$(MAKE) --no-print-directory lit pytest
+	@$(MAKE) --no-print-directory -j 2 -o setup check emulator
+	@$(MAKE) --no-print-directory -o setup lit pytest
 
 emulator: setup  ## build the emulated GPUs, which are else built when one is first asked for
 	@$(PYTHON) -m mgx_mlir.emulator --build >/dev/null
@@ -36,7 +40,7 @@ pytest: setup emulator  ## the Python tests
 	@$(PYTHON) -m pytest -n $(JOBS) -m "not slow"
 
 test-all: setup emulator check lit  ## every test, the slow ones too
-	@scripts/setup.sh qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	@scripts/setup.sh --tests qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 

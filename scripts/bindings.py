@@ -43,9 +43,15 @@ def say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--install", action="store_true", help="copy them into this Python")
+    parser.add_argument(
+        "--fetch", action="store_true", help="only fetch the source, unless a build is there"
+    )
     options = parser.parse_args()
     try:
-        print(provide(options.install))
+        if not options.fetch:
+            print(provide(options.install))
+        elif not any(cache_folder().glob(f"{LLVM_VERSION}-{sys.implementation.cache_tag}-*")):
+            print(fetch())
     except SetupError as error:
         say(str(error))
         return 1
@@ -93,15 +99,14 @@ def cached_bindings() -> Path:
     import nanobind
 
     tag = f"{LLVM_VERSION}-{sys.implementation.cache_tag}-nanobind{nanobind.__version__}"
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    package = root / "mgx-mlir" / "bindings" / tag
+    package = cache_folder() / tag
     if (package / "mlir" / "ir.py").exists():
         say(f"using {package}")
         return package
     require_toolchain()
     package.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=package.parent) as scratch:
-        built = build(find_source(Path(scratch)), Path(scratch) / "build")
+        built = build(fetch(), Path(scratch) / "build")
         shutil.rmtree(package, ignore_errors=True)
         staged = Path(scratch) / "package"
         staged.mkdir()
@@ -109,7 +114,32 @@ def cached_bindings() -> Path:
         # extensions that are built against the package need.
         shutil.copytree(built / "mlir", staged / "mlir", symlinks=False)
         os.rename(staged, package)
+    shutil.rmtree(fetched_source(), ignore_errors=True)
     return package
+
+
+def cache_folder() -> Path:
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "mgx-mlir" / "bindings"
+
+
+def fetched_source() -> Path:
+    """The place of the source between --fetch and the build; the build takes it away."""
+    return cache_folder() / f"source-{LLVM_VERSION}"
+
+
+def fetch() -> Path:
+    """The source tree of the bindings, which is fetched and unpacked where it is not there."""
+    kept = fetched_source()
+    if kept.exists():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=kept.parent) as scratch:
+        found = find_source(Path(scratch))
+        if not found.is_relative_to(scratch):
+            return found  # a tree of the user's
+        os.rename(found, kept)
+    return kept
 
 
 def require_toolchain() -> None:

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Sets up a checkout on Debian 12: system packages, .venv, the MLIR bindings, the native
 # parts. A second run finds everything and ends in a second or two. Arguments are further
-# system packages.
+# system packages; --tests sets up what the tests and checks need as well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+extras=""
+if [ "${1:-}" = --tests ]; then
+  extras=test
+  shift
+fi
 packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22 lld-22 clang-22
   spirv-tools libzstd-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libxml2-dev
@@ -78,9 +83,19 @@ if [ ! -x .venv/bin/python ]; then
 fi
 python=.venv/bin/python
 
-if changed requirements pyproject.toml; then
+# The source of the bindings is the largest download: it runs beside that of the packages.
+fetching=
+if ! "$python" -c 'import mlir.ir' 2>/dev/null; then
+  mkdir -p build
+  "$python" scripts/bindings.py --fetch >build/fetch.log 2>&1 &
+  fetching=$!
+fi
+
+if changed "requirements$extras" pyproject.toml; then
   step "Python packages"
-  "$python" - >.venv/requirements.txt <<'PY'
+  "$python" - $extras >.venv/requirements.txt <<'PY'
+import sys
+
 try:
     import tomllib
 except ImportError:  # Python 3.10
@@ -88,16 +103,19 @@ except ImportError:  # Python 3.10
 
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
-tables = project["build-system"]["requires"], project["project"]["dependencies"]
-print("\n".join([*tables[0], *tables[1], *project["project"]["optional-dependencies"]["test"]]))
+extras = project["project"]["optional-dependencies"]
+tables = [project["build-system"]["requires"], project["project"]["dependencies"]]
+for table in tables + [extras[name] for name in sys.argv[1:]]:
+    print("\n".join(table))
 PY
   watch "$python" -m pip install --disable-pip-version-check -r .venv/requirements.txt ||
     fail "pip could not install the packages, see above"
   done_step
 fi
 
-if ! "$python" -c 'import mlir.ir' 2>/dev/null; then
+if [ -n "$fetching" ]; then
   step "MLIR Python bindings"
+  wait "$fetching" || { cat build/fetch.log >&2; fail "the bindings' source could not be had"; }
   "$python" scripts/bindings.py --install >/dev/null
 fi
 
