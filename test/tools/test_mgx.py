@@ -248,6 +248,27 @@ def test_help_loads_no_compiler(words: list[str], unloaded: set[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_bash_completes_verbs_and_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    for words, found in (("mgx compl", "completion"), ("mgx finalize --ar", "--arch")):
+        ask = (
+            f"{script}\nCOMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _shtab_mgx\n"
+            'echo "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [found]
+
+
+def test_the_manual_page_names_each_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["man"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(".TH MGX")
+    assert "mgx \\- compile ONNX models" in page
+    for verb in verb_names():
+        assert f"mgx {verb}" in page.replace("\\", "")
+
+
 def test_inspect_shows_what_a_schedule_was_chosen_from(
     artifact: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
