@@ -95,6 +95,7 @@ def test_messages_of_the_command_line(
         (lambda: mgx_mlir.compile_to_bytecode("model.mgx"), "compiled already; mgx_mlir.compile"),
         (lambda: mgx_mlir.compile_to_bytecode("strings.onnx"), r"mgx_mlir\.Model .* run the model"),
         (lambda: mgx_mlir.load("model.onnx"), "no .mgx artifact.*mgx_mlir.compile takes models"),
+        (lambda: mgx_mlir.compile("gone.mgx"), "gone.mgx cannot be opened: No such file"),
         (lambda: mgx_mlir.save("model.onnx", "x.mgx"), "'model.onnx' is no artifact; mgx_mlir.loa"),
         (lambda: mgx_mlir.Model("model.onnx").run({"inn": 1}), "no input 'inn'; did you mean in?"),
         (lambda: mgx_mlir.Model("model.onnx", sed=1), "option 'sed'; did you mean seed?"),

@@ -18,6 +18,7 @@ from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.errors import UsageError
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+SUFFIX = ".mgx"
 MAGIC = b"\x89MGX\r\n\x1a\n"
 # The newest format, and the one of files that use nothing new: a file says the oldest that
 # describes it. Format and dialect are numbered together.
@@ -62,6 +63,11 @@ class _Sections:
 
 
 def is_artifact(path: Path) -> bool:
+    """Whether a file has the suffix of an artifact, or begins as one does."""
+    return path.suffix == SUFFIX or begins_as_artifact(path)
+
+
+def begins_as_artifact(path: Path) -> bool:
     """Whether a file begins as artifacts do."""
     try:
         with path.open("rb") as stream:

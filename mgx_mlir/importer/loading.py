@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.artifact.writer import is_artifact
+from mgx_mlir.artifact.writer import begins_as_artifact
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import element_types, wire
 from mgx_mlir.suggest import instead, listed
@@ -112,7 +112,7 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
         raise ModelError(f"there is no file {path}{hint and f'; {hint}'}")
     if path.stat().st_size == 0:
         raise ModelError(f"{path} is empty")
-    if is_artifact(path):
+    if begins_as_artifact(path):
         raise UsageError(
             f"{path} is an artifact, which is compiled already; mgx_mlir.compile runs it, "
             "mgx_mlir.load opens it"

@@ -5,15 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.artifact.writer import is_artifact as begins_as_artifact
+from mgx_mlir.artifact.writer import SUFFIX, is_artifact
 from mgx_mlir.errors import UsageError
-
-SUFFIX = ".mgx"
-
-
-def is_artifact(file: Path) -> bool:
-    """Whether a file has the suffix of an artifact, or begins as one does."""
-    return file.suffix == SUFFIX or begins_as_artifact(file)
 
 
 def expect_artifact(file: Path, verb: str) -> None:

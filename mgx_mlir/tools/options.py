@@ -14,12 +14,12 @@ import numpy as np
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.modes import MODES
 from mgx_mlir.settings import Settings
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
-from mgx_mlir.tools.files import is_artifact
 
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions

@@ -16,6 +16,7 @@ import mgx_mlir
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.plan import TensorSpec
+from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.models.staged import Model
@@ -24,7 +25,6 @@ from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
-from mgx_mlir.tools.files import is_artifact
 
 
 def program_of(options: argparse.Namespace, tick: Tick) -> Program:

@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
+from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools.files import is_artifact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
