@@ -64,7 +64,7 @@ def compile_resnet() -> None:
         ended = time.perf_counter()
     bytecode = sum(len(kernel.bytecode) for kernel in portable.kernels)
     code = artifact.code_objects[CHIP]
-    print(f"ResNet-50: {portable.plan.launches} launches of {len(portable.kernels)} kernels")
+    print(f"ResNet-50: {artifact.plan.launches(code)} launches of {len(portable.kernels)} kernels")
     print(f"  portable bytecode (gfxMIGX): {size_text(bytecode)}, made in {middle - started:.2f} s")
     print(
         f"  code objects for {CHIP}: {len(code)}, {size_text(sum(len(c.data) for c in code))}, "
