@@ -31,6 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(helper.make_model(graph), folder / "strings.onnx")
     artifact = mgx_mlir.compile_to_bytecode(folder / "model.onnx", default_dim=2)
     mgx_mlir.save(artifact, folder / "model.mgx")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Reluu", ["x"], ["y"], "n")], "r", [x], [y])
+    onnx.save(helper.make_model(graph), folder / "typo.on")
     (folder / "sub").mkdir()
     return folder
 
@@ -46,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("compile model.onnx --disable-pass mgx-fuse-pointwize", 2,
          "there is no pass 'mgx-fuse-pointwize'; did you mean mgx-fuse-pointwise?"),
         ("op Convv", 2, "'Convv' is not supported; did you mean Conv?"),
+        ("run typo.on", 1, "Reluu (node 'n'): this operator is not supported; did you mean Relu?"),
         ("run model.onnx --batch 2 --input inn=x.npy", 2,
          "--input inn: no input has this name; did you mean in?"),
         ("run model.onnx --dim-param @bacth 2", 2, "called 'bacth'; did you mean batch?"),

@@ -24,7 +24,7 @@ from onnx import helper
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, OptionKeywords, with_keywords
-from mgx_mlir.errors import Edge, UnsupportedError, UsageError
+from mgx_mlir.errors import Edge, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import Unsupported, loading, prepare, structure, symbols
 from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
 from mgx_mlir.models.specialize import SpecializedModel, Values
@@ -183,7 +183,10 @@ class Model:
             if value.name in shapeless:
                 value.type.tensor_type.ClearField("shape")
         _name_apart(source.model.graph, set())
-        prepare.check(source.model)
+        try:
+            prepare.check(source.model)
+        except ModelError as error:  # onnx's library may not know unsupported operators either
+            raise refused or error from error
         try:
             return StagedGraph(source, prepare.infer(source.model), self._compilation)
         except UnsupportedError as error:
