@@ -59,7 +59,7 @@ class CompileOptions:
     mode: str = "default"
     input_dims: Mapping[str, Sequence[int | Range]] = field(default_factory=dict)
     dim_params: Mapping[str, int | Range] = field(default_factory=dict)
-    default_dim: int | None = None
+    default_dim: int | Range | None = None
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     floats: str = "f32"
     keep: Sequence[str] = ()
@@ -90,7 +90,7 @@ class CompileOptions:
                 for name, dims in sorted(self.input_dims.items())
             },
             "dim_params": {n: _dim_json(dim) for n, dim in sorted(self.dim_params.items())},
-            "default_dim": self.default_dim,
+            "default_dim": None if self.default_dim is None else _dim_json(self.default_dim),
             "input_values": {n: a.tolist() for n, a in sorted(self.input_values.items())},
             "disable": sorted(self.disable),
             "exact": self.exact,
@@ -104,7 +104,7 @@ class OptionKeywords(TypedDict, total=False):
     mode: str
     input_dims: Mapping[str, Sequence[int | Range]]
     dim_params: Mapping[str, int | Range]
-    default_dim: int | None
+    default_dim: int | Range | None
     input_values: Mapping[str, np.ndarray]
     floats: str
     keep: Sequence[str]

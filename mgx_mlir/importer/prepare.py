@@ -58,7 +58,7 @@ def prepare(
     source: Source,
     input_dims: Mapping[str, Sequence[int | Range]],
     dim_params: Mapping[str, int | Range],
-    default_dim: int | None,
+    default_dim: int | Range | None,
 ) -> dict[str, Range]:
     """Sorts, inlines, converts and checks the model, and binds its inputs' sizes.
 

@@ -20,7 +20,7 @@ def bind(
     inputs: Sequence[str],
     input_dims: Mapping[str, Sequence[int | Range]],
     dim_params: Mapping[str, int | Range],
-    default_dim: int | None,
+    default_dim: int | Range | None,
 ) -> dict[str, Range]:
     """Writes sizes into the inputs and outputs of the model's graph.
 
@@ -43,7 +43,7 @@ def bind(
     for symbol in dim_params.keys() - symbols:
         hint = instead(symbol, symbols, f"there are: {listed(sorted(symbols))}")
         raise UsageError(f"no input has a dimension called '{symbol}'; {hint}")
-    if default_dim is not None and default_dim < 0:
+    if isinstance(default_dim, int) and default_dim < 0:
         raise UsageError(f"the default size {default_dim} is negative")
     for name in inputs:
         _finish_input(values[name], bound, default_dim)
@@ -140,7 +140,7 @@ def _name_of(value: ValueInfoProto, place: int) -> str:
     return f"{_identifier(value.name)}_d{place}"
 
 
-def _finish_input(value: ValueInfoProto, bound: _Bound, default: int | None) -> None:
+def _finish_input(value: ValueInfoProto, bound: _Bound, default: int | Range | None) -> None:
     is_tensor = value.type.WhichOneof("value") == "tensor_type"
     if is_tensor and not value.type.tensor_type.HasField("shape"):
         raise OpenError(
@@ -156,8 +156,9 @@ def _finish_input(value: ValueInfoProto, bound: _Bound, default: int | None) -> 
         elif size is not None:
             continue
         elif default is not None:
-            bound[dim.dim_param] = default
-            dim.dim_value = default
+            _bind_symbol(bound, dim.dim_param, default, "default_dim")
+            if isinstance(default, int):
+                dim.dim_value = default
     if math.prod(d.dim_value or 1 for d in _dims(value)) > MAX_ELEMENTS:
         sizes = [d.dim_value or d.dim_param for d in _dims(value)]
         raise ModelError(f"input '{value.name}' is impossibly large: {sizes}")

@@ -92,20 +92,12 @@ def _parsed(
 ) -> program:
     try:
         names = {name: _size(size) for name, size in dim_params.items()}
-        fixed = default_dim or 1
-        if default_range is not None and not default_range.is_fixed():
-            open_names = [dim.symbol for dim in importer.check_model(
-                model, input_dims=input_dims, dim_params=names, external_data_folder=folder
-            ).open_dims]  # fmt: skip
-            names |= dict.fromkeys(open_names, _size(default_range))
-        elif default_range is not None:
-            fixed = default_range.min
         return program(
             importer.parse_onnx(
                 model,
                 input_dims=input_dims,
                 dim_params=names,
-                default_dim=fixed,
+                default_dim=_size(default_range or default_dim or 1),
                 external_data_folder=folder,
                 max_loop_iterations=max_loop_iterations,
             )

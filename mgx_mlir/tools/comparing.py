@@ -41,14 +41,22 @@ class _Distance:
         """The ratio of signal to noise (SQNR), as text."""
         return f" ({-20 * np.log10(self.rms):.0f} dB)" if self.rms else ""
 
+    def within(self, rms: float) -> bool:
+        """Whether all elements are finite in both or equal, and relative rms is at most this."""
+        return self.rms <= rms and bool(np.isfinite(self.error).all())
+
 
 def compare(
     found: np.ndarray | None,
     variants: Mapping[str, np.ndarray],
     rtol: float | None,
     atol: float | None,
+    rms: float | None = None,
 ) -> Verdict:
     """The verdict on one output against the variants of its reference, the first of which counts.
+
+    `rms`: the output agrees where its relative rms distance from one variant is at most this;
+    single elements count beside it only where `rtol` or `atol` is given.
 
     An element that is beyond tolerance is excused where a variant differs from the first by as
     much, or, for integers, at all.
@@ -76,6 +84,10 @@ def compare(
         for n, d in distances.items()
         if n in ("", "unoptimised", "optimised")
     )
+    if rms is not None and not any(d.within(rms) for d in distances.values()):
+        return Verdict(True, False, f"relative rms beyond {rms:g}; {shown}")
+    if rms is not None and rtol is None and atol is None:
+        return Verdict(False, False, f"ok; {shown}")
     bad = next(iter(distances.values())).bad
     for distance in distances.values():
         bad = bad & distance.bad

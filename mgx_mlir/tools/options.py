@@ -52,6 +52,9 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
         "--input-dim": arguments.input_dim,
         "--dyn-input-dim": arguments.dyn_input_dim,
         "--batch": arguments.batch,
+        "--default-dyn-dim": arguments.default_dyn_dim,
+        "--output-names": arguments.output_names,
+        "--trim": arguments.trim,
     }
     named = ", ".join(name for name, value in given.items() if value)
     if named:
@@ -89,7 +92,26 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
         metavar=("@NAME", "DIMS"),
         help="the shape of an input with ranges: --dyn-input-dim @x '[{1,64,{1,8}},3,224,224]'",
     )
-    add("--batch", type=_size, metavar="N", help="the size of all dimensions not given otherwise")
+    add(
+        "--batch",
+        type=_size,
+        metavar="N",
+        help="the size of all dimensions not given otherwise; where the model fixes all, of the "
+        "first dimension of its inputs",
+    )
+    add(
+        "--default-dyn-dim",
+        metavar="{A,B}",
+        help="the range of all dimensions not given otherwise: --default-dyn-dim '{1,64,{1,8}}'",
+    )
+    add(
+        "--output-names",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a result of a node that is to be an output, in place of the model's; repeatable",
+    )
+    add("--trim", type=_count, default=0, metavar="N", help="leave out the last N nodes")
 
 
 def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
@@ -202,7 +224,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
             **{_name(name): _dims(name, dims) for name, dims in arguments.dyn_input_dim},
         },
         dim_params={_name(name): _dims(name, size)[0] for name, size in arguments.dim_param},
-        default_dim=arguments.batch,
+        default_dim=_default_dim(arguments),
         floats=getattr(arguments, "floats", "f32"),
         keep=tuple(getattr(arguments, "keep_f32", ())),
         disable=tuple(getattr(arguments, "disable_pass", ())),
@@ -211,34 +233,59 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     )
 
 
+def _default_dim(arguments: argparse.Namespace) -> int | Range | None:
+    batch: int | None = arguments.batch
+    if arguments.default_dyn_dim is None:
+        return batch
+    if batch is not None:
+        raise UsageError("--batch and --default-dyn-dim both size what is not given; give one")
+    (dim,) = _dims("--default-dyn-dim", f"[{arguments.default_dyn_dim}]")[:1]
+    return dim
+
+
 def sizes(arguments: argparse.Namespace) -> dict[str, int]:
     """The sizes that the command line gives symbols."""
     found = compile_options(arguments).dim_params
     return {name: size for name, size in found.items() if isinstance(size, int)}
 
 
-def read_inputs(
-    specs: Sequence[TensorSpec], given: Sequence[str], seed: int
-) -> dict[str, np.ndarray]:
-    """The inputs of a run: the files that `--input name=file.npy` names, else random values.
+def read_inputs(specs: Sequence[TensorSpec], given: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The inputs of a run: files, zeros, ones, or random values, as the command line says.
 
     Floats are normal, integers 0 to 9 (token ids and indices stay small), bools even odds.
     """
-    files = input_files(given, [spec.name for spec in specs])
-    generator = np.random.default_rng(seed)
+    names = [spec.name for spec in specs]
+    files = input_files(given, names)
+    filled = _filled(given, names)
+    generator = np.random.default_rng(given.seed)
     arrays = {}
     for spec in specs:
         if spec.name in files:
             arrays[spec.name] = load_array(files[spec.name])
+        elif spec.name in filled:
+            arrays[spec.name] = np.full(spec.shape, filled[spec.name], numpy_dtype(spec.dtype))
         else:
             arrays[spec.name] = random_array(spec, generator)
     return arrays
 
 
-def input_files(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
-    """The files that `--input name=file.npy` gives, by name. Raises UsageError."""
+def _filled(given: argparse.Namespace, names: Sequence[str]) -> dict[str, int]:
+    """The numbers that `--fill0` and `--fill1` give, by the input's name. Raises UsageError."""
+    filled: dict[str, int] = {}
+    for number, asked in enumerate((given.fill0, given.fill1)):
+        for name in map(_name, asked):
+            if name not in names:
+                hint = instead(name, names, f"the model's inputs are {listed(names)}")
+                raise UsageError(f"--fill{number} {name}: no input has this name; {hint}")
+            if filled.setdefault(name, number) != number:
+                raise UsageError(f"--fill0 and --fill1 both name {name}")
+    return filled
+
+
+def input_files(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Path]:
+    """The files that `--input` and `--load-arg` give, by name. Raises UsageError."""
     files: dict[str, Path] = {}
-    for text in given:
+    for text in [*given.input, *(f"{_name(name)}={file}" for name, file in given.load_arg)]:
         # Names may hold an equals sign; files seldom do.
         found = [name for name in names if text.startswith(f"{name}=")]
         name = max(found, key=len, default=text.partition("=")[0])
@@ -257,6 +304,22 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     """The inputs of a run."""
     add = parser.add_argument
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
+    add(
+        "--load-arg",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("@NAME", "FILE"),
+        help="another way to write --input",
+    )
+    for number in (0, 1):
+        add(
+            f"--fill{number}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"an input whose elements are all {number}; repeatable",
+        )
     add("--seed", type=_count, default=0, metavar="N", help="seed of the random inputs")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
+from mgx_mlir.tools.editing import model_of
 
 
 def program_of(options: argparse.Namespace, tick: Tick) -> Program:
@@ -35,7 +36,7 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
     else:
         report = Report()
         artifact = compile_to_bytecode(
-            options.model,
+            model_of(options),
             options_for(shared.compile_options(options), shared.target_of(options)),
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
@@ -65,7 +66,7 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
         if is_artifact(options.model):
             raise
         model = Model(
-            options.model,
+            model_of(options),
             shared.target_of(options),
             shared.compile_options(options),
             device=options.device,
@@ -76,31 +77,27 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
         return model
 
 
-def inputs_of(
-    runnable: Program | Model, given: Sequence[str], seed: int, dims: Mapping[str, object]
-) -> dict[str, np.ndarray]:
-    """The inputs of a run, read from the files that `given` names, else random.
+def inputs_of(runnable: Program | Model, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The inputs of a run: the files and the numbers that the options give, else random values.
 
-    For a program for any sizes, random inputs have the sizes of `dims`, by symbol, or those of
-    the files; else a symbol's first optimal size, or its least.
+    For a program for any sizes, random inputs have the sizes that the options give symbols, or
+    those of the files; else a symbol's first optimal size, or its least.
     """
     if isinstance(runnable, SizedProgram):
-        chosen = _chosen(runnable, given, dims)
-        return shared.read_inputs(runnable.specs(chosen), given, seed)
+        chosen = _chosen(runnable, options)
+        return shared.read_inputs(runnable.specs(chosen), options)
     if isinstance(runnable, Program):
-        return shared.read_inputs(runnable.inputs, given, seed)
-    files = shared.input_files(given, runnable.inputs)
+        return shared.read_inputs(runnable.inputs, options)
+    files = shared.input_files(options, runnable.inputs)
     specs = [_spec(name, type_, name in files) for name, type_ in runnable.input_types.items()]
-    return shared.read_inputs(specs, given, seed)
+    return shared.read_inputs(specs, options)
 
 
-def _chosen(
-    program: SizedProgram, given: Sequence[str], dims: Mapping[str, object]
-) -> dict[str, int]:
+def _chosen(program: SizedProgram, options: argparse.Namespace) -> dict[str, int]:
     plan = program.plan
     chosen = {dim.name: (*dim.optimals, dim.low)[0] for dim in plan.dims}
-    chosen |= {name: size for name, size in dims.items() if isinstance(size, int)}
-    for name, file in shared.input_files(given, [s.name for s in program.inputs]).items():
+    chosen |= shared.sizes(options)
+    for name, file in shared.input_files(options, [s.name for s in program.inputs]).items():
         (spec,) = (s for s in program.inputs if s.name == name)
         shape = shared.load_array(file, "r").shape
         for number, size in zip(spec.shape, shape, strict=False):

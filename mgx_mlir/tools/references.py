@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.tools import editing
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.programs import flat_arrays
 
 # Nudged inputs are multiplied with numbers that differ from 1 by at most this: some roundings.
 NUDGES = {np.dtype(np.float64): 2.0**-40, np.dtype(np.float32): 2.0**-20}
@@ -37,6 +40,11 @@ class Reference:
         self._precise = precise
         self._inputs = inputs
 
+    @property
+    def first(self) -> dict[str, np.ndarray]:
+        """The tensors of the outputs of the first variant."""
+        return flat_arrays(next(iter(self.variants.values())))
+
     def add_variants(self) -> None:
         """Adds variants that only a difference asks for: exact integers, nudged inputs."""
         if self._precise is not None:
@@ -56,7 +64,7 @@ def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
     from mgx_mlir.compiler import import_model
     from mgx_mlir.reference import evaluate
 
-    graph = import_model(options.model, shared.compile_options(options))
+    graph = import_model(editing.model_of(options), shared.compile_options(options))
 
     def run(values: Inputs) -> Outputs:
         return evaluate(graph.module, graph.weights, dict(values))
@@ -72,6 +80,8 @@ def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | Non
         if options.reference == "onnxruntime":
             raise UsageError("onnxruntime is not installed; pip install onnxruntime") from error
         return None
+    same = isinstance(editing.model_of(options), Path)
+    model = str(options.model) if same else editing.whole_model(options).SerializeToString()
     levels = onnxruntime.GraphOptimizationLevel
 
     def session(level: Any, **entries: str) -> Callable[[Inputs], Outputs]:
@@ -80,9 +90,7 @@ def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | Non
         settings.graph_optimization_level = level
         for key, value in entries.items():
             settings.add_session_config_entry(f"session.{key}", value)
-        made = onnxruntime.InferenceSession(
-            str(options.model), settings, providers=["CPUExecutionProvider"]
-        )
+        made = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
         names = [output.name for output in made.get_outputs()]
         return lambda values: dict(zip(names, made.run(names, dict(values)), strict=True))
 
@@ -104,7 +112,7 @@ def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | Non
 def _has_integer_products(options: argparse.Namespace) -> bool:
     from mgx_mlir.importer import loading, structure
 
-    nodes = structure.all_nodes(loading.load(options.model).model.graph)
+    nodes = structure.all_nodes(loading.load(editing.model_of(options)).model.graph)
     return any(part in node.op_type for node in nodes for part in _INTEGER_PRODUCTS)
 
 

@@ -28,9 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.advice import on_command_line
     from mgx_mlir.models.staged.check import State, check
+    from mgx_mlir.tools.editing import model_of
 
     shared.expect_model(options, "inspect {} shows what an artifact holds")
-    report = check(options.model, shared.compile_options(options), options.target)
+    report = check(model_of(options), shared.compile_options(options), options.target)
     text = json.dumps(report.to_json(), indent=2) if options.json else str(report)
     print(on_command_line(text))
     return {State.ARTIFACT: 0, State.REFUSED: 1}.get(report.state, 3)

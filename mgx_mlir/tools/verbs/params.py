@@ -55,9 +55,10 @@ def _of_model(options: argparse.Namespace) -> dict[str, Any]:
 
     from mgx_mlir.errors import OpenError
     from mgx_mlir.importer import loading, prepare
+    from mgx_mlir.tools.editing import model_of
     from mgx_mlir.tools.programs import type_text
 
-    source = loading.load(options.model)
+    source = loading.load(model_of(options))
     given = shared.compile_options(options)
     found: dict[str, onnx.TypeProto] = {}
     try:

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
     with progress("measuring") as tick:
         runnable = runnable_of(options, tick)
-        inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
+        inputs = inputs_of(runnable, options)
         program = runnable
         if isinstance(runnable, SizedProgram):
             program = runnable.program(inputs)

@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.compiler import Report, import_model, optimize
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import print_report
+    from mgx_mlir.tools.editing import model_of
 
     shared.expect_model(options, "inspect {} --kernel NAME prints the IR of a kernel")
     compile_options = shared.compile_options(options)
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--after {options.after}: mode {options.mode} has {', '.join(order)}")
     if options.emit_bytecode and options.output is None:
         raise UsageError("--emit-bytecode writes bytes; name a file with -o")
-    graph = import_model(options.model, compile_options)
+    graph = import_model(model_of(options), compile_options)
     report = Report()
     optimize(graph, compile_options, report, pipelines=order[1 : order.index(options.after) + 1])
     operation = graph.module.operation

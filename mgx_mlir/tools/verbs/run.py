@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--output {options.output} is a file; name a folder")
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
-    inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
+    inputs = inputs_of(runnable, options)
     outputs = runnable.run(inputs)
     note_host_nodes(runnable)
     if options.output is not None:

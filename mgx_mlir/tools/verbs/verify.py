@@ -5,6 +5,10 @@ with its optimisations, else this project's numpy evaluation of the imported gra
 elements differ, the reference runs again with inputs nudged by some roundings (and without
 saturation to 16 bits): elements at which it differs from itself by as much do not count.
 
+With --per-instruction the result of each node is compared, in the model's order, and the first
+that differs although its inputs agree is marked. With --bisect the smallest part of the model
+that differs is written as a model of its own, with its inputs.
+
 exit code: 0: verified; 1: some outputs differ, or the model is refused; 2: wrong usage
 """
 
@@ -14,16 +18,15 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 
 if TYPE_CHECKING:
     from mgx_mlir.tools.comparing import Verdict
-    from mgx_mlir.tools.references import Reference
+    from mgx_mlir.tools.taps import Trial
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="absolute tolerance (default 1e-4, 16 bit 4e-2)",
     )
+    add(
+        "--rms-tol",
+        type=_tolerance,
+        metavar="X",
+        help="relative root of the mean square difference of an output that passes; single "
+        "elements count beside it where --rtol or --atol is given",
+    )
+    add("--per-instruction", action="store_true", help="compare the result of each node, in order")
+    add(
+        "--bisect",
+        action="store_true",
+        help="find the smallest part of the model that differs; write it and its inputs to -o",
+    )
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("mgx-bisect"),
+        metavar="DIR",
+        help="the folder for --bisect (default %(default)s)",
+    )
     add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
     shared.add_json(parser)
     shared.add_compile_options(parser)
@@ -61,72 +85,91 @@ def _tolerance(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
-    from mgx_mlir.tools.references import reference_of
+    from mgx_mlir.tools.taps import try_model
 
     shared.expect_model(options, "run {} runs an artifact")
+    if options.per_instruction or options.bisect:
+        return _run_taps(options)
     with progress("compiling") as tick:
-        runnable = runnable_of(options, tick)
-        inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
-        tick("running the reference", 0, 1)
-        reference = reference_of(options, inputs)
-    found = flat_arrays(runnable.run(inputs))
-    note_host_nodes(runnable)
-    verdicts = _verdicts(found, reference, options)
-    if any(verdict.differs for verdict in verdicts.values()):
-        reference.add_variants()
-        verdicts = _verdicts(found, reference, options)
-    wrong = sum(not verdict.ok for verdict in verdicts.values())
+        trial = try_model(options, tick)
+    wrong = sum(not verdict.ok for verdict in trial.verdicts.values())
     if options.json:
-        print(json.dumps(_record(options, reference.name, verdicts), indent=2))
+        print(json.dumps(_record(options, trial), indent=2))
         return int(bool(wrong))
-    print(f"{options.model}: {shared.target_of(options)} against {reference.name}")
-    for name, verdict in verdicts.items():
+    _print_head(options, trial)
+    for name, verdict in trial.verdicts.items():
         print(f"  {name_text(name)}: {verdict.text}")
-    excused = sum(verdict.ok and verdict.differs for verdict in verdicts.values())
+    count = len(trial.verdicts)
+    excused = sum(verdict.ok and verdict.differs for verdict in trial.verdicts.values())
     if wrong:
-        print(f"{wrong} of {len(verdicts)} outputs differ")
+        print(f"{wrong} of {count} outputs differ (--bisect finds the node)")
     elif excused:
-        print(f"verified; where {excused} outputs differ, {reference.name} differs from itself")
+        print(
+            f"verified; where {excused} outputs differ, {trial.reference.name} differs from itself"
+        )
     else:
         print("verified")
     return int(bool(wrong))
 
 
-def _record(
-    options: argparse.Namespace, reference: str, verdicts: Mapping[str, Verdict]
-) -> dict[str, Any]:
+def _record(options: argparse.Namespace, trial: Trial) -> dict[str, Any]:
     return {
         "model": str(options.model),
         "target": shared.target_of(options),
-        "reference": reference,
-        "verified": all(verdict.ok for verdict in verdicts.values()),
-        "outputs": {name: {**asdict(v), "ok": v.ok} for name, v in verdicts.items()},
+        "reference": trial.reference.name,
+        "verified": trial.ok,
+        "outputs": _records(trial.verdicts),
     }
 
 
-def _chosen(given: float | None, options: argparse.Namespace) -> float | None:
-    """The tolerance asked for; that of 16-bit floats where the program computes in them."""
-    from mgx_mlir.tools.comparing import NARROW_TOLERANCE
-
-    return NARROW_TOLERANCE if given is None and options.floats != "f32" else given
+def _records(verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    return {name: {**asdict(v), "ok": v.ok} for name, v in verdicts.items()}
 
 
-def _verdicts(
-    found: Mapping[str, np.ndarray], reference: Reference, options: argparse.Namespace
-) -> dict[str, Verdict]:
-    """The verdict on each output of the reference."""
-    from mgx_mlir.tools.comparing import compare
-    from mgx_mlir.tools.programs import flat_arrays
+def _print_head(options: argparse.Namespace, trial: Trial) -> None:
+    print(f"{options.model}: {shared.target_of(options)} against {trial.reference.name}")
 
-    variants = {name: flat_arrays(outputs) for name, outputs in reference.variants.items()}
-    first, *_ = variants.values()
-    return {
-        key: compare(
-            found.get(key),
-            {name: arrays[key] for name, arrays in variants.items() if key in arrays},
-            _chosen(options.rtol, options),
-            _chosen(options.atol, options),
-        )
-        for key in first
-    }
+
+def _run_taps(options: argparse.Namespace) -> int:
+    """Compares the result of each node; with `--bisect`, finds the smallest part that differs."""
+    from mgx_mlir.tools import taps
+    from mgx_mlir.tools.bisecting import Bisection, check_folder, write_part
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.editing import whole_model
+
+    if options.bisect:
+        check_folder(options.output)
+    model = whole_model(options)
+    with progress("comparing nodes") as tick:
+        trial = taps.try_taps(model, options, tick)
+        rows = taps.rows_of(model, trial)
+        part = Bisection(model, trial, options, tick).part(rows) if options.bisect else None
+    found = {trial.reference.name: trial.reference.first, "the compiled program": trial.found}
+    origins = {name: [*taps.origins(model, values, trial.inputs)] for name, values in found.items()}
+    command = write_part(part, options.output, options) if part else ""
+    code = int(part is not None or not all(row.ok for row in rows))
+    if options.json:
+        nodes = [
+            {
+                "node": row.node.name,
+                "operator": row.node.op_type,
+                "inputs_agree": row.inputs_agree,
+                "outputs": _records(row.verdicts),
+            }
+            for row in rows
+        ]
+        record = {"nodes": nodes, "origins": origins, "again": command}
+        print(json.dumps(_record(options, trial) | record, indent=2))
+        return code
+    _print_head(options, trial)
+    if options.per_instruction:
+        print("\n".join(taps.lines_of(rows)))
+    for name, sentences in origins.items():
+        for sentence in sentences:
+            print(f"in {name}, {sentence}")
+    print(taps.summary(rows))
+    if part is not None:
+        print("\n".join(["the smallest part that differs:", *part.lines(), f"again: {command}"]))
+    elif options.bisect:
+        print("no part differs by itself" if code else "nothing to bisect")
+    return code

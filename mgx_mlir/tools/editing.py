@@ -1,0 +1,138 @@
+"""Models that the command line changes before they are compiled: outputs, sizes, length."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import onnx
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.importer import loading, structure
+from mgx_mlir.sizes.range import Range
+from mgx_mlir.suggest import instead, listed
+from mgx_mlir.tools import options as shared
+
+
+def model_of(options: argparse.Namespace) -> Path | loading.Source:
+    """The model that the options name: its file, or its structure with their changes.
+
+    Raises UsageError for a change that does not fit, ModelError for a malformed model.
+    """
+    source = loading.load(options.model)
+    return source if edit(source.model, source.inputs, options) else options.model
+
+
+def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
+    """The model with its weights and the options' changes, every node named, in order."""
+    source = loading.load(options.model)  # its errors name the place
+    model = onnx.load(options.model)
+    structure.normalise(model)
+    edit(model, source.inputs, options)
+    return model
+
+
+def save_model(model: onnx.ModelProto, file: Path) -> None:
+    """Writes a model; large weights go to a file beside it."""
+    large = model.ByteSize() > 1 << 30  # protocol buffers end at 2 GB
+    onnx.save(model, file, save_as_external_data=large, location=f"{file.name}.data")
+
+
+def edit(model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Namespace) -> bool:
+    """Changes a model as the options say. Returns whether it did."""
+    if options.trim:
+        structure.normalise(model)
+        _trim(model.graph, options.trim)
+    if options.output_names:
+        _choose_outputs(model.graph, options.output_names)
+    changed = bool(options.trim or options.output_names)
+    if changed:
+        _drop_unread(model.graph)
+    given = shared.compile_options(options)
+    declared = {value.name: value for value in model.graph.input if value.name in inputs}
+    opened = [
+        _open_sizes(declared[n], dims) for n, dims in given.input_dims.items() if n in declared
+    ]
+    if isinstance(given.default_dim, int):
+        others = [v for n, v in declared.items() if n not in given.input_dims]
+        opened.append(_open_batch(others, given.default_dim))
+    if any(opened):
+        _forget_shapes(model.graph)
+    return changed or any(opened)
+
+
+def _trim(graph: onnx.GraphProto, count: int) -> None:
+    """Drops the last nodes; the results that nothing reads then are the outputs."""
+    if count >= len(graph.node):
+        raise UsageError(f"--trim {count}: the model has {len(graph.node)} nodes, and one stays")
+    del graph.node[len(graph.node) - count :]
+    read = {name for node in graph.node for name in structure.uses_of(node)}
+    made = [name for node in graph.node for name in node.output if name]
+    _set_outputs(graph, [name for name in made if name not in read])
+
+
+def _choose_outputs(graph: onnx.GraphProto, names: list[str]) -> None:
+    made = [name for node in graph.node for name in node.output if name]
+    for name in names:
+        if name not in made:
+            hint = instead(name, made, f"the first of its results are {listed(made[:8])}")
+            raise UsageError(f"--output-names {name}: no node has a result of this name; {hint}")
+    _set_outputs(graph, list(dict.fromkeys(names)))
+
+
+def _set_outputs(graph: onnx.GraphProto, names: list[str]) -> None:
+    known = {value.name: value for value in (*graph.value_info, *graph.output)}
+    values = [known.get(name, onnx.ValueInfoProto(name=name)) for name in names]
+    copies = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in values]
+    del graph.output[:]
+    graph.output.extend(copies)
+
+
+def _drop_unread(graph: onnx.GraphProto) -> None:
+    """Drops the nodes that no output depends on. Inputs stay."""
+    needed = {value.name for value in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            kept.append(node)
+            needed |= structure.uses_of(node)
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in reversed(kept)]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _open_sizes(value: onnx.ValueInfoProto, dims: object) -> bool:
+    """Makes the fixed dimensions that are given otherwise open. Returns whether there were any."""
+    declared = value.type.tensor_type.shape.dim
+    if not isinstance(dims, list) or len(dims) != len(declared):
+        return False  # the importer says that
+    found = False
+    for dim, size in zip(declared, dims, strict=True):
+        if dim.HasField("dim_value") and (isinstance(size, Range) or size != dim.dim_value):
+            dim.Clear()
+            found = True
+    return found
+
+
+def _open_batch(values: list[onnx.ValueInfoProto], batch: int) -> bool:
+    """Makes the first dimension of all inputs open, where all are fixed and the first is one size.
+
+    Returns whether it did: a model with open dimensions has its batch among them.
+    """
+    dims = [v.type.tensor_type.shape.dim for v in values if v.type.tensor_type.shape.dim]
+    sizes = {d.dim_value for shape in dims for d in shape[:1]}
+    if any(not d.HasField("dim_value") for shape in dims for d in shape):
+        return False
+    if len(sizes) != 1 or sizes == {batch}:
+        return False
+    for shape in dims:
+        shape[0].Clear()
+    return True
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> None:
+    """Drops the shapes that followed from the sizes before."""
+    del graph.value_info[:]
+    for value in graph.output:
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.ClearField("shape")
