@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions
 
 
+# The options that fill inputs with zeros and with ones.
+_FILLS = ("--fill0", "--fill1")
+
+
 def add_model(parser: argparse.ArgumentParser, what: str) -> None:
     """The file that a verb takes."""
     parser.add_argument("model", metavar="MODEL", type=Path, help=what)
@@ -276,7 +280,7 @@ def _filled(given: argparse.Namespace, names: Sequence[str]) -> dict[str, int]:
         for name in map(_name, asked):
             if name not in names:
                 hint = instead(name, names, f"the model's inputs are {listed(names)}")
-                raise UsageError(f"--fill{number} {name}: no input has this name; {hint}")
+                raise UsageError(f"{_FILLS[number]} {name}: no input has this name; {hint}")
             if filled.setdefault(name, number) != number:
                 raise UsageError(f"--fill0 and --fill1 both name {name}")
     return filled
@@ -312,9 +316,9 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         metavar=("@NAME", "FILE"),
         help="another way to write --input",
     )
-    for number in (0, 1):
+    for number, flag in enumerate(_FILLS):
         add(
-            f"--fill{number}",
+            flag,
             action="append",
             default=[],
             metavar="NAME",
