@@ -40,24 +40,39 @@ def until_pipe_closes(work: Callable[[], int]) -> int:
         return 0
 
 
+_LEVELS = ("debug", "info", "warning", "error")
+
+
 def add_verbose(parser: argparse.ArgumentParser) -> None:
     """The option that shows the log."""
     text = "say what each stage does; twice: each pass and each kernel too"
     parser.add_argument("-v", "--verbose", action="count", default=0, help=text)
+    parser.add_argument("--log-level", choices=_LEVELS, metavar="LEVEL",
+                        help=f"the least level of the log: {', '.join(_LEVELS)}")  # fmt: skip
+    parser.add_argument("--log-file", metavar="FILE", help="write the log there, with times")
 
 
 @contextlib.contextmanager
-def log(verbose: int) -> Iterator[None]:
-    """Within the block, the package's log goes to standard error: warnings, or more."""
+def log(options: argparse.Namespace) -> Iterator[None]:
+    """Within the block, the package's log goes to standard error, or to the options' file.
+
+    Warnings alone are shown, or more where the options say so. Raises OSError for the file.
+    """
     logger = logging.getLogger("mgx_mlir")
-    handler, before = logging.StreamHandler(sys.stderr), logger.level
+    before = logger.level
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("mgx: %(message)s"))
+    if options.log_file is not None:
+        handler = logging.FileHandler(options.log_file, encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger.addHandler(handler)
-    logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
+    by_count = ("warning", "info", "debug")[min(options.verbose, 2)]
+    logger.setLevel((options.log_level or by_count).upper())
     try:
         yield
     finally:
         logger.removeHandler(handler)
+        handler.close()
         logger.setLevel(before)
 
 

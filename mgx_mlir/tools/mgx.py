@@ -30,15 +30,14 @@ def _main(words: list[str]) -> int:
     if options.verb is None:
         parser.print_help()
         return 2
-    with log(options.verbose):
-        return _run(options)
+    return _run(options)
 
 
 def _run(options: argparse.Namespace) -> int:
     verb = _verb(options.verb)
-    warn_unknown()
     try:
-        with Edge(""):
+        with Edge(""), log(options):
+            warn_unknown()
             return until_pipe_closes(lambda: int(verb.run(options)))
     except MgxError as error:
         text = on_command_line(str(error)).removeprefix(f"{options.verb}: ")

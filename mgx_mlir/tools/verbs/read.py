@@ -17,6 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--after", default="import", metavar="PIPELINE", help=f"one of {names}")
     add("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode; needs -o")
+    form = parser.add_mutually_exclusive_group().add_argument
+    for flag, text in (
+        ("--brief", "print a line for each op, without attributes"),
+        ("--json", "print JSON: inputs and ops, with attributes, types and ONNX nodes"),
+        ("--graphviz", "print the graph in Graphviz's language"),
+        ("--py", "print Python that builds the program by mgx_mlir.migraphx"),
+    ):
+        form(flag, dest="form", action="store_const", const=flag[2:], help=text)
     add("--locations", action="store_true", help="print the ONNX node of each op")
     shared.add_compile_options(parser)
 
@@ -27,12 +35,15 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import print_report
     from mgx_mlir.tools.editing import model_of
+    from mgx_mlir.tools.listings import text_of
 
     shared.expect_model(options, "inspect {} --kernel NAME prints the IR of a kernel")
     compile_options = shared.compile_options(options)
     order = ["import", *mode_pipelines(options.mode)]
     if options.after not in order:
         raise UsageError(f"--after {options.after}: mode {options.mode} has {', '.join(order)}")
+    if options.form and (options.emit_bytecode or options.locations):
+        raise UsageError(f"--{options.form} is a form of its own; leave the others out")
     if options.emit_bytecode and options.output is None:
         raise UsageError("--emit-bytecode writes bytes; name a file with -o")
     graph = import_model(model_of(options), compile_options)
@@ -43,7 +54,10 @@ def run(options: argparse.Namespace) -> int:
         with atomic_file(options.output) as stream:
             operation.write_bytecode(stream)
     else:
-        text = operation.get_asm(enable_debug_info=options.locations) + "\n"
+        if options.form:
+            text = text_of(graph, options.form)
+        else:
+            text = operation.get_asm(enable_debug_info=options.locations) + "\n"
         if options.output is None:
             print(text, end="")
         else:

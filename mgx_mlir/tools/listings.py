@@ -1,0 +1,112 @@
+"""The program of a model as text: brief, as JSON, for Graphviz, or as Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from mgx_mlir.rewriting.graph import Graph, main_function, node_name, value_names
+
+# Longer texts of attributes, those of constants mostly, are cut.
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class _Line:
+    """An op of the program: the names of its results and operands, and its attributes' texts."""
+
+    results: list[str]
+    op: str
+    operands: list[str]
+    types: list[str]
+    attributes: dict[str, str]
+    node: str
+
+
+def text_of(graph: Graph, form: str) -> str:
+    """The program in one of FORMS."""
+    return _FORMS[form](graph)
+
+
+def _lines(graph: Graph) -> tuple[dict[str, str], list[_Line]]:
+    """The types of the inputs by name, and the ops of @main in order; the last one returns."""
+    main = main_function(graph.module)
+    block = main.regions[0].blocks[0]
+    names = value_names(main, "arg_attrs", len(block.arguments))
+    known = dict(zip(block.arguments, names, strict=True))
+    inputs = {name: str(value.type) for value, name in known.items()}
+    lines = []
+    for op in block.operations:
+        operands = [known[value] for value in op.operands]
+        first = len(known) - len(inputs)
+        known |= {value: f"%{first + place}" for place, value in enumerate(op.results)}
+        lines.append(
+            _Line(
+                [known[value] for value in op.results],
+                op.operation.name,
+                operands,
+                [str(value.type) for value in op.results],
+                {name: _cut(str(op.attributes[name])) for name in op.attributes},
+                node_name(op),
+            )
+        )
+    return inputs, lines
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _brief(graph: Graph) -> str:
+    inputs, lines = _lines(graph)
+    texts = [f"{name} = input : {type_}" for name, type_ in inputs.items()]
+    for line in lines:
+        made = f"{', '.join(line.results)} = " if line.results else ""
+        types = f" : {', '.join(line.types)}" if line.types else ""
+        texts.append(f"{made}{line.op}({', '.join(line.operands)}){types}")
+    return "\n".join(texts) + "\n"
+
+
+def _json(graph: Graph) -> str:
+    inputs, lines = _lines(graph)
+    ops: list[dict[str, Any]] = [
+        {
+            "op": line.op,
+            "node": line.node,
+            "operands": line.operands,
+            "results": dict(zip(line.results, line.types, strict=True)),
+            "attributes": line.attributes,
+        }
+        for line in lines
+    ]
+    return json.dumps({"name": graph.name, "inputs": inputs, "ops": ops}, indent=2) + "\n"
+
+
+def _graphviz(graph: Graph) -> str:
+    inputs, lines = _lines(graph)
+    made = {name: f"input{place}" for place, name in enumerate(inputs)}
+    texts = ["digraph {", "  node [shape=box];"]
+    for name, type_ in inputs.items():
+        texts.append(f"  {made[name]} [shape=ellipse, label={_label(name, type_)}];")
+    for place, line in enumerate(lines):
+        own = f"op{place}"
+        texts.append(f"  {own} [label={_label(line.op.removeprefix('mgx.'), *line.types)}];")
+        texts += [f"  {made[operand]} -> {own};" for operand in line.operands]
+        made |= dict.fromkeys(line.results, own)
+    return "\n".join([*texts, "}"]) + "\n"
+
+
+def _label(*lines: str) -> str:
+    """A quoted string of DOT; a backslash would begin an escape there."""
+    text = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + text.replace("\n", "\\n") + '"'
+
+
+def _python(graph: Graph) -> str:
+    from mgx_mlir.migraphx.program import program
+
+    return str(program(graph).to_py())
+
+
+_FORMS = {"brief": _brief, "json": _json, "graphviz": _graphviz, "py": _python}
