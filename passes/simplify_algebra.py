@@ -14,7 +14,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import Pattern, PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
     broadcast_source,
     broadcast_to,
     definition,
@@ -24,7 +23,6 @@ from mgx_mlir.rewriting.queries import (
     has_sizes,
     is_constant,
     is_static,
-    op_name,
     shape,
     source_sizes,
     splat,
@@ -139,7 +137,7 @@ def distribute_scale(op: mgx.MulOp) -> ir.Value | None:
         return None
     maker = definition(below[0])
     is_scaled = isinstance(maker, mgx.MulOp) and _constant_operand(maker) is not None
-    if not is_scaled and op_name(maker) not in CONTRACTIONS:
+    if not is_scaled and not isinstance(maker, mgx.CONTRACTIONS):
         return None
     if not _is_float(below[0]) or not has_one_use(below[0]):
         return None

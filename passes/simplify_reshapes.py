@@ -11,7 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
-from mgx_mlir.rewriting.queries import RESHAPES, in_views, shape
+from mgx_mlir.rewriting.queries import in_views, shape
 from mgx_mlir.rewriting.views import changes, is_view, trace
 
 
@@ -22,15 +22,18 @@ def shorten_views(op: ir.OpView, context: PassContext) -> ir.Value | None:
         return None
     source, layout, chain = trace(op.result)
     steps = changes(layout, shape(source))
-    if steps is None or _cost(f"mgx.{s.name}" for s in steps) >= _cost(chain):
+    if steps is None:
+        return None
+    after = _cost(step.name != "reshape" for step in steps)
+    if after >= _cost(one not in mgx.RESHAPES for one in chain):
         return None
     return in_views(source, steps)
 
 
-def _cost(names: Iterable[str]) -> tuple[int, int]:
+def _cost(is_move: Iterable[bool]) -> tuple[int, int]:
     """The cost of a chain: the number of ops that move elements first, then of all ops."""
-    ops = list(names)
-    return sum(name not in RESHAPES for name in ops), len(ops)
+    moves = list(is_move)
+    return sum(moves), len(moves)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
     MOST_BEHIND,
     MOST_USERS,
-    RESHAPES,
     blocks,
     create_like,
     definition,
@@ -203,7 +202,7 @@ def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
     if is_constant(source):
         return _Plan(source, steps, 0)  # its views are folded
     moves = sum(step.name != "reshape" for step in steps)
-    if moves > sum(name not in RESHAPES for name in chain):
+    if moves > sum(one not in mgx.RESHAPES for one in chain):
         return None
     return _Plan(source, steps, len(chain) - len(steps))
 

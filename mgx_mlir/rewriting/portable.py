@@ -203,7 +203,11 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def _check_op(op: ir.Operation) -> None:
     parent = op.parent
-    nested = op.name == "mgx.kernel" and parent is not None and parent.name != "builtin.module"
+    nested = (
+        op.name == mgx.KernelOp.OPERATION_NAME
+        and parent is not None
+        and parent.name != "builtin.module"
+    )
     if not op.name.startswith("mgx.") or op.name in _PROGRAM_OPS or nested:
         raise ArtifactError(f"a stored kernel holds mgx ops of a kernel only, found {op.name}")
     _check_attributes(op)

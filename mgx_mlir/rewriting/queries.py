@@ -13,20 +13,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import views
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
 
-# Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
-RESHAPES = views.RESHAPES
-BROADCASTS = frozenset({"mgx.multibroadcast", "mgx.broadcast"})
-CONTRACTIONS = frozenset(
-    {
-        "mgx.convolution",
-        "mgx.convolution_backwards",
-        "mgx.dot",
-        "mgx.quant_convolution",
-        "mgx.quant_dot",
-    }
-)
-DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
-
 
 def definition(value: ir.Value) -> ir.OpView | None:
     """The op that defines a value; None for a block argument."""
@@ -230,19 +216,17 @@ def side_by_side(values: Sequence[ir.Value], axis: int, dims: Sequence[int]) -> 
     return mgx.multibroadcast(mgx.concat(parts, axis), list(dims))
 
 
-def group_of(convolution: ir.OpView | ir.Operation) -> int:
-    """The number of groups of a convolution."""
-    attributes = convolution.operation.attributes
-    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+def group_of(op: ir.OpView) -> int:
+    """The number of groups of a convolution; 1 for any other op."""
+    return int(op.group.value) if isinstance(op, _GROUPED) else 1
 
 
-def slice_bounds(slice_: ir.OpView | ir.Operation) -> tuple[list[int], list[int], list[int]]:
+_GROUPED = (*mgx.CONVOLUTIONS, mgx.ConvolutionBackwardsOp)
+
+
+def slice_bounds(slice_: mgx.SliceOp) -> tuple[list[int], list[int], list[int]]:
     """The axes of a slice, and where it starts and ends along each."""
-    attributes = slice_.operation.attributes
-    axes, starts, ends = (
-        list(ir.DenseI64ArrayAttr(attributes[name])) for name in ("axes", "starts", "ends")
-    )
-    return axes, starts, ends
+    return list(slice_.axes), list(slice_.starts), list(slice_.ends)
 
 
 def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:

@@ -190,16 +190,16 @@ def apply(layout: L, op: ir.OpView | ir.Operation) -> L | None:
     return found
 
 
-def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
-    """The value that a chain of views starts from, the layout of `value` in it, and the ops' names.
+def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[type[ir.OpView]]]:
+    """The source of a chain of views, the layout of `value` in it, and the classes of its ops.
 
     The chain goes up as far as strides can express it.
     """
-    chain: list[ir.Operation] = []
+    chain: list[ir.OpView] = []
     top = value
     while not isinstance(top.owner, ir.Block) and is_view(top.owner):
-        chain.insert(0, top.owner.operation)
-        top = top.owner.operation.operands[0]
+        chain.insert(0, top.owner.opview)
+        top = chain[0].operands[0]
     while True:
         layout = whole(shape_of(top.type))
         for number, op in enumerate(chain):
@@ -212,7 +212,7 @@ def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
                 break
             layout = after
         else:
-            return top, layout, [op.name for op in chain]
+            return top, layout, [type(op) for op in chain]
 
 
 def _transpose(layout: L, op: mgx.TransposeOp, _: Sequence[int]) -> L | None:

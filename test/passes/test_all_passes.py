@@ -81,8 +81,10 @@ def test_keeps_results_of_sizes_that_are_not_known(name: str, model: str) -> Non
     wanted = evaluate(static.module, static.weights, inputs)
     found = evaluate(graph.module, graph.weights, inputs)
     rtol = COARSE.get(name, TOLERANCE)
+    # Sums that cancel out keep the errors of their terms, which are about 1.
+    atol = rtol / (10 if name in COARSE else 100)
     for result, expected in wanted.items():
-        np.testing.assert_allclose(found[result], expected, rtol, rtol / 100, err_msg=result)
+        np.testing.assert_allclose(found[result], expected, rtol, atol, err_msg=result)
 
 
 @pytest.mark.parametrize("name", pass_names())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.reference.meanings import Array, meaning
 from mgx_mlir.reference.numbers import is_float, rounded, widened
@@ -59,7 +60,7 @@ meaning("reduce_all")(_reduction(lambda x, axes: np.all(x, axes, keepdims=True))
 @meaning("argmax", "argmin")
 def _arg(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     x, axis = widened(operands[0]), op.axis.value
-    find = np.argmax if op.operation.name == "mgx.argmax" else np.argmin
+    find = np.argmax if isinstance(op, mgx.ArgmaxOp) else np.argmin
     if op.select_last_index.value:
         found = x.shape[axis] - 1 - find(np.flip(x, axis), axis, keepdims=True)
     else:

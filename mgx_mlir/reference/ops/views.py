@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.reference.meanings import Array, meaning
 
 
 @meaning("reshape", "multibroadcast")
 def _by_type(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     shape = [n if n >= 0 else -1 for n in op.results[0].type.shape]
-    if op.operation.name == "mgx.reshape":
+    if isinstance(op, mgx.ReshapeOp):
         return operands[0].reshape(shape)
     shape = _known(shape, operands[0].shape)
     return np.broadcast_to(operands[0], shape)
