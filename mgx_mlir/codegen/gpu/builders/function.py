@@ -172,13 +172,13 @@ def global_memory(size: int, element: ir.Type) -> ir.Type:
 
 def promise(written: bool, shared: bool = False) -> dict[str, ir.Attribute]:
     """The attributes of an argument that is only read, or alone in its memory."""
-    unit = ir.UnitAttr.get()
-    return ({} if written else {"llvm.readonly": unit}) | ({} if shared else {"llvm.noalias": unit})
+    kept = (("llvm.readonly", not written), ("llvm.noalias", not shared))
+    return {name: ir.UnitAttr.get() for name, holds in kept if holds}
 
 
 def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Tensor:
     """A tensor of the kernel as an argument of a function."""
-    return Tensor(math.prod(type_.shape), element_of(type_), written, shared)
+    return Tensor(math.prod(ir.RankedTensorType(type_).shape), element_of(type_), written, shared)
 
 
 def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | None:

@@ -16,6 +16,7 @@ from mlir.dialects import arith, llvm, rocdl, vector
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.buffers.memory import bit_width
 
 # dpp_ctrl that exchanges lanes at a distance, given that lanes at smaller ones are equal already.
 _DPP = {
@@ -159,11 +160,11 @@ def _words(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:
     """Moves a scalar as words of 32 bits."""
     i32 = ir.IntegerType.get_signless(32)
     type_ = x.type
-    width = type_.width
+    width = bit_width(type_)
     if width < 32:
         bits = ir.IntegerType.get_signless(width)
         whole = x if isinstance(type_, ir.IntegerType) else arith.bitcast(bits, x)
-        moved = arith.trunci(bits, move(arith.extui(i32, whole)))
+        moved: ir.Value = arith.trunci(bits, move(arith.extui(i32, whole)))
         return moved if isinstance(type_, ir.IntegerType) else arith.bitcast(type_, moved)
     if width == 32:
         whole = x if isinstance(type_, ir.IntegerType) else arith.bitcast(i32, x)

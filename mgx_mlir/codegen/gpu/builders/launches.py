@@ -71,13 +71,12 @@ class Launches:
     def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
         """Adds a constant table to the code. The result, called in a function, gives its flat
         memref."""
-        name, value = (
-            f"{self._name}_table_{self._tables}",
-            ir.DenseElementsAttr.get(numbers.ravel()),
-        )
+        name = f"{self._name}_table_{self._tables}"
+        value = ir.DenseElementsAttr.get(numbers.ravel())
+        held = ir.RankedTensorType(value.type)
         self._tables += 1
         space = ir.Attribute.parse("#gpu.address_space<global>")
-        type_ = ir.MemRefType.get(value.type.shape, value.type.element_type, memory_space=space)
+        type_ = ir.MemRefType.get(held.shape, held.element_type, memory_space=space)
         ir.Operation.create(
             "memref.global",
             attributes={

@@ -11,6 +11,7 @@ from mlir.dialects import amdgpu, arith, llvm, vector
 from mgx_mlir.capabilities import CHUNK_BYTES, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.buffers.memory import bit_width
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped
 # (CDNA 3 ISA, 9.1.5.1: range checking of raw buffers).
@@ -100,7 +101,7 @@ def opaque_word(number: ir.Value) -> ir.Value:
 
 def held(x: ir.Value) -> None:
     """Forces a vector to be read here; LLVM would sink the read into the branch that uses it."""
-    words = ir.VectorType(x.type).shape[0] * ir.VectorType(x.type).element_type.width // 32
+    words = ir.VectorType(x.type).shape[0] * bit_width(ir.VectorType(x.type).element_type) // 32
     type_ = ir.VectorType.get([words], ir.IntegerType.get_signless(32))
     whole = vector.BitCastOp(type_, x).result
     llvm.InlineAsmOp(None, [whole], "", "v", has_side_effects=True)
@@ -110,7 +111,7 @@ def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
     """A vector of `count` elements, from an offset that is a multiple of `count`."""
     element = ir.MemRefType(memory.type).element_type
     type_ = ir.VectorType.get([count], element)
-    bytes_ = element.width // 8 * count
+    bytes_ = bit_width(element) // 8 * count
     return vector.LoadOp(type_, memory, [emit.value(place)], alignment=bytes_).result
 
 
@@ -120,7 +121,7 @@ def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Valu
     `step` is uniform over all threads. Only the bounds of `place` are checked.
     """
     element = ir.MemRefType(memory.type).element_type
-    most = CHUNK_BYTES * 8 // element.width
+    most = CHUNK_BYTES * 8 // bit_width(element)
     if count > most:  # one instruction takes no more
         parts = [load_far(memory, emit.add(place, i), step, most) for i in range(0, count, most)]
         return reduce(concatenated, parts)
@@ -133,7 +134,7 @@ def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Valu
 def store(x: ir.Value, memory: ir.Value, place: Index) -> None:
     """Stores a vector at an offset that is a multiple of its length."""
     type_ = ir.VectorType(x.type)
-    bytes_ = type_.element_type.width // 8 * type_.shape[0]
+    bytes_ = bit_width(type_.element_type) // 8 * type_.shape[0]
     vector.StoreOp(x, memory, [emit.value(place)], alignment=min(bytes_, CHUNK_BYTES))
 
 
@@ -187,4 +188,4 @@ def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
     """v_perm_b32: each byte of `selector` is the number of a byte of `high`:`low`."""
     i32 = ir.IntegerType.get_signless(32)
     operands = [high, low, arith.constant(i32, selector)]
-    return llvm.CallIntrinsicOp(i32, "llvm.amdgcn.perm", operands, [], []).operation.results[0]
+    return llvm.CallIntrinsicOp(i32, "llvm.amdgcn.perm", operands, [], []).results[0]

@@ -24,6 +24,7 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
@@ -146,7 +147,7 @@ def _is_by_image(op: ir.Operation) -> bool:
     return False
 
 
-def _one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, ir.OpView]:
+def _one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, mgx.KernelOp]:
     """The kernel of one image, and the module that holds it."""
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
@@ -156,7 +157,9 @@ def _one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, ir.OpView]:
     _, (inputs, results) = signature(kernel)
     type_ = ir.FunctionType.get([_of_one(t) for t in inputs], [_of_one(t) for t in results])
     copy.attributes["function_type"] = ir.TypeAttr.get(type_)
-    return module, copy.opview
+    one = copy.opview
+    assert isinstance(one, mgx.KernelOp)
+    return module, one
 
 
 def _of_one(type_: ir.Type) -> ir.Type:
@@ -211,7 +214,7 @@ def _move(function: ir.Operation, launch: Launch, steps: dict[Argument, int], sc
         image = arith.index_castui(i64, image)
         for pointer, argument in zip(entry.arguments, launch.arguments, strict=False):
             if argument.kind == "scratch":
-                width = ir.MemRefType(pointer.type).element_type.width
+                width = bit_width(ir.MemRefType(pointer.type).element_type)
                 step = scratch * 8 // width
             elif argument in steps:
                 step = steps[argument]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 from mlir import ir
 
@@ -44,9 +44,18 @@ class Problem(Protocol):
 
 P = TypeVar("P", bound=Problem)
 A = TypeVar("A", bound=ir.OpView)
+B = TypeVar("B", bound=ir.OpView)
 
 
-def anchor_of(kernel: ir.OpView, *classes: type[A]) -> A | Refusal | None:
+@overload
+def anchor_of(kernel: ir.OpView, first: type[A], second: type[B], /) -> A | B | Refusal | None: ...
+
+
+@overload
+def anchor_of(kernel: ir.OpView, *classes: type[A]) -> A | Refusal | None: ...
+
+
+def anchor_of(kernel: ir.OpView, *classes: type[ir.OpView]) -> ir.OpView | Refusal | None:
     """The anchor op, one of `classes`, of a kernel that holds nothing else but views.
 
     The kernel returns the op's results. None where it holds other work.

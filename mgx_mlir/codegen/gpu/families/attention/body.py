@@ -76,7 +76,7 @@ class ScoreBody:
 def plain_scale(attention: Attention) -> float | None:
     """The factor of a body that only multiplies a score, 1 for an empty body; else None."""
     block = attention.op.regions[0].blocks[0]
-    score = block.arguments[0]
+    score: ir.Value = block.arguments[0]
     constants: dict[ir.Value, float] = {}
     scale = 1.0
     for op in block.operations:

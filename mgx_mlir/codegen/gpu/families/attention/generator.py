@@ -176,11 +176,11 @@ class Generator:
             return
         merge = Merge(lds, unit, self.target, schedule, number, lane)
         amdgpu.LDSBarrierOp()
-        mine = [emit.compare("eq", split, i) for i in range(schedule.splits)]
-        for i, here in enumerate(mine):
+        owned = [emit.compare("eq", split, i) for i in range(schedule.splits)]
+        for i, here in enumerate(owned):
             emit.when(here, partial(merge.store, i, state))
         amdgpu.LDSBarrierOp()
-        for i, here in enumerate(mine):
+        for i, here in enumerate(owned):
             emit.when(here, partial(self._store_part, merge, i, state, outputs))
 
     def _store_part(

@@ -349,7 +349,10 @@ class Work:
             share.type, self.place.lanes.exchanged(vector.bitcast(words, share), 16)
         )
         upper = emit.compare("eq", self.place.group, 1)
-        halves = [arith.select(upper, other, share), arith.select(upper, share, other)]
+        halves: list[ir.Value] = [
+            arith.select(upper, other, share),
+            arith.select(upper, share, other),
+        ]
         return multiply.pieces(unit, halves)
 
 
@@ -363,6 +366,6 @@ def _choose(
     op = scf.IfOp(condition, [x.type for x in values], has_else=True)
     with ir.InsertionPoint(op.then_block):
         scf.YieldOp(values)
-    with ir.InsertionPoint(op.else_block):
+    with ir.InsertionPoint(op.regions[1].blocks[0]):
         scf.YieldOp(no())
     return list(op.results)

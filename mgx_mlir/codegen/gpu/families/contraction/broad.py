@@ -157,7 +157,7 @@ class _Block:
         # An instruction multiplies two neighbours of f16 along k.
         self.pairs = target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
 
-    def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
+    def emit(self, thread: Index, block: Index, batch: Index, epilogue: Epilogue) -> None:
         problem, cut = self.problem, self.cut
         side, group = emit.rem(thread, cut.lanes), emit.div(thread, cut.lanes)
         first = emit.mul(block, cut.columns)
@@ -228,7 +228,7 @@ class _Block:
                 totals[m] = emit.multiply_add(emit.splat(x, cut.width), row, totals[m], "f32")
         return totals
 
-    def _share(self, sums: Sequence[ir.Value], thread: ir.Value, side: Index) -> None:
+    def _share(self, sums: Sequence[ir.Value], thread: Index, side: Index) -> None:
         """Writes the sums of each row of 16 lanes to LDS: [part, m, column]."""
         cut = self.cut
         totals = []
@@ -249,7 +249,7 @@ class _Block:
         emit.when(emit.compare("slt", emit.rem(thread, _DPP_ROW), cut.lanes), put)
         gpu.barrier()
 
-    def _finish(self, thread: ir.Value, first: Index, batch: Index, epilogue: Epilogue) -> None:
+    def _finish(self, thread: Index, first: Index, batch: Index, epilogue: Epilogue) -> None:
         """Adds the parts up in order; each thread a few results."""
         problem, cut = self.problem, self.cut
         wide = min(_RESULTS, cut.width)

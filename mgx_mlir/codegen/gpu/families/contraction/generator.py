@@ -263,7 +263,7 @@ class _Generator:
         a = Tile(rows, unit, self.rows, threads, lds, 0)
         return a, Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
 
-    def _lane(self, thread: ir.Value) -> _Lane:
+    def _lane(self, thread: Index) -> _Lane:
         wave_size, schedule, unit = self.target.wave_size, self.schedule, self.unit
         wave: Index = emit.div(thread, wave_size)
         if schedule.waves == 1:

@@ -160,7 +160,7 @@ def _pairs(word: ir.Value, bias: int) -> list[ir.Value]:
         word = arith.xori(word, constant(0x88888888))
     # In a vector register: an instruction of CDNA that masks and sets takes one constant only.
     exponents = memory.opaque_word(constant(0x64006400))
-    found = []
+    found: list[ir.Value] = []
     for byte in range(4):
         both = memory.permuted(word, word, 0x0C000C00 | byte << 16 | byte)
         both = arith.andi(both, constant(0x00F0000F))

@@ -128,7 +128,7 @@ def emit_packing(
     inputs: Mapping[int, ir.Value],
     outputs: Sequence[ir.Value],
     block: Index,
-    thread: ir.Value,
+    thread: Index,
 ) -> None:
     """Emits the function's body: work-groups of the first operand, then those of the next.
 

@@ -37,9 +37,10 @@ from mgx_mlir.codegen.problem.match import Match, match_contraction, used_argume
 from mgx_mlir.codegen.problem.problem import Image
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
-def reduced_program(kernel: ir.OpView, target: Target) -> Generated[GpuProgram] | Refusal | None:
+def reduced_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` that reduces a product, and its schedule in words.
 
     None where the kernel reduces no product.
@@ -71,8 +72,9 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
     problem = match.problem
     if any(isinstance(term.b, Image) for term in match.terms) or match.place is not None:
         return Refusal("a convolution")
-    counts = [math.prod(type_.shape) for type_ in (*inputs, halves.product)]
-    tail = Tail(rows, len(inputs), tuple(math.prod(type_.shape) for type_ in results))
+    counts = [math.prod(ir.RankedTensorType(type_).shape) for type_ in (*inputs, halves.product)]
+    made = tuple(math.prod(ir.RankedTensorType(type_).shape) for type_ in results)
+    tail = Tail(rows, len(inputs), made)
     unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     bytes_ = {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
     refusal = tail.refusal(problem) or problem_refusal(match, bytes_, target)
@@ -88,9 +90,8 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
     if schedule is None or alone is None:
         return Refusal(f"{problem.N} columns are more than a block has")
     whole = replace(problem, K=sum(term.K for term in match.terms))
-    between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
-    between /= target.gpu.l2_bytes_a_clock * target.compute_units
-    saved = LAUNCH_CLOCKS + between
+    moved = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
+    saved = LAUNCH_CLOCKS + moved / (target.gpu.l2_bytes_a_clock * target.compute_units)
     together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)
     if together > clocks(whole, alone, unit, target) + saved:
         return Refusal("faster on more blocks")

@@ -98,7 +98,7 @@ def is_scaled(problem: Contraction) -> bool:
 def _scaled(matrix: Computed) -> Scaled | None:
     """A matrix whose columns run along k; None where it is something else."""
     operations = list(matrix.op.regions[0].blocks[0].operations)
-    arguments = list(matrix.op.regions[0].blocks[0].arguments)
+    arguments: list[ir.Value] = list(matrix.op.regions[0].blocks[0].arguments)
     if [type(op) for op in operations] != [mgx.DequantizelinearOp, mgx.YieldOp]:
         return None
     operands = list(operations[0].operands)

@@ -196,7 +196,7 @@ class _Wave:
         self.pairs = halves and cut.lanes % 2 == 0
         self.step = cut.shared * target.wave_size * cut.lanes
 
-    def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
+    def emit(self, thread: Index, block: Index, batch: Index, epilogue: Epilogue) -> None:
         problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
         wave = across.uniform(emit.div(thread, wave_size))
         lane = emit.rem(thread, wave_size)

@@ -127,7 +127,9 @@ class Strided:
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         if not (self.row.grows and self.k.grows and self.matrix.batch.grows):
             place = memory.opaque(place)
-        return lambda: memory.load_far(self.buffer, place, step, width)
+        buffer = self.buffer
+        assert buffer is not None
+        return lambda: memory.load_far(buffer, place, step, width)
 
 
 class Windowed(Strided):
@@ -183,7 +185,7 @@ class Windowed(Strided):
         else:
             for part in parts:
                 k = emit.add(emit.add(self.first, k0), part)
-                past = []
+                past: list[ir.Value] = []
                 if self.depth % self.tile_depth:
                     over = emit.compare("sge", k, self.depth)
                     past = [arith.select(over, emit.value(-1), emit.value(0))]
@@ -214,7 +216,9 @@ class Windowed(Strided):
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         if any(edge.pad for edge in self.matrix.edges):
             place = memory.opaque(place)  # its terms may be negative
-        return lambda: memory.load_far(self.buffer, place, step, width)
+        buffer = self.buffer
+        assert buffer is not None
+        return lambda: memory.load_far(buffer, place, step, width)
 
 
 class Cut(Strided):

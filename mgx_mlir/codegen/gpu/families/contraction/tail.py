@@ -116,7 +116,7 @@ class Tail:
         schedule: ProductSchedule,
         unit: Unit,
         target: Target,
-        thread: ir.Value,
+        thread: Index,
         block: Index,
         inputs: Mapping[int, ir.Value],
         outputs: Sequence[ir.Value],

@@ -16,6 +16,7 @@ from mlir import ir
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
@@ -42,7 +43,7 @@ class Tile:
             self.across = self.width
         self.moves = each // (self.run * self.across)
 
-    def begin(self, thread: ir.Value, batch: Index, first: Index, extent: int) -> None:
+    def begin(self, thread: Index, batch: Index, first: Index, extent: int) -> None:
         """Builds the values that no step changes: the thread's offsets in memory and in LDS.
 
         `first`: the work-group's first row, of `extent` rows of the operand.
@@ -133,7 +134,7 @@ Column = Callable[[int], ir.Value]
 def columns(rows: Sequence[ir.Value]) -> Column:
     """The transposed vectors. Bytes are transposed 4 by 4, by two instructions a register."""
     type_ = ir.VectorType(rows[0].type)
-    if type_.element_type.width != 8 or type_.shape[0] % 4 or len(rows) % 4:
+    if bit_width(type_.element_type) != 8 or type_.shape[0] % 4 or len(rows) % 4:
         return lambda i: memory.joined([memory.element(x, i) for x in rows])
     done: dict[int, list[list[ir.Value]]] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -22,6 +22,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import Factors
 
 GATHERS = (mgx.GatherOp, mgx.GatherElementsOp, mgx.GatherndOp)
+Gathering: TypeAlias = mgx.GatherOp | mgx.GatherElementsOp | mgx.GatherndOp
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,9 @@ def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
     anchor = anchor_of(kernel, *GATHERS, mgx.ConcatOp, mgx.PadOp)
     if anchor is None or isinstance(anchor, Refusal):
         return anchor
-    name, result = anchor.operation.name, anchor.results[0]
+    name, result = anchor.OPERATION_NAME, ir.RankedTensorType(anchor.results[0].type)
     # Constants among the operands take no memory.
-    operands, element = list(anchor.operands), element_of(result.type)
-    shape = tuple(result.type.shape)
+    operands, element, shape = list(anchor.operands), element_of(result), tuple(result.shape)
     views = [resolve(value) for value in operands]
     if (
         isinstance(anchor, mgx.ConcatOp)
@@ -100,9 +100,10 @@ def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
         and (element.bits == 1 or element.bits > 4)
     ):
         constants = [splat_constant(value) for value in operands]
-        parts = [view or constant for view, constant in zip(views, constants, strict=True)]
-        if all(part is not None for part in parts):
-            sizes = [tuple(value.type.shape) for value in operands]
+        pairs = [view or constant for view, constant in zip(views, constants, strict=True)]
+        parts = [part for part in pairs if part is not None]
+        if len(parts) == len(pairs):
+            sizes = [tuple(ir.RankedTensorType(value.type).shape) for value in operands]
             return Moves(name, _concat(anchor, parts, sizes, element, shape))
     if any(view is None for view in views):
         return Refusal(f"{name}: an input that is no strided view")
@@ -113,14 +114,14 @@ def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
         if 0 in found[0].shape:
             return Refusal(f"{name}: no elements to choose from")
         return Moves(name, (_gather(anchor, found[0], found[1], shape),))
-    if word(anchor.mode) != "constant":
+    if not isinstance(anchor, mgx.PadOp) or word(anchor.mode) != "constant":
         return None
     return Moves(name, (_pad(anchor, found[0], element, shape),))
 
 
 def _concat(
     op: mgx.ConcatOp,
-    views: Sequence[Any],
+    views: Sequence[View | ir.Attribute],
     sizes: Sequence[tuple[int, ...]],
     element: Element,
     shape: tuple[int, ...],
@@ -136,16 +137,18 @@ def _concat(
             continue
         own = own_shape[axis] * inner
         rows = Axis.of((outer, shape[axis] * inner), (own, 1))
-        source: Source = view
+        source: Source
         if isinstance(view, View):
             source = MemoryOperand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+        else:
+            source = view
         parts.append(Copy(size, source, MemoryOperand(0, element, start, Axis(()), rows)))
         start += own
     return tuple(parts)
 
 
 def _gather(
-    op: mgx.GatherOp | mgx.GatherElementsOp | mgx.GatherndOp,
+    op: Gathering,
     view: View,
     indices: View,
     shape: tuple[int, ...],

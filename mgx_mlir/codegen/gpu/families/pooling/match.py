@@ -161,6 +161,6 @@ def _anchor(kernel: ir.OpView) -> mgx.PoolingOp | Refusal | None:
     if len(poolings) != 1 or not any(isinstance(op, mgx.PointwiseOp) for op in ops):
         return anchor_of(kernel, mgx.PoolingOp)
     (pooling,) = poolings
-    if any(0 in result.type.shape for result in pooling.results):
+    if 0 in pooling.y.type.shape:
         return Refusal(f"{Pooling.name}: no elements")
     return pooling

@@ -145,7 +145,7 @@ def match_resize(kernel: ir.OpView) -> Resize | Refusal | None:
 
 
 def _padded(
-    op: Any, have: Sequence[int], shape: Sequence[int], strides: Sequence[Axis]
+    op: mgx.PadOp, have: Sequence[int], shape: Sequence[int], strides: Sequence[Axis]
 ) -> dict[int, Taps]:
     """The taps of a pad, along the dimensions that are padded."""
     taps, mode = {}, word(op.mode)
@@ -163,7 +163,7 @@ def _padded(
     return taps
 
 
-def _taps(op: Any, axis: Resized, stride: Axis) -> Taps:
+def _taps(op: mgx.ResizeOp, axis: Resized, stride: Axis) -> Taps:
     where = axis.places()
     offsets = np.array([stride.offset(i) for i in range(axis.size)], np.int32)
     inside = None

@@ -55,7 +55,9 @@ class Evaluator:
     def __init__(self, rows: RowBody, layout: Layout) -> None:
         self.rows, self.layout = rows, layout
         self._known: dict[ir.Value, ir.Value] = {}
-        self._producer = {result: op for op in rows.ops for result in op.results}
+        self._producer: dict[ir.Value, ir.OpView] = {
+            result: op for op in rows.ops for result in op.results
+        }
 
     def whole(self, value: ir.Value, chunk: Chunk) -> ir.Value:
         """A value's elements of a chunk, in the type that memory holds."""

@@ -11,6 +11,7 @@ from mlir.dialects import amdgpu, arith
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
@@ -271,7 +272,7 @@ class Across(_Layout):
 
 def held_type(type_: ir.Type) -> ir.Type:
     """The type of an element in LDS: at least a word, as two waves may not write to one word."""
-    return ir.IntegerType.get_signless(32) if type_.width < 32 else type_
+    return ir.IntegerType.get_signless(32) if bit_width(type_) < 32 else type_
 
 
 def held(x: ir.Value) -> ir.Value:

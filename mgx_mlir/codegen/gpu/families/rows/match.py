@@ -113,7 +113,8 @@ def match_rows(kernel: ir.OpView) -> Rows | Refusal | None:
     if isinstance(anchor, mgx.FusedReduceOp):
         block = anchor.regions[0].blocks[0]
         *body, last = block.operations
-        arguments, yielded = list(block.arguments), list(last.operands)
+        arguments: list[ir.Value] = list(block.arguments)
+        yielded = list(last.operands)
     else:
         body, arguments = [anchor], list(anchor.operands)
         yielded = list(anchor.results)

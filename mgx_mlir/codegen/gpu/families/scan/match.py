@@ -56,9 +56,9 @@ def match_scan(kernel: ir.OpView) -> Scan | Refusal | None:
     op = anchor_of(kernel, mgx.PrefixScanSumOp, mgx.PrefixScanProdOp)
     if op is None or isinstance(op, Refusal):
         return op
-    shape = tuple(op.results[0].type.shape)
+    shape = tuple(op.y.type.shape)
     axis = op.axis.value % len(shape)
-    source = _source(op, [axis])
+    source = _source(op.OPERATION_NAME, op.x, [axis])
     if isinstance(source, Refusal):
         return source
     target = result_of(0, source.element, shape, [axis])
@@ -72,8 +72,8 @@ def match_nonzero(kernel: ir.OpView) -> NonZero | Refusal | None:
     op = anchor_of(kernel, mgx.NonzeroOp)
     if op is None or isinstance(op, Refusal):
         return op
-    shape, type_ = tuple(op.operands[0].type.shape), op.results[0].type
-    source = _source(op, range(len(shape)))
+    shape, type_ = tuple(op.x.type.shape), op.indices.type
+    source = _source(NonZero.name, op.x, range(len(shape)))
     if isinstance(source, Refusal):
         return source
     if not type_.has_static_shape:
@@ -82,9 +82,10 @@ def match_nonzero(kernel: ir.OpView) -> NonZero | Refusal | None:
     return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
 
 
-def _source(op: ir.OpView, axes: Sequence[int]) -> MemoryOperand | Refusal:
-    """The operand of an op, with rows along `axes`."""
-    name, value = op.operation.name, op.operands[0]
+def _source(
+    name: str, value: ir.Value[ir.RankedTensorType], axes: Sequence[int]
+) -> MemoryOperand | Refusal:
+    """The operand of the op `name`, with rows along `axes`."""
     source = source_of(value, axes)
     if not isinstance(source, MemoryOperand):
         return Refusal(f"{name}: an input that is no strided view")

@@ -133,9 +133,9 @@ def _replace(g: Generator) -> None:
         found = memory.load(work.buffers[words], place, count)
         hit = arith.cmpi(arith.CmpIPredicate.ne, found, emit.constant(0, "i32", count))
         parts = []
-        for number in range(count):
-            there = memory.element(hit, number)
-            point = arith.index_cast(ir.IndexType.get(), memory.element(found, number))
+        for at in range(count):
+            there = memory.element(hit, at)
+            point = arith.index_cast(ir.IndexType.get(), memory.element(found, at))
             start = scatter.updates.start(emit.sub(point, 1))
             buffer = work.buffers[g.updates]
             parts.append(scatter.updates.load(buffer, start, along, lanes // count, [there]))

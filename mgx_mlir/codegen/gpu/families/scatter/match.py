@@ -82,25 +82,24 @@ def match_scatter(kernel: ir.OpView) -> Scatter | Refusal | None:
     name, result = op.OPERATION_NAME, op.results[0]
     x, *others = op.operands
     views = [resolve(value) for value in others]
-    shape = tuple(result.type.shape)
-    constant, view = splat_constant(x), resolve(x)
-    if (constant is None and view is None) or None in views:
-        return Refusal(f"{name}: an input that is no strided view")
-    indices, updates = (view for view in views if view is not None)
-    if 0 in updates.shape or 0 in indices.shape:
-        return Refusal(f"{name}: no elements")
-    element, kind = element_of(result.type), name.rpartition("_")[2]
-    if isinstance(op, SLICES):
-        places = by_tuple(indices, others[0].type, shape)
-        split = len(indices.shape) - 1
-    else:
-        places = by_element(indices, others[0].type, shape, op.axis.value % len(shape))
-        split = places.depth
-    source: Source = constant
+    shape, element = tuple(ir.RankedTensorType(result.type).shape), element_of(result.type)
+    source: Source | None = splat_constant(x)
+    view = resolve(x)
     if view is not None:
         source = MemoryOperand(
             view.argument, element, view.offset, Axis(()), view.axis(0, len(shape))
         )
+    if source is None or None in views:
+        return Refusal(f"{name}: an input that is no strided view")
+    indices, updates = (view for view in views if view is not None)
+    if 0 in updates.shape or 0 in indices.shape:
+        return Refusal(f"{name}: no elements")
+    if isinstance(op, ELEMENTS):
+        places = by_element(indices, others[0].type, shape, op.axis.value % len(shape))
+        split = places.depth
+    else:
+        places = by_tuple(indices, others[0].type, shape)
+        split = len(indices.shape) - 1
     made = MemoryOperand(
         updates.argument,
         element,
@@ -110,6 +109,7 @@ def match_scatter(kernel: ir.OpView) -> Scatter | Refusal | None:
     )
     slots, run = math.prod(shape[: places.depth]), math.prod(shape[places.depth :])
     over = overwritable(kernel)
+    kind = name.rpartition("_")[2]
     found = Scatter(name, kind, element, places, slots, run, source, made, over)
     refusal = _refusal(found)
     return refusal.of(name) if refusal else found

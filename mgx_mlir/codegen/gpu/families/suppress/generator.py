@@ -187,9 +187,9 @@ class _Block:
             target.store(yes, self.kept, target.start(self.row), place, [])
 
         emit.when(is_kept, keep)
-        number = arith.index_cast(self.i32, now)
+        total = arith.index_cast(self.i32, now)
         is_first = emit.compare("eq", self.lane, 0)
-        emit.when(is_first, lambda: emit.store(number, self.words, _COUNT))
+        emit.when(is_first, lambda: emit.store(total, self.words, _COUNT))
 
     def _apart(self, kept: Sequence[ir.Value], box: Sequence[ir.Value]) -> ir.Value:
         a = Arithmetic()

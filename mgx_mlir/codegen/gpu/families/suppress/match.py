@@ -45,7 +45,7 @@ def match_suppress(kernel: ir.OpView) -> Suppress | Refusal | None:
     op = anchor_of(kernel, mgx.SuppressOp)
     if op is None or isinstance(op, Refusal):
         return op
-    boxes, candidates = op.operands
+    boxes, candidates = op.boxes, op.candidates
     shape = tuple(candidates.type.shape)
     rows, size = math.prod(shape[:-1]), shape[-1]
     last = len(shape) - 1

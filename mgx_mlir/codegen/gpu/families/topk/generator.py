@@ -204,7 +204,8 @@ class _Functions:
         self, buffers: Buffers, row: Index, first: Index, thread: Index, round_: Round
     ) -> list[Halves]:
         """The numbers of a thread's elements: groups of neighbours that one access reads."""
-        topk, found = self.topk, []
+        topk = self.topk
+        found: list[Halves] = []
         lanes = math.gcd(vector_lanes(topk.columns, [topk.source]), round_.held)
         for offset in range(0, round_.held, lanes):
             column = emit.add(emit.mul(thread, lanes), offset * round_.threads)

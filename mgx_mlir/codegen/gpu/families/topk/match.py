@@ -48,9 +48,8 @@ def match_topk(kernel: ir.OpView) -> Topk | Refusal | None:
     op = anchor_of(kernel, mgx.TopkOp)
     if op is None or isinstance(op, Refusal):
         return op
-    results = list(op.results)
-    value = op.x
-    shape, made = tuple(value.type.shape), tuple(results[0].type.shape)
+    value, results = op.x, (op.values, op.indices)
+    shape, made = tuple(value.type.shape), tuple(op.values.type.shape)
     axis = op.axis.value % len(shape)
     source = source_of(value, [axis])
     if not isinstance(source, MemoryOperand):

@@ -16,6 +16,7 @@ from mlir.dialects import amdgpu, arith, memref, rocdl
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.gpu.builders import lanes
 
@@ -47,7 +48,7 @@ class Select:
         """Stores the largest numbers to LDS; the caller adds the barrier."""
         a, key = self.a, held[0][0].type
         threshold, count = self._threshold(
-            key.width,
+            bit_width(key),
             (a.constant(0, key), a.constant(-1, self.i32)),
             _LOW,
             lambda probe: [a.icompare("uge", x, probe) for x, _ in held],
@@ -101,7 +102,7 @@ class Select:
 
     def _count(self, flags: Sequence[ir.Value], at: Index) -> ir.Value:
         """The number of set flags of all threads; `at` is a counter for this count alone."""
-        total = arith.extui(self.i32, flags[0])
+        total: ir.Value = arith.extui(self.i32, flags[0])
         for flag in flags[1:]:
             total = arith.addi(total, arith.extui(self.i32, flag))
         wave = self.target.wave_size
@@ -109,7 +110,11 @@ class Select:
         (total,) = lanes.reduce(
             [total], wave, lane, lambda x, y: [arith.addi(x[0], y[0])], self.target
         )
-        emit.when(emit.compare("eq", lane, 0), lambda: self._add(total, at))
+
+        def add() -> None:
+            self._add(total, at)
+
+        emit.when(emit.compare("eq", lane, 0), add)
         amdgpu.LDSBarrierOp()
         return rocdl.readfirstlane(self.i32, emit.load(self.words, at))
 
