@@ -161,7 +161,7 @@ def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
     return Axis.of(*outer), Axis.of(*last)
 
 
-def match_attention(kernel: ir.OpView) -> Attention | None:
+def match_attention(kernel: mgx.KernelOp) -> Attention | None:
     """The kernel as an attention whose operands are views of its inputs; None for other kernels."""
     block = kernel.regions[0].blocks[0]
     found = [op for op in block.operations if isinstance(op, mgx.AttentionOp)]

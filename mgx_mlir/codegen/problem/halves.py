@@ -22,8 +22,8 @@ class Halves:
     """Both halves as kernels of `module`. The product is the last argument of the second."""
 
     module: ir.Module
-    first: ir.OpView
-    second: ir.OpView
+    first: mgx.KernelOp
+    second: mgx.KernelOp
 
     @property
     def product(self) -> ir.RankedTensorType:
@@ -68,7 +68,7 @@ def _kernel(
     suffix: str,
     inputs: Sequence[ir.Value],
     results: Sequence[ir.Value],
-) -> ir.OpView:
+) -> mgx.KernelOp:
     """A kernel of the ops that `results` need, with `inputs` as its arguments."""
     types = [value.type for value in inputs]
     name = kernel.sym_name.value + suffix

@@ -139,7 +139,7 @@ class Match:
         return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
 
 
-def match_contraction(kernel: ir.OpView) -> Match | None:
+def match_contraction(kernel: mgx.KernelOp) -> Match | None:
     """The kernel as a contraction; None where it is none, or none that the generators take."""
     block = kernel.regions[0].blocks[0]
     anchors = [op for op in block.operations if isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS))]

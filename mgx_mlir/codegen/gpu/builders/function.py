@@ -16,6 +16,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
@@ -66,11 +67,10 @@ def element_bytes(element: Element) -> int:
     return max(element.bits, 8) // 8
 
 
-def signature(kernel: ir.OpView) -> tuple[str, tuple[list[ir.Type], list[ir.Type]]]:
+def signature(kernel: mgx.KernelOp) -> tuple[str, tuple[list[ir.Type], list[ir.Type]]]:
     """The name of an `mgx.kernel`, and the types of its inputs and of its results."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-    name = ir.StringAttr(kernel.attributes["sym_name"]).value
-    return name, (list(type_.inputs), list(type_.results))
+    type_ = ir.FunctionType(kernel.function_type.value)
+    return kernel.sym_name.value, (list(type_.inputs), list(type_.results))
 
 
 def gpu_module() -> tuple[ir.Module, ir.Block]:

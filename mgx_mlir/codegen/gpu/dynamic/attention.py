@@ -66,7 +66,7 @@ def dynamic_attention_program(
         operations = kernel.regions[0].blocks[0].operations
         if not any(isinstance(op, mgx.AttentionOp) for op in operations):
             return None
-        return _program(kernel, target).of("mgx.attention")
+        return _program(kernel, target).of(mgx.AttentionOp.OPERATION_NAME)
 
 
 def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] | Refusal:

@@ -38,14 +38,11 @@ from mgx_mlir.codegen.gpu.families.pooling import kernel as pooling
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.rewriting.views import RESHAPES
 from mgx_mlir.sizes.arithmetic import Number, Size
 
-_ANCHORS = frozenset(("mgx.convolution", "mgx.quant_convolution", "mgx.pooling"))
+_ANCHORS = (*mgx.CONVOLUTIONS, mgx.PoolingOp)
 # The families that the kernel of one image is offered to, in this order.
 _OF_ONE_IMAGE = (reduced.FAMILY, contraction.FAMILY, pooling.FAMILY)
-# Ops whose result elements depend only on the operands' elements at the same indices.
-_PLACED = mgx.POINTWISE | {"mgx.pointwise"}
 
 
 def dynamic_images_program(
@@ -57,10 +54,10 @@ def dynamic_images_program(
     convolution nor pooling.
     """
     with kernel.context, kernel.location:
-        names = [op.operation.name for op in kernel.regions[0].blocks[0].operations]
-        anchor = next((name for name in names if name in _ANCHORS), None)
-        if anchor is None:
+        anchors = [op for op in kernel.regions[0].blocks[0].operations if isinstance(op, _ANCHORS)]
+        if not anchors:
             return None
+        anchor = anchors[0].OPERATION_NAME
         images = _images(kernel)
         if isinstance(images, Refusal):
             return images.of(anchor)
@@ -111,7 +108,7 @@ def _images(kernel: mgx.KernelOp) -> Number | Refusal:
     _, (_, results) = signature(kernel)
     if not all(_has_images(type_) for type_ in results):
         return Refusal("results of no image")
-    if not all(_is_by_image(op.operation) for op in ops):
+    if not all(_is_by_image(op) for op in ops):
         return Refusal("work that is not done image by image")
     return images
 
@@ -120,7 +117,7 @@ def _has_images(type_: ir.Type) -> bool:
     return any(isinstance(size, Size) for size in sizes_of(type_))
 
 
-def _is_by_image(op: ir.Operation) -> bool:
+def _is_by_image(op: ir.OpView) -> bool:
     """Whether each image of a result depends only on that of the operands, and all in one way.
 
     In operands and results with images, the first dimension counts them.
@@ -128,22 +125,22 @@ def _is_by_image(op: ir.Operation) -> bool:
     mixed = [value for value in op.operands if _has_images(value.type)]
     if not mixed:
         # Either no result has images, or a broadcast repeats one value for all of them.
-        return op.name in ("mgx.broadcast", "mgx.multibroadcast") or not any(
+        return isinstance(op, mgx.BROADCASTS) or not any(
             _has_images(result.type) for result in op.results
         )
     if not all(_has_images(result.type) for result in op.results):
         return False
-    name, ranks = op.name, [len(sizes_of(value.type)) for value in (*op.operands, *op.results)]
-    if name in _ANCHORS:
+    ranks = [len(sizes_of(value.type)) for value in (*op.operands, *op.results)]
+    if isinstance(op, _ANCHORS):
         return mixed == [op.operands[0]]
-    if name in _PLACED or name == "mgx.multibroadcast":
+    if mgx.is_pointwise(op) or isinstance(op, (mgx.PointwiseOp, mgx.MultibroadcastOp)):
         return len(set(ranks)) == 1
-    if name in RESHAPES:
+    if isinstance(op, mgx.RESHAPES):
         return True
-    if name == "mgx.transpose":
-        return next(iter(ir.DenseI64ArrayAttr(op.attributes["permutation"]))) == 0
-    if name == "mgx.slice":
-        return 0 not in list(ir.DenseI64ArrayAttr(op.attributes["axes"]))
+    if isinstance(op, mgx.TransposeOp):
+        return op.permutation[0] == 0
+    if isinstance(op, mgx.SliceOp):
+        return 0 not in list(op.axes)
     return False
 
 
@@ -181,7 +178,7 @@ def _of_images(
     for outer in program.module.body.operations:
         for op in outer.operation.regions[0].blocks[0].operations:
             if op.operation.name == "gpu.func":
-                launch = launches[ir.StringAttr(op.operation.attributes["sym_name"]).value]
+                launch = launches[ir.StringAttr(op.attributes["sym_name"]).value]
                 _move(op.operation, launch, steps, scratch)
     made = []
     for launch in program.launches:

@@ -148,7 +148,9 @@ def _stood_in(
         if any(isinstance(size, Size) or size < 1 for size in shape):
             return Refusal(f"a size of {value.type} that may be nothing"), {}
         value.set_type(symbolic.tensor_type(list(shape), value.type.element_type))
-    match = match_contraction(copy.opview)
+    whole = copy.opview
+    assert isinstance(whole, mgx.KernelOp)
+    match = match_contraction(whole)
     if match is None:
         return Refusal("types, views or an epilogue that the generator does not match"), {}
     return (module, match), known

@@ -60,7 +60,7 @@ def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
     Errors as `lower_dynamic`'s.
     """
     with kernel.context, kernel.location:
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        name = kernel.sym_name.value
         module, block = gpu_module()
         functions = _Functions(name, block, kernel_symbols(kernel))
         lower_dynamic(kernel, functions)

@@ -48,14 +48,16 @@ B = TypeVar("B", bound=ir.OpView)
 
 
 @overload
-def anchor_of(kernel: ir.OpView, first: type[A], second: type[B], /) -> A | B | Refusal | None: ...
+def anchor_of(
+    kernel: mgx.KernelOp, first: type[A], second: type[B], /
+) -> A | B | Refusal | None: ...
 
 
 @overload
-def anchor_of(kernel: ir.OpView, *classes: type[A]) -> A | Refusal | None: ...
+def anchor_of(kernel: mgx.KernelOp, *classes: type[A]) -> A | Refusal | None: ...
 
 
-def anchor_of(kernel: ir.OpView, *classes: type[ir.OpView]) -> ir.OpView | Refusal | None:
+def anchor_of(kernel: mgx.KernelOp, *classes: type[ir.OpView]) -> ir.OpView | Refusal | None:
     """The anchor op, one of `classes`, of a kernel that holds nothing else but views.
 
     The kernel returns the op's results. None where it holds other work.
@@ -81,8 +83,8 @@ def is_free(op: ir.OpView) -> bool:
 
 
 def program_of(
-    kernel: ir.OpView,
-    match: Callable[[ir.OpView], P | Refusal | None],
+    kernel: mgx.KernelOp,
+    match: Callable[[mgx.KernelOp], P | Refusal | None],
     generate: Callable[[P, Types, str], Generated[GpuProgram] | Refusal],
     together: bool = True,
 ) -> Generated[GpuProgram] | Refusal | None:

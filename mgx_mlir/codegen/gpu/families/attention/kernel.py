@@ -19,9 +19,11 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import byte_size
 
+_NAME = mgx.AttentionOp.OPERATION_NAME
+
 
 def attention_program(
-    kernel: ir.OpView, target: Target, schedule: AttentionSchedule | None = None
+    kernel: mgx.KernelOp, target: Target, schedule: AttentionSchedule | None = None
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
@@ -33,24 +35,24 @@ def attention_program(
             return None
         attention = match_attention(kernel)
         if attention is None:
-            return Refusal("mgx.attention: operands or an epilogue that are no views of inputs")
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+            return Refusal(f"{_NAME}: operands or an epilogue that are no views of inputs")
+        type_ = ir.FunctionType(kernel.function_type.value)
         types = [*type_.inputs, *type_.results]
         refusal = problem_refusal(attention, max(byte_size(t) for t in types), target)
         if refusal:
-            return refusal.of("mgx.attention")
+            return refusal.of(_NAME)
         unit = base_unit(attention, target)
         assert unit is not None  # or the problem would have been refused
         if unit.rows > attention.M:
             attention = heads_as_queries(attention)
         schedule = schedule or choose(attention, unit, target)
         if schedule is None:
-            return Refusal(f"mgx.attention: no schedule fits {target.name}")
+            return Refusal(f"{_NAME}: no schedule fits {target.name}")
         sizes = tuple([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        name = kernel.sym_name.value
         unit = shaped(unit, schedule.rows)
         program = generate(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
-        return Generated(program, f"mgx.attention: {schedule.describe(unit)}")
+        return Generated(program, f"{_NAME}: {schedule.describe(unit)}")
 
 
 FAMILY = Family("attention", 10, attention_program)

@@ -25,7 +25,7 @@ from mgx_mlir.dialects import mgx
 
 
 def attention_parts_program(
-    kernel: ir.OpView, target: Target
+    kernel: mgx.KernelOp, target: Target
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and its schedules in words.
 
@@ -35,10 +35,12 @@ def attention_parts_program(
         attention = match_attention(kernel)
         if attention is None:
             return None
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        type_ = ir.FunctionType(kernel.function_type.value)
+        name = kernel.sym_name.value
         sizes = [[_elements(t) for t in types] for types in (type_.inputs, type_.results)]
-        return _parts(attention, (sizes[0], sizes[1]), target, name).of("mgx.attention in parts")
+        return _parts(attention, (sizes[0], sizes[1]), target, name).of(
+            f"{mgx.AttentionOp.OPERATION_NAME} in parts"
+        )
 
 
 def _elements(type_: ir.Type) -> int:
@@ -67,7 +69,9 @@ def _parts(
     if isinstance(values, Refusal):
         return values
     module = _softmax_kernel(attention, f"{name}_softmax")
-    softmax = rows_program(next(iter(module.body.operations)), target)
+    (kernel,) = module.body.operations
+    assert isinstance(kernel, mgx.KernelOp)
+    softmax = rows_program(kernel, target)
     assert softmax is not None  # it is a kernel of rows
     if isinstance(softmax, Refusal):
         return softmax

@@ -23,7 +23,7 @@ from mgx_mlir.dialects import mgx
 
 
 def contraction_program(
-    kernel: ir.OpView, target: Target, schedule: ProductSchedule | None = None
+    kernel: mgx.KernelOp, target: Target, schedule: ProductSchedule | None = None
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
@@ -40,9 +40,9 @@ def contraction_program(
             return Refusal("types, views or an epilogue that the generator does not match").of(
                 anchor
             )
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+        type_ = ir.FunctionType(kernel.function_type.value)
         inputs, results = ([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        name = kernel.sym_name.value
         return match_program(match, (inputs, results), target, name, schedule).of(anchor)
 
 

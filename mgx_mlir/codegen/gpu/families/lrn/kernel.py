@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.lrn.generator import LrnSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
 def lrn_program(
-    kernel: ir.OpView, target: Target, schedule: LrnSchedule | None = None
+    kernel: mgx.KernelOp, target: Target, schedule: LrnSchedule | None = None
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

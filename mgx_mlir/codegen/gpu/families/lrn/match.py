@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mlir import ir
-
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
@@ -37,7 +35,7 @@ class Lrn:
     name: ClassVar[str] = mgx.LrnOp.OPERATION_NAME
 
 
-def match_lrn(kernel: ir.OpView) -> Lrn | Refusal | None:
+def match_lrn(kernel: mgx.KernelOp) -> Lrn | Refusal | None:
     """The kernel as a normalization, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, mgx.LrnOp)
     if op is None or isinstance(op, Refusal):

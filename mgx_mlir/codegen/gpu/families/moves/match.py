@@ -85,7 +85,7 @@ class Moves:
     parts: tuple[Move, ...]
 
 
-def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
+def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     """The kernel as moves, or why it does not match; None where it holds other work."""
     anchor = anchor_of(kernel, *GATHERS, mgx.ConcatOp, mgx.PadOp)
     if anchor is None or isinstance(anchor, Refusal):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
@@ -16,10 +14,11 @@ from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
     transposed_schedule,
 )
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
 def pointwise_program(
-    kernel: ir.OpView,
+    kernel: mgx.KernelOp,
     target: Target,
     schedule: PointwiseSchedule | TransposedSchedule | None = None,
 ) -> Generated[GpuProgram] | Refusal | None:

@@ -50,7 +50,7 @@ class Elements(RowBody):
         return MemoryOperand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
 
 
-def match_elements(kernel: ir.OpView) -> Elements | Refusal | None:
+def match_elements(kernel: mgx.KernelOp) -> Elements | Refusal | None:
     """The kernel as elements, or why it does not match; None where it holds other work."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     work = [op for op in ops if mgx.is_pointwise(op) or isinstance(op, mgx.PointwiseOp)]

@@ -107,7 +107,7 @@ class Pooling:
         return Reducer(element, sum_element(element), 0, add)
 
 
-def match_pooling(kernel: ir.OpView) -> Pooling | Refusal | None:
+def match_pooling(kernel: mgx.KernelOp) -> Pooling | Refusal | None:
     """The kernel as a pooling, or why it does not match; None where it holds other work."""
     op = _anchor(kernel)
     if op is None or isinstance(op, Refusal):
@@ -154,7 +154,7 @@ def match_pooling(kernel: ir.OpView) -> Pooling | Refusal | None:
     return Pooling(images, source, element, windows, mode, padded, order, match)
 
 
-def _anchor(kernel: ir.OpView) -> mgx.PoolingOp | Refusal | None:
+def _anchor(kernel: mgx.KernelOp) -> mgx.PoolingOp | Refusal | None:
     """The pooling op of a kernel that else holds views, and pointwise ops on its result."""
     ops = list(kernel.regions[0].blocks[0].operations)
     poolings = [op for op in ops if isinstance(op, mgx.PoolingOp)]

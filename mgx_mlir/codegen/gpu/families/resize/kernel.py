@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.resize.generator import ResizeSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, match_resize
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
 def resize_program(
-    kernel: ir.OpView, target: Target, schedule: ResizeSchedule | None = None
+    kernel: mgx.KernelOp, target: Target, schedule: ResizeSchedule | None = None
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

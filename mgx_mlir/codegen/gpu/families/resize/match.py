@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
@@ -108,7 +107,7 @@ class Resize:
         return math.prod(self.shape[self.last + 1 :])
 
 
-def match_resize(kernel: ir.OpView) -> Resize | Refusal | None:
+def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
     """The kernel as a resize, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, mgx.PadOp, mgx.ResizeOp)
     if op is None or isinstance(op, Refusal):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
@@ -12,10 +10,11 @@ from mgx_mlir.codegen.gpu.families.rows.generator import generate
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
 def rows_program(
-    kernel: ir.OpView, target: Target, schedule: RowSchedule | None = None
+    kernel: mgx.KernelOp, target: Target, schedule: RowSchedule | None = None
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

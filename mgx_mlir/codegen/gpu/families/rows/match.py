@@ -100,7 +100,7 @@ class Rows(RowBody):
         return found
 
 
-def match_rows(kernel: ir.OpView) -> Rows | Refusal | None:
+def match_rows(kernel: mgx.KernelOp) -> Rows | Refusal | None:
     """The kernel as rows, or why it does not match; None where it holds no reduction."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     anchors = [op for op in ops if is_reducing(op) or isinstance(op, mgx.FusedReduceOp)]

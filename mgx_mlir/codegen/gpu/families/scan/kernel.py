@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
@@ -11,10 +9,11 @@ from mgx_mlir.codegen.gpu.families.scan.generator import generate
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
 from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule, choose
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
 def scan_program(
-    kernel: ir.OpView, target: Target, schedule: ScanSchedule | None = None
+    kernel: mgx.KernelOp, target: Target, schedule: ScanSchedule | None = None
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

@@ -51,7 +51,7 @@ class NonZero:
     name: ClassVar[str] = mgx.NonzeroOp.OPERATION_NAME
 
 
-def match_scan(kernel: ir.OpView) -> Scan | Refusal | None:
+def match_scan(kernel: mgx.KernelOp) -> Scan | Refusal | None:
     """The kernel as running sums or products, or why it does not match; None for other work."""
     op = anchor_of(kernel, mgx.PrefixScanSumOp, mgx.PrefixScanProdOp)
     if op is None or isinstance(op, Refusal):
@@ -67,7 +67,7 @@ def match_scan(kernel: ir.OpView) -> Scan | Refusal | None:
     return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
 
 
-def match_nonzero(kernel: ir.OpView) -> NonZero | Refusal | None:
+def match_nonzero(kernel: mgx.KernelOp) -> NonZero | Refusal | None:
     """The kernel as a search for elements that are not zero, or why it does not match."""
     op = anchor_of(kernel, mgx.NonzeroOp)
     if op is None or isinstance(op, Refusal):

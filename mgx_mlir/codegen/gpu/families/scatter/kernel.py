@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
@@ -13,9 +11,10 @@ from mgx_mlir.codegen.gpu.families.scatter.match import Scatter, match_scatter
 from mgx_mlir.codegen.gpu.families.scatter.ordered import generate_ordered
 from mgx_mlir.codegen.gpu.families.scatter.sums import generate_sums
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
-def scatter_program(kernel: ir.OpView, target: Target) -> Generated[GpuProgram] | Refusal | None:
+def scatter_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
     None where the kernel holds no scatter.

@@ -74,7 +74,7 @@ class Scatter:
         return self.kind == "mul" or wide or element.is_byte_float or element.bits < 8
 
 
-def match_scatter(kernel: ir.OpView) -> Scatter | Refusal | None:
+def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     """The kernel as a scatter, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, *ELEMENTS, *SLICES)
     if op is None or isinstance(op, Refusal):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.suppress.generator import generate, waves_of
 from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, match_suppress
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
-def suppress_program(kernel: ir.OpView, target: Target) -> Generated[GpuProgram] | Refusal | None:
+def suppress_program(
+    kernel: mgx.KernelOp, target: Target
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
     None where the kernel chooses among no boxes.

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mlir import ir
-
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
@@ -40,7 +38,7 @@ class Suppress:
     name: ClassVar[str] = mgx.SuppressOp.OPERATION_NAME
 
 
-def match_suppress(kernel: ir.OpView) -> Suppress | Refusal | None:
+def match_suppress(kernel: mgx.KernelOp) -> Suppress | Refusal | None:
     """The kernel as a choice of boxes, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, mgx.SuppressOp)
     if op is None or isinstance(op, Refusal):

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mlir import ir
-
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
@@ -43,7 +41,7 @@ def run_of(numbers: int, units: int) -> int:
     return min(fewest, max(2, 1 << (numbers - 1).bit_length()))
 
 
-def match_topk(kernel: ir.OpView) -> Topk | Refusal | None:
+def match_topk(kernel: mgx.KernelOp) -> Topk | Refusal | None:
     """The kernel as a topk, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, mgx.TopkOp)
     if op is None or isinstance(op, Refusal):
