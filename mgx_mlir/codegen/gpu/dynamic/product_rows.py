@@ -33,7 +33,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
@@ -121,7 +121,8 @@ def _program(
     )
     product = Product(match, row_major(match.problem), {})
     tiles = [own * columns] * len(results)
-    program = generate(product, (counts, tiles), schedule, unit, target, name, rows=dynamic_rows)
+    tiling = Tiling(schedule, unit, target)
+    program = generate(product, (counts, tiles), tiling, name, rows=dynamic_rows)
     lengths = argument_sizes(kernel, formulas)
     dynamic = DynamicProgram(program, lengths, tuple(formulas.texts))
     return Generated(dynamic, f"any number of rows, {schedule.describe(unit)}")

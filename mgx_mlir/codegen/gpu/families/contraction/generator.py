@@ -15,7 +15,6 @@ from mlir import ir
 from mlir.dialects import amdgpu
 
 from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
@@ -35,9 +34,9 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
-from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
+from mgx_mlir.codegen.gpu.families.contraction.tail import Tail, WorkGroup
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
 from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
@@ -48,9 +47,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 def generate(
     product: Product,
     sizes: tuple[Sequence[int], Sequence[int]],
-    schedule: ProductSchedule,
-    unit: Unit,
-    target: Target,
+    tiling: Tiling,
     name: str,
     tail: Tail | None = None,
     rows: DynamicRows | None = None,
@@ -61,7 +58,7 @@ def generate(
     rows, in place of results. With `rows`, the product is that of one work-group's dynamic rows,
     by a schedule without split-K. Needs an active MLIR context and location.
     """
-    return _Generator(product, sizes, schedule, unit, target, name, tail, rows).run()
+    return _Generator(product, sizes, tiling, name, tail, rows).run()
 
 
 def generate_direct(
@@ -102,18 +99,16 @@ class _Generator:
         self,
         product: Product,
         sizes: tuple[Sequence[int], Sequence[int]],
-        schedule: ProductSchedule,
-        unit: Unit,
-        target: Target,
+        tiling: Tiling,
         name: str,
         tail: Tail | None,
         dynamic_rows: DynamicRows | None,
     ) -> None:
         self.tail, self.dynamic_rows = tail, dynamic_rows
         self.product, self.match, self.problem = product, product.match, product.match.problem
-        self.schedule, self.unit, self.target, self.name = schedule, unit, target, name
-        self.sizes = sizes
-        self.threads = schedule.waves * target.wave_size
+        self.tiling, self.name, self.sizes = tiling, name, sizes
+        self.target, self.threads = tiling.target, tiling.threads
+        self.schedule, self.unit = schedule, unit = tiling.schedule, tiling.unit
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
         self.grid = (
             ceil_div(self.problem.M, self.rows),
@@ -249,9 +244,7 @@ class _Generator:
         self._store(sums, Epilogue(self.stored, self.place, inputs, [lds]), lane, batch, m0, n0)
         amdgpu.LDSBarrierOp()
         block = block_number("x", self.grid[0])
-        self.tail.emit(
-            problem, self.schedule, self.unit, self.target, thread, block, inputs, outputs, lds
-        )
+        self.tail.emit(problem, self.tiling, WorkGroup(thread, block, inputs, outputs, lds))
 
     def _tiles(
         self, term: Contraction, pointers: Mapping[int, ir.Value], lds: ir.Value

@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import (
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
@@ -97,7 +97,7 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
         return Refusal("faster on more blocks")
     product = Product(match, row_major(problem), {})
     sizes = counts, [counts[-1]]
-    program = generate(product, sizes, schedule, unit, target, name, tail)
+    program = generate(product, sizes, Tiling(schedule, unit, target), name, tail)
     return Generated(program, f"{schedule.describe(unit)}, rows reduced in LDS")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -77,6 +78,20 @@ class ProductSchedule:
             f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
             f"{unit.kind} of {unit.element}{' in scaled blocks' if unit.scaled else ''}"
         )
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A schedule, the instruction that multiplies its tiles, and the chip that runs it."""
+
+    schedule: ProductSchedule
+    unit: Unit
+    target: Target
+
+    @property
+    def threads(self) -> int:
+        """Threads of a work-group."""
+        return self.schedule.waves * self.target.wave_size
 
 
 def schedules() -> Iterator[ProductSchedule]:

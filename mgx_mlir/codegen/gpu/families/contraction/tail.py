@@ -18,7 +18,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, outputs_of
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
@@ -33,6 +33,20 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 _LDS_CLOCKS = 100
 # Elements of a row that a lane keeps.
 _KEPT = 16
+
+
+@dataclass(frozen=True)
+class WorkGroup:
+    """The values of a work-group: its thread's number and its own, raw buffers, and its LDS.
+
+    inputs: by the number of the kernel's input.
+    """
+
+    thread: Index
+    block: Index
+    inputs: Mapping[int, ir.Value]
+    outputs: Sequence[ir.Value]
+    lds: ir.Value
 
 
 @dataclass(frozen=True)
@@ -110,20 +124,10 @@ class Tail:
         row, column = self._axes(schedule, unit, problem)
         return Matrix(0, unit.element, 0, Axis(()), row, column)
 
-    def emit(
-        self,
-        problem: Contraction,
-        schedule: ProductSchedule,
-        unit: Unit,
-        target: Target,
-        thread: Index,
-        block: Index,
-        inputs: Mapping[int, ir.Value],
-        outputs: Sequence[ir.Value],
-        lds: ir.Value,
-    ) -> None:
-        """Emits the work of a work-group; `inputs` (by number) and `outputs` are raw buffers."""
-        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+    def emit(self, problem: Contraction, tiling: Tiling, group: WorkGroup) -> None:
+        """Emits the work of a work-group, after a barrier."""
+        schedule, unit, target = tiling.schedule, tiling.unit, tiling.target
+        cut = self.cut(problem, tiling.threads, target)
         assert cut is not None
         outer, inner = self._axes(schedule, unit, problem)
         sources = {
@@ -134,7 +138,8 @@ class Tail:
         }
         rows = replace(self.rows, sources=sources)
         numbers = {number: at for at, number in enumerate((*sorted(self.used), self.product))}
-        buffers = [*(inputs[number] for number in sorted(self.used)), lds, *outputs]
+        read = [group.inputs[number] for number in sorted(self.used)]
+        buffers = [*read, group.lds, *group.outputs]
         frame = Frame(tuple(buffers), (), ())
         reductions = [Reduction(op) for op in rows.reductions]
         passes = schedule.rows(unit) // cut.together
@@ -142,7 +147,7 @@ class Tail:
 
         def one(number: Index) -> None:
             layout = Along(rows, cut, target, frame, numbers)
-            layout.begin(thread, emit.add(emit.mul(block, passes), number))
+            layout.begin(group.thread, emit.add(emit.mul(group.block, passes), number))
             RowsBody(rows, cut, layout, reductions, bounded).emit()
 
         emit.loop(0, passes, 1, one)

@@ -29,7 +29,7 @@ from mgx_mlir.codegen.gpu.families.contraction.narrow_block import generate_narr
 from mgx_mlir.codegen.gpu.families.contraction.resident import as_resident, generate_resident
 from mgx_mlir.codegen.gpu.families.contraction.scaling import exact_match, is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.families.contraction.skinny import as_skinny, generate_skinny
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image
@@ -178,5 +178,6 @@ def _tiles(request: Request, schedule: ProductSchedule | None = None) -> Offer |
     if isinstance(chosen, Refusal):
         return chosen
     words = chosen.describe(unit) + (", operands packed first" if product.packings else "")
-    generate_ = partial(generate, product, request.sizes, chosen, unit, target, request.name)
+    tiling = Tiling(chosen, unit, target)
+    generate_ = partial(generate, product, request.sizes, tiling, request.name)
     return Offer(words, generate_, clocks(product.match.problem, chosen, unit, target))
