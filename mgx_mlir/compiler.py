@@ -186,8 +186,9 @@ def pipeline_of(name: str, options: CompileOptions) -> Pipeline:
         return step_name(step) not in options.disable
 
     steps = tuple(step for step in PIPELINES[name].passes if runs(step))
-    if name == "quantization" and options.floats != "f32":
-        return (NarrowFloats(to=options.floats, keep=tuple(options.keep)), *steps)
+    # The only pipeline before all that choose kernels, which every mode has.
+    if name == "core" and options.floats != "f32":
+        return (*steps, NarrowFloats(to=options.floats, keep=tuple(options.keep)))
     return steps
 
 

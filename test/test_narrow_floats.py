@@ -11,6 +11,7 @@ import pytest
 import mgx_mlir
 from mgx_mlir import CompileOptions
 from mgx_mlir.errors import UsageError
+from mgx_mlir.rewriting.portable import kernel_text
 
 from .onnx_models import small
 
@@ -51,6 +52,16 @@ def test_models_stay_close_to_f32_in_half_the_memory(name, floats):
     for key, found in mgx_mlir.compile(narrow).run(given).items():
         assert found.dtype == expected[key].dtype
         assert sqnr(found, expected[key]) > LEAST[floats]
+
+
+@pytest.mark.parametrize("mode", ["debug", "fast", "full-dynamic"])
+def test_every_mode_computes_in_few_bits(mode):
+    artifact = mgx_mlir.compile_to_bytecode(small("bert"), floats="f16", mode=mode, **SIZES[mode])
+    kernels = [kernel_text(kernel.bytecode) for kernel in artifact.kernels]
+    assert all("f16" in text for text in kernels if "mgx.dot" in text or " dot " in text)
+
+
+SIZES = {"debug": {"default_dim": 2}, "fast": {"default_dim": 2}, "full-dynamic": {}}
 
 
 def chain(scale):
