@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from mlir import ir
+
 from mgx_mlir.rewriting.graph import Graph, main_function, node_name, value_names
 
 # Longer texts of attributes, those of constants mostly, are cut.
@@ -34,7 +36,7 @@ def _lines(graph: Graph) -> tuple[dict[str, str], list[_Line]]:
     main = main_function(graph.module)
     block = main.regions[0].blocks[0]
     names = value_names(main, "arg_attrs", len(block.arguments))
-    known = dict(zip(block.arguments, names, strict=True))
+    known: dict[ir.Value, str] = dict(zip(block.arguments, names, strict=True))
     inputs = {name: str(value.type) for value, name in known.items()}
     lines = []
     for op in block.operations:

@@ -45,6 +45,22 @@ What differs:
 - Errors are those of `mgx_mlir.errors`; a mistyped name of an operator or an attribute is one.
 """
 
+# Its environment variables, and their counterparts.
+VARIABLES = {
+    "MIGRAPHX_DISABLE_PASSES": "`--disable-pass`",
+    "MIGRAPHX_ENABLE_FULL_DYNAMIC": "`--mode full-dynamic`",
+    "MIGRAPHX_GPU_COMPILE_PARALLEL": "`MGX_JOBS`",
+    "MIGRAPHX_GPU_DUMP_ASM": "`mgx inspect --isa`",
+    "MIGRAPHX_GPU_DUMP_SRC": "`mgx inspect --kernel`",
+    "MIGRAPHX_LOG_LEVEL": "`--log-level`, `-v`",
+    "MIGRAPHX_PROBLEM_CACHE": "`MGX_CACHE_DIR`, finalized kernels; no tuning is kept",
+    "MIGRAPHX_TIME_PASSES": "`--timing`",
+    "MIGRAPHX_TRACE_COMPILER": "`-vv`, `mgx read --after`",
+    "MIGRAPHX_TRACE_EVAL": "`mgx verify --per-instruction`",
+    "MIGRAPHX_TRACE_MATCHES": "`--explain`",
+    "MIGRAPHX_VERIFY_DUMP_DIFF": "`mgx verify --bisect`",
+}
+
 # What MIGraphX's module has, by its documentation and its binding's source.
 FUNCTIONS = (
     "allocate_gpu argument_from_pointer autocast_fp8 create_argument fill_argument from_gpu "
@@ -115,6 +131,12 @@ def page() -> str:
             f"\n## {title}\n\n{', '.join(there)}.\n\nNot here: {', '.join(missing)}."
             + (f"\n\nOnly here: {', '.join(own)}." if own else "")
         )
+    parts.append(
+        "\n## The driver\n\n`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls "
+        "`mgx`; a flag without a counterpart is refused with the reason. Where neither a GPU nor "
+        "the CPU is named, it runs on the GPU.\n\n| variable of MIGraphX | here |\n|---|---|"
+    )
+    parts += [f"| {name} | {text} |" for name, text in VARIABLES.items()]
     return "\n".join(parts) + "\n"
 
 

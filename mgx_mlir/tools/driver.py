@@ -1,0 +1,100 @@
+"""mgx-driver: `mgx` for scripts that call migraphx-driver: its verbs and flags, translated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.tools import mgx
+from mgx_mlir.tools.command import exit_code
+
+VERBS = {"time": "perf"}
+# The verbs that run a program, on a GPU unless the flags say otherwise.
+_RUNNING = ("run", "perf", "verify")
+# The words of mgx for a flag. Those of an empty tuple are how mgx works without.
+FLAGS: dict[str, tuple[str, ...]] = {
+    "--binary": ("--emit-bytecode",),
+    "--cpu": ("--target", "cpu"),
+    "--disable-fast-math": ("--exact",),
+    "--dynamic-input-dim": ("--dyn-input-dim",),
+    "--enable-offload-copy": (),
+    "--gpu": ("--target", "gpu"),
+    "--iterations": ("--runs",),
+    "--onnx": (),
+    "--text": (),
+    "-b": ("--bisect",),
+    "-i": ("--per-instruction",),
+    "-n": ("--runs",),
+}
+# Flags that take several values, each of which is a flag of its own for mgx.
+_LISTS = ("--fill0", "--fill1", "--output-names")
+REFUSED = {
+    "--apply-pass": "mgx-opt runs single passes",
+    "--exhaustive-tune": "schedules are chosen by a model of the chip's clocks",
+    "--fp8": "quantize the model before, in ONNX",
+    "--int4-weights": "quantize the model before, in ONNX",
+    "--int8": "quantize the model before, in ONNX",
+    "--migraphx": "files of MIGraphX cannot be read; give the .onnx model",
+    "--skip-unknown-operators": "no operator is skipped; mgx check names those that are not known",
+    "--tf": "TensorFlow's files cannot be read; export the model to ONNX",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs mgx with the translated words; returns its exit code, 2 for what has no translation."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+
+    def work() -> int:
+        try:
+            translated = translate(words)
+        except UsageError as error:
+            print(f"mgx-driver: {error}", file=sys.stderr)
+            return 2
+        return mgx.main(translated)
+
+    return exit_code("mgx-driver", work)
+
+
+def translate(words: Sequence[str]) -> list[str]:
+    """The words of mgx for those of migraphx-driver. Raises UsageError for a refused flag."""
+    if not words:
+        return []
+    if list(words[:1]) == ["onnx"]:
+        return ["op", "--list"]
+    verb = VERBS.get(words[0], words[0])
+    made = [verb]
+    several = ""
+    for word in words[1:]:
+        flag, equals, value = word.partition("=")
+        if flag in REFUSED:
+            raise UsageError(f"{flag} is not here: {REFUSED[flag]}")
+        if not word.startswith("-"):
+            made += [several, word] if several else [word]
+            continue
+        several = flag if flag in _LISTS and not equals else ""
+        if several:
+            continue
+        if flag == "--ref":
+            made += _on_reference(verb)
+        elif flag in FLAGS:
+            made += [*FLAGS[flag], *([value] if equals else [])]
+        else:
+            made.append(word)
+    if verb in _RUNNING and "--target" not in made:
+        made += ["--target", "gpu"]
+    return made if verb in (*_RUNNING, "compile", "check") else _without_target(made)
+
+
+def _on_reference(verb: str) -> list[str]:
+    if verb != "verify":
+        raise UsageError("--ref is for verify; mgx_mlir.migraphx has the target 'ref'")
+    return ["--reference", "numpy"]
+
+
+def _without_target(words: list[str]) -> list[str]:
+    """The words without a target, which verbs that compile nothing do not take."""
+    if "--target" not in words:
+        return words
+    place = words.index("--target")
+    return words[:place] + words[place + 2 :]
