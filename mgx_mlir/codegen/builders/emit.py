@@ -210,6 +210,7 @@ def choose(
     op = scf.IfOp(condition, [type_], has_else=True)
     with ir.InsertionPoint(op.then_block):
         scf.YieldOp([yes()])
+    assert op.else_block is not None
     with ir.InsertionPoint(op.else_block):
         scf.YieldOp([no()])
     return op.results[0]
@@ -229,7 +230,7 @@ def constant(number: float | int, element: str, lanes: int = 0) -> ir.Value:
     """A constant scalar, or vector of `lanes` equal elements."""
     type_ = element_type(element)
     if is_float(element):
-        attribute = ir.FloatAttr.get(type_, float(number))
+        attribute: ir.Attribute = ir.FloatAttr.get(type_, float(number))
     else:
         attribute = ir.IntegerAttr.get(type_, int(number))
     if lanes:

@@ -76,7 +76,7 @@ def _kernel(
     with ir.InsertionPoint(module.body), kernel.location:
         made = mgx.KernelOp(name, ir.TypeAttr.get(type_), kernel.arch)
         block = made.body.blocks.append(*types, arg_locs=[kernel.location] * len(types))
-    values = dict(zip(inputs, block.arguments, strict=True))
+    values: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
 
     def copied(value: ir.Value) -> ir.Value:
         if value not in values:
