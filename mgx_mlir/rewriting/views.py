@@ -33,9 +33,6 @@ from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
 Factor = tuple[int, int]
 Factors = tuple[Factor, ...]
 
-RESHAPES = frozenset(op.OPERATION_NAME for op in mgx.RESHAPES)
-
-
 L = TypeVar("L", bound="Layout")
 
 
