@@ -9,8 +9,9 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.module import instruction_ref, module
-from mgx_mlir.migraphx.operators import described, names
+from mgx_mlir.migraphx.operators import names
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import shape_of
 
