@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -292,6 +293,15 @@ def test_a_verb_imports_what_it_needs() -> None:
     assert run.stdout == "\n"
 
 
+def _children(pid: int) -> str:
+    """The children of all threads of a process, by number."""
+    found = ""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += task.read_text()
+    return found
+
+
 def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
     model = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
     environment = os.environ | {"MGX_CACHE_DIR": "none", "PYTHONPATH": str(ROOT)}
@@ -303,9 +313,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    # Its workers are there from the first kernel to the last.
-    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while process.poll() is None and not workers.read_text():
+    # Its workers are there from the first kernel to the last, children of threads.
+    while process.poll() is None and not _children(process.pid):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, printed = process.communicate(timeout=60)
