@@ -312,6 +312,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background jobs, and so their children, ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     # Its workers are there from the first kernel to the last, children of threads.
     while process.poll() is None and not _children(process.pid):
