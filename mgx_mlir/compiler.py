@@ -29,7 +29,7 @@ from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.planning import build_frame, build_plan
 from mgx_mlir.pipelines.registry import Pipeline, Step, check_optional, print_pipeline, step_name
 from mgx_mlir.pipelines.runner import PassTimes, run_pipeline
-from mgx_mlir.rewriting.graph import Graph, kernels, open_dims, value_names
+from mgx_mlir.rewriting.graph import Graph, kernels
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
 from mgx_mlir.rewriting.portable import portable_kernel
 from mgx_mlir.sizes.range import Range
@@ -276,11 +276,7 @@ def _spent(report: Report) -> tuple[str, float]:
 
 
 def _require_sizes(graph: Graph) -> None:
-    with graph.module.context:
-        block = graph.main.operation.regions[0].blocks[0]
-        names = value_names(graph.main, "arg_attrs", len(block.arguments))
-        found = open_dims(names, block.arguments)
-    if found:
+    if found := graph.open_dims():
         raise OpenError(
             f"{graph.name}: {advice.sizes(found)}; or compile for all sizes ({advice.ALL_SIZES})"
         )

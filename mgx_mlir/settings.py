@@ -34,7 +34,7 @@ VARIABLES: dict[str, str] = {
     "MGX_TRUST": "whose machine code in files runs: none (default), all, or public keys (a:b)",
 }
 
-# Those of the emulated device, which reads them itself at its first call.
+# Variables of the emulated device, which reads them itself at its first call.
 EMULATOR_VARIABLES: dict[str, str] = {
     "MGX_EMULATED_DEVICES": "chips by name, one a device, comma-separated (default gfx942)",
     "MGX_EMULATOR_ASYNC": "1: a worker thread for each stream; otherwise calls run their work",

@@ -53,7 +53,7 @@ mlir::Attribute mapNumbers(mlir::Type type, llvm::ArrayRef<mlir::Attribute> cons
   return writeNumbers<Out>(type, results);
 }
 
-// What an op class does with numbers: a row of a folder's table.
+// A row of a folder's table: an op class, and the function of its numbers.
 template <typename Function> struct OpFunction {
   mlir::TypeID op;
   Function function;

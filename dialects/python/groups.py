@@ -21,6 +21,31 @@ BROADCASTS = (gen.BroadcastOp, gen.MultibroadcastOp)
 CONTROL_FLOW = (gen.IfOp, gen.LoopOp)
 # Ops that hold a loop over elements: the body of one is no part of the program.
 FUSED = (gen.AttentionOp, gen.FusedReduceOp, gen.PointwiseOp)
+# Pointwise ops that are many instructions on any machine.
+COSTLY = (
+    gen.AcosOp,
+    gen.AcoshOp,
+    gen.AsinOp,
+    gen.AsinhOp,
+    gen.AtanOp,
+    gen.AtanhOp,
+    gen.CosOp,
+    gen.CoshOp,
+    gen.EluOp,
+    gen.ErfOp,
+    gen.ExpOp,
+    gen.FmodOp,
+    gen.LogOp,
+    gen.Log1pOp,
+    gen.Log2Op,
+    gen.ModOp,
+    gen.PowOp,
+    gen.SigmoidOp,
+    gen.SinOp,
+    gen.SinhOp,
+    gen.TanOp,
+    gen.TanhOp,
+)
 
 _CLASSES: dict[str, type[ir.OpView]] = {
     value.OPERATION_NAME: value

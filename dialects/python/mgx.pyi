@@ -85,6 +85,31 @@ CONTROL_FLOW: tuple[type[IfOp], type[LoopOp]]
 
 CONVOLUTIONS: tuple[type[ConvolutionOp], type[QuantConvolutionOp]]
 
+COSTLY: tuple[
+    type[AcosOp],
+    type[AcoshOp],
+    type[AsinOp],
+    type[AsinhOp],
+    type[AtanOp],
+    type[AtanhOp],
+    type[CosOp],
+    type[CoshOp],
+    type[EluOp],
+    type[ErfOp],
+    type[ExpOp],
+    type[FmodOp],
+    type[LogOp],
+    type[Log1pOp],
+    type[Log2Op],
+    type[ModOp],
+    type[PowOp],
+    type[SigmoidOp],
+    type[SinOp],
+    type[SinhOp],
+    type[TanOp],
+    type[TanhOp],
+]
+
 DOTS: tuple[type[DotOp], type[QuantDotOp]]
 
 FUSED: tuple[type[AttentionOp], type[FusedReduceOp], type[PointwiseOp]]

@@ -16,7 +16,8 @@ from mgx_mlir.loader import compile as load
 from mgx_mlir.loader import finalize
 from mgx_mlir.migraphx.argument import argument, as_argument
 from mgx_mlir.reference import evaluate
-from mgx_mlir.rewriting.graph import Graph, main_function, open_dims, value_names
+from mgx_mlir.rewriting.graph import Graph, value_names
+from mgx_mlir.rewriting.queries import yielded
 
 # Inputs that programs get for their outputs where memory is the caller's.
 OUTPUT = "main:#output_"
@@ -30,7 +31,6 @@ class Compiled:
     """
 
     execute: Callable[..., Mapping[str, Any]]
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     copies: bool = True
     is_gpu: bool = False
@@ -39,16 +39,12 @@ class Compiled:
     @staticmethod
     def of(graph: Graph, target: str, copies: bool, exact: bool) -> Compiled:
         """The graph for a target. Raises what `mgx_mlir.compile` raises."""
-        with graph.module.context:
-            block = graph.main.regions[0].blocks[0]
-            count = len(block.operations[len(block.operations) - 1].operands)
-            main = main_function(graph.module)
-            inputs = tuple(value_names(main, "arg_attrs", len(block.arguments)))
-            outputs = tuple(value_names(main, "res_attrs", count))
-            is_open = bool(open_dims(inputs, block.arguments))
         if target == "ref":
-            return Compiled(_walk(graph), inputs, outputs)
-        options = CompileOptions(mode="full-dynamic" if is_open else "default", exact=exact)
+            with graph.module.context:
+                count = len(yielded(graph.main.regions[0].blocks[0]))
+                return Compiled(_walk(graph), tuple(value_names(graph.main, "res_attrs", count)))
+        mode = "full-dynamic" if graph.open_dims() else "default"
+        options = CompileOptions(mode=mode, exact=exact)
         artifact = compile_to_bytecode(graph, options_for(options, kind_of(target)))
         return Compiled.loaded(artifact, target, copies)
 
@@ -58,9 +54,9 @@ class Compiled:
         if target not in ("cpu", "gpu"):
             artifact = finalize(artifact, target)
         made = load(artifact, target)
-        inputs, outputs = (tuple(s.name for s in specs) for specs in (made.inputs, made.outputs))
+        outputs = tuple(spec.name for spec in made.outputs)
         is_gpu = kind_of(target) != "cpu"
-        return Compiled(made.run, inputs, outputs, copies or not is_gpu, is_gpu, artifact)
+        return Compiled(made.run, outputs, copies or not is_gpu, is_gpu, artifact)
 
     def run(self, params: Mapping[str, Any], stream: int | None = None) -> list[argument]:
         """The outputs, in order; with a stream they stay on the device."""

@@ -8,10 +8,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.artifact.record import Artifact
@@ -21,7 +21,7 @@ from mgx_mlir.dialects.types import DTYPES
 from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.migraphx.compiled import Compiled
 from mgx_mlir.migraphx.program import program
-from mgx_mlir.migraphx.shape import dynamic_dimension, shape, type_name
+from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
 from mgx_mlir.rewriting.graph import Graph
 
 FORMATS = ("msgpack", "json")
@@ -117,12 +117,11 @@ class LoadedProgram(program):
 
 
 def _shape_of(spec: TensorSpec) -> shape:
-    name = type_name(np.dtype(getattr(ml_dtypes, spec.dtype, spec.dtype)))
+    name = type_name(numpy_dtype(spec.dtype))
     if all(isinstance(size, int) for size in spec.shape):
         return shape(type=name, lens=spec.shape)
-    most = (1 << 63) - 1
     dims = [
-        dynamic_dimension(n, n) if isinstance(n, int) else dynamic_dimension(0, most)
+        dynamic_dimension(n, n) if isinstance(n, int) else dynamic_dimension(0, ENDLESS_DIM)
         for n in spec.shape
     ]
     return shape(type=name, dyn_dims=dims)

@@ -119,7 +119,7 @@ class module:
     def __init__(self, state: State, block: ir.Block, name: str = "main") -> None:
         self.state, self._block, self.name = state, block, name
         self._constants = Constants(block, state.graph.weights)
-        # What the module returns; None: its last instruction.
+        # The values that the module returns; None: its last instruction.
         self._returned: list[ir.Value] | None = None
         self._last: instruction_ref | None = None
         # Holds a body until `if` or `loop` takes it.

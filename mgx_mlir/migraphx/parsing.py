@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
@@ -35,16 +35,10 @@ def parse_onnx(
     Raises ModelError, and UnsupportedError for operators that are not known: none is skipped.
     """
     del skip_unknown_operators, use_debug_symbols
-    return _parsed(
-        Path(filename),
-        None,
-        default_dim_value,
-        default_dyn_dim_value,
-        dim_params or {},
-        {**(map_input_dims or {}), **_ranges(map_dyn_input_dims)},
-        min(max_loop_iterations, limit_max_iterations),
-        print_program_on_error,
-    )
+    default = default_dyn_dim_value or default_dim_value or 1
+    sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
+    trips = (max_loop_iterations, limit_max_iterations)
+    return _parsed(Path(filename), None, sizes, trips, print_program_on_error)
 
 
 def parse_onnx_buffer(
@@ -63,15 +57,11 @@ def parse_onnx_buffer(
 ) -> program:
     """As `parse_onnx`, from the bytes of a file. `external_data_path`: its tensors' folder."""
     del skip_unknown_operators, use_debug_symbols
+    default = default_dyn_dim_value or default_dim_value or 1
+    sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
+    trips = (max_loop_iterations, limit_max_iterations)
     return _parsed(
-        bytes(onnx_buffer),
-        external_data_path or None,
-        default_dim_value,
-        default_dyn_dim_value,
-        dim_params or {},
-        {**(map_input_dims or {}), **_ranges(map_dyn_input_dims)},
-        min(max_loop_iterations, limit_max_iterations),
-        print_program_on_error,
+        bytes(onnx_buffer), external_data_path or None, sizes, trips, print_program_on_error
     )
 
 
@@ -80,36 +70,35 @@ def get_onnx_operators() -> list[str]:
     return sorted({operator.name for operator in importer.operators()})
 
 
+class _Sizes(NamedTuple):
+    """The sizes of dimensions that have none in the file: of all, by name, by input."""
+
+    default: dynamic_dimension | int
+    params: Mapping[str, dynamic_dimension | int]
+    inputs: Mapping[str, Sequence[int]]
+    dyn_inputs: Mapping[str, Sequence[dynamic_dimension]]
+
+
 def _parsed(
-    model: Path | bytes,
-    folder: str | None,
-    default_dim: int,
-    default_range: dynamic_dimension | None,
-    dim_params: Mapping[str, dynamic_dimension | int],
-    input_dims: Mapping[str, Any],
-    max_loop_iterations: int,
-    show: bool,
+    model: Path | bytes, folder: str | None, sizes: _Sizes, trips: tuple[int, int], show: bool
 ) -> program:
+    """The program; a loop has at most the least of `trips`. `show`: an error is printed too."""
     try:
-        names = {name: _size(size) for name, size in dim_params.items()}
+        ranges = {name: [_size(dim) for dim in dims] for name, dims in sizes.dyn_inputs.items()}
         return program(
             importer.parse_onnx(
                 model,
-                input_dims=input_dims,
-                dim_params=names,
-                default_dim=_size(default_range or default_dim or 1),
+                input_dims={**sizes.inputs, **ranges},
+                dim_params={name: _size(size) for name, size in sizes.params.items()},
+                default_dim=_size(sizes.default),
                 external_data_folder=folder,
-                max_loop_iterations=max_loop_iterations,
+                max_loop_iterations=min(trips),
             )
         )
     except MgxError as error:
         if show:
             print(error)
         raise
-
-
-def _ranges(dims: Mapping[str, Sequence[dynamic_dimension]] | None) -> dict[str, list[int | Range]]:
-    return {name: [_size(dim) for dim in given] for name, given in (dims or {}).items()}
 
 
 def _size(dim: dynamic_dimension | int) -> int | Range:

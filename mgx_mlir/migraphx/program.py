@@ -18,11 +18,12 @@ from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
 from mgx_mlir.migraphx.listing import listing
 from mgx_mlir.migraphx.module import State, module
 from mgx_mlir.migraphx.shape import shape
-from mgx_mlir.migraphx.tensors import ops_in, shape_of
+from mgx_mlir.migraphx.tensors import shape_of
 from mgx_mlir.passes.narrow_floats import NarrowFloats
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.graph import Graph, main_function, value_names
 from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.rewriting.topology import sort_topologically
 
 
@@ -149,7 +150,7 @@ class program:
         weights = WeightStore()
         with self._graph.module.context, ir.Location.unknown():
             copy = ir.Module.parse(self._finished())
-            keys = {op.key.value for op in ops_in(copy.operation) if isinstance(op, mgx.LiteralOp)}
+            keys = {op.key.value for op in ops_inside(copy.operation, mgx.LiteralOp)}
         for key in sorted(keys):
             weights.add(self._graph.weights[key])
         return Graph(copy, weights, self._graph.name)

@@ -32,6 +32,8 @@ _DTYPES: dict[str, Any] = {
     "bf16_type": ml_dtypes.bfloat16,
     "fp8e5m2fnuz_type": ml_dtypes.float8_e5m2fnuz,
 }
+# The most that a dimension without an upper bound is given.
+ENDLESS_DIM = (1 << 63) - 1
 type_t = enum.Enum("type_t", [*_DTYPES, "tuple_type"])  # type: ignore[misc]
 _NAME_OF = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 

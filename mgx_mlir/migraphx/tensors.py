@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,8 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.migraphx.shape import dynamic_dimension, shape, type_name
+from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
 from mgx_mlir.rewriting.queries import element_type
-
-
-def ops_in(op: Any) -> Iterator[ir.OpView]:
-    """The ops in an op's regions, at any depth."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner
-                yield from ops_in(inner)
 
 
 def shape_of(type_: ir.Type) -> shape:
@@ -38,7 +29,7 @@ def _bounds(dim: Any) -> dynamic_dimension:
     if isinstance(dim, int):
         return dynamic_dimension(dim, dim)
     if dim is None or dim.max is None:
-        return dynamic_dimension(0 if dim is None else dim.min, (1 << 63) - 1)
+        return dynamic_dimension(0 if dim is None else dim.min, ENDLESS_DIM)
     return dynamic_dimension(dim.min, dim.max, dim.optimals)
 
 

@@ -14,6 +14,7 @@ from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import CompilerError, UnsupportedError, UsageError
 from mgx_mlir.reference.meanings import Array, meanings
 from mgx_mlir.reference.numbers import rounded
+from mgx_mlir.rewriting.queries import used_values
 
 Observer = Callable[[ir.OpView, Sequence[Array]], None]
 _TERMINATORS = (func.ReturnOp, mgx.ReturnOp, mgx.YieldOp)
@@ -244,7 +245,7 @@ def _last_uses(block: ir.Block) -> dict[int, list[ir.Value]]:
     """Values by the position of the last op that needs them: large tensors go early."""
     last: dict[ir.Value, int] = dict.fromkeys(block.arguments, -1)
     for position, op in enumerate(block.operations):
-        for value in (*op.operands, *_nested_operands(op)):
+        for value in used_values(op):
             if value in last:
                 last[value] = position
         last.update((result, position) for result in op.results)
@@ -252,12 +253,3 @@ def _last_uses(block: ir.Block) -> dict[int, list[ir.Value]]:
     for value, position in last.items():
         positions.setdefault(position, []).append(value)
     return positions
-
-
-def _nested_operands(op: ir.OpView) -> list[ir.Value]:
-    found: list[ir.Value] = []
-    for region in op.operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found += [*inner.operands, *_nested_operands(inner)]
-    return found

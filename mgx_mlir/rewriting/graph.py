@@ -26,6 +26,12 @@ class Graph:
         """The program's function."""
         return main_function(self.module)
 
+    def open_dims(self) -> tuple[OpenDim, ...]:
+        """The inputs' dimensions of unknown size, in order."""
+        with self.module.context:
+            inputs = self.main.regions[0].blocks[0].arguments
+            return open_dims(value_names(self.main, "arg_attrs", len(inputs)), inputs)
+
 
 def main_function(module: ir.Module) -> ir.OpView:
     """`func.func @main` of a module."""

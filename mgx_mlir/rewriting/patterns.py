@@ -32,6 +32,7 @@ from mgx_mlir.rewriting.queries import (
     is_dead,
     used_values,
     users,
+    walk,
 )
 
 # The values that replace an op's results; None where the pattern does not match.
@@ -164,7 +165,7 @@ class _Driver:
         while doomed:
             op = doomed.pop()
             definers = _definers(op)
-            for key in map(identity, (op, *_within(op))):
+            for key in map(identity, walk(op)):
                 self.known.discard(key)
                 self.waiting.pop(key, None)
             op.operation.erase()
@@ -189,15 +190,6 @@ def _ops(op: ir.OpView) -> Iterator[ir.OpView]:
 
 def _definers(op: ir.OpView) -> list[ir.OpView]:
     """The ops outside of an op that define the values it uses, each once."""
-    inside = {result for inner in _within(op) for result in inner.results}
+    inside = {result for inner in walk(op) for result in inner.results}
     found = [definition(value) for value in used_values(op) if value not in inside]
     return list({identity(d): d for d in found if d is not None}.values())
-
-
-def _within(op: ir.OpView) -> Iterator[ir.OpView]:
-    """All ops in the regions of an op, at any depth."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner
-                yield from _within(inner)

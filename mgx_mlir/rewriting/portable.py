@@ -8,7 +8,6 @@ attributes only, and knows no chip: it says which features it needs instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from mlir import ir
 from mlir.passmanager import PassManager
@@ -20,6 +19,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.rewriting.graph import node_name, symbol_name
+from mgx_mlir.rewriting.queries import walk
 
 ARCH = "gfxMIGX"
 SYMBOL = "kernel"
@@ -190,15 +190,6 @@ def argument_sizes(kernel: mgx.KernelOp) -> tuple[int, ...]:
     if any(size < 0 for type_ in types for size in type_.shape):
         return ()
     return tuple(math.prod(t.shape) * numpy_dtype(t).itemsize for t in types)
-
-
-def walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    """An op and all ops inside of it, outer ones first."""
-    yield op
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from walk(inner.operation)
 
 
 def _check_op(op: ir.Operation) -> None:

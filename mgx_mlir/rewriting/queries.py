@@ -99,6 +99,15 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
                     yield from blocks(inner)
 
 
+def walk(op: ir.OpView | ir.Operation) -> Iterator[ir.Operation]:
+    """An op and all ops in its regions, at any depth, outer ones first."""
+    yield op.operation
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from walk(inner)
+
+
 OpT = TypeVar("OpT", bound=ir.OpView)
 
 
@@ -341,8 +350,5 @@ def identity(op: ir.OpView | ir.Operation) -> ir.Value | None:
 
 def used_values(op: ir.OpView | ir.Operation) -> Iterator[ir.Value]:
     """The values that an op, or the regions in it, use."""
-    yield from op.operation.operands
-    for region in op.operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from used_values(inner)
+    for inner in walk(op):
+        yield from inner.operands

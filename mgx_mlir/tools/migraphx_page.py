@@ -61,7 +61,7 @@ VARIABLES = {
     "MIGRAPHX_VERIFY_DUMP_DIFF": "`mgx verify --bisect`",
 }
 
-# What MIGraphX's module has, by its documentation and its binding's source.
+# The names in MIGraphX's module, by its documentation and its binding's source.
 FUNCTIONS = (
     "allocate_gpu argument_from_pointer autocast_fp8 create_argument fill_argument from_gpu "
     "generate_argument get_onnx_operators get_target gpu_sync load load_buffer parse_onnx "

@@ -110,7 +110,7 @@ def _verdicts(
 
 
 def _tolerances(options: argparse.Namespace) -> tuple[float | None, float | None, float | None]:
-    """Those asked for; of elements, those of 16-bit floats where the program computes in them."""
+    """The tolerances asked for; where the program computes in 16 bits, wider ones of elements."""
     rtol, atol, rms = options.rtol, options.atol, options.rms_tol
     if options.floats == "f32" or (rms is not None and rtol is None and atol is None):
         return rtol, atol, rms

@@ -71,7 +71,7 @@ def _loop(node: Node) -> list[ir.Value]:
     count = emit.reshape(emit.convert(node.tensor(0), "i64"), []) if node.given(0) else None
     start = emit.reshape(node.tensor(1), []) if node.given(1) else None
     if count is None:
-        count = mgx.constant((1 << 63) - 1, np.int64)
+        count = mgx.constant(ENDLESS, np.int64)
     if start is None:
         start = mgx.constant(True, np.bool_)
     init = [node.tensor(i) for i in range(2, len(node.inputs))]

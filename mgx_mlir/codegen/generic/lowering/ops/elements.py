@@ -22,30 +22,6 @@ from mgx_mlir.sizes.arithmetic import Number
 # With this many operations, the cost of a load is negligible.
 _COSTLY = 4
 _FREE = (mgx.ConvertOp, mgx.BitCastOp, mgx.ConstantOp, mgx.YieldOp)
-_FUNCTIONS = (
-    mgx.AcosOp,
-    mgx.AcoshOp,
-    mgx.AsinOp,
-    mgx.AsinhOp,
-    mgx.AtanOp,
-    mgx.AtanhOp,
-    mgx.CosOp,
-    mgx.CoshOp,
-    mgx.EluOp,
-    mgx.ErfOp,
-    mgx.ExpOp,
-    mgx.FmodOp,
-    mgx.LogOp,
-    mgx.Log1pOp,
-    mgx.Log2Op,
-    mgx.ModOp,
-    mgx.PowOp,
-    mgx.SigmoidOp,
-    mgx.SinOp,
-    mgx.SinhOp,
-    mgx.TanOp,
-    mgx.TanhOp,
-)
 
 
 def _cost(op: ir.OpView) -> int:
@@ -53,7 +29,7 @@ def _cost(op: ir.OpView) -> int:
         return sum(_cost(inner) for inner in op.body.blocks[0].operations)
     if isinstance(op, _FREE):
         return 0
-    return _COSTLY if isinstance(op, _FUNCTIONS) else 1
+    return _COSTLY if isinstance(op, mgx.COSTLY) else 1
 
 
 @lowers(*pointwise_ops(), mgx.PointwiseOp)

@@ -116,7 +116,7 @@ class _Order:
 
 
 Combine: TypeAlias = "Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value] | None"
-# What a scatter makes of an element's old value and an update; None where the update replaces it.
+# Combines an element's old value with an update; None where the update replaces it.
 _SCATTERS: dict[type[ir.OpView], Combine] = {
     mgx.ScatterAddOp: Arithmetic.sum,
     mgx.ScatterMaxOp: Arithmetic.maximum,

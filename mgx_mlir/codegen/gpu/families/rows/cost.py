@@ -34,31 +34,7 @@ GLOBAL_BYTES_A_CLOCK = 32
 SEGMENT = 64  # bytes of the smallest memory transaction
 WAVES_A_SIMD = 8
 _FREE = (mgx.ConstantOp, mgx.MultibroadcastOp, mgx.YieldOp)
-_COSTLY = (
-    mgx.AcosOp,
-    mgx.AcoshOp,
-    mgx.AsinOp,
-    mgx.AsinhOp,
-    mgx.AtanOp,
-    mgx.AtanhOp,
-    mgx.CosOp,
-    mgx.CoshOp,
-    mgx.DivOp,
-    mgx.EluOp,
-    mgx.ErfOp,
-    mgx.ExpOp,
-    mgx.FmodOp,
-    mgx.LogOp,
-    mgx.Log2Op,
-    mgx.ModOp,
-    mgx.PowOp,
-    mgx.SigmoidOp,
-    mgx.SinOp,
-    mgx.SinhOp,
-    mgx.SqrtOp,
-    mgx.TanOp,
-    mgx.TanhOp,
-)
+_COSTLY = (*mgx.COSTLY, mgx.DivOp, mgx.SqrtOp)
 
 
 def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | None:
