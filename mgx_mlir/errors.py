@@ -81,6 +81,10 @@ class TargetError(UserError):
     """A target is not known, or cannot do what was asked of it."""
 
 
+class ScheduleError(UserError):
+    """A schedule that was asked for is not legal for its kernel and chip, or spills registers."""
+
+
 class UsageError(UserError):
     """A call or a command line is wrong: a name, a shape, a type, an option."""
 

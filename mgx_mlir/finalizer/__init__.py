@@ -16,14 +16,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import CompilerError, MgxError
 from mgx_mlir.finalizer.backends import Compiler, backend_of
@@ -40,6 +42,12 @@ _log = logging.getLogger(__name__)
 TIME_LIMIT = 300.0
 # Less work than this is not worth starting processes.
 FEW = 2
+
+# The words of a code object's `why` where its tuned schedule was not legal.
+NOT_USED = "the tuned schedule is not used"
+
+# Schedules by the target's identity, and then by the kernel's hash.
+Tuning = Mapping[str, Mapping[str, Tuned]]
 
 # (the work under way, how many are done, of how many)
 Progress = Callable[[str, int, int], None]
@@ -67,11 +75,16 @@ def finalize_kernel(
 
 
 def finalize_kernel_for(
-    bytecode: bytes, targets: Sequence[Target], options: FinalizeOptions = FinalizeOptions()
+    bytecode: bytes,
+    targets: Sequence[Target],
+    options: FinalizeOptions = FinalizeOptions(),
+    tuned: Mapping[str, Tuned] = MappingProxyType({}),
 ) -> list[CodeObject]:
     """The code objects of one stored kernel for several targets.
 
-    The kernel is read once and, for targets of one kind, lowered once. See finalize_kernel.
+    `tuned` has schedules by the target's identity; one that is not legal is not used, and the
+    code object's `why` says so. The kernel is read once and, for targets of one kind, lowered
+    once. See finalize_kernel.
     """
     from mgx_mlir.rewriting.portable import argument_sizes, read_kernel, required_features
 
@@ -83,7 +96,7 @@ def finalize_kernel_for(
         try:
             if target.kind not in compilers:
                 compilers[target.kind] = backend_of(target)(kernel)
-            code = compilers[target.kind](target)
+            code = _scheduled(compilers[target.kind], target, tuned.get(target.identity))
         except MgxError as error:
             raise type(error)(f"for {target.name}: {error}") from error
         lacking = ", ".join(sorted(features - target.features))
@@ -95,12 +108,31 @@ def finalize_kernel_for(
     return found
 
 
+def _scheduled(compile_for: Compiler, target: Target, tuned: Tuned | None) -> CodeObject:
+    """The code by a tuned schedule, if there is one and it is legal."""
+    if tuned is None or target.kind != "gpu":
+        return compile_for(target)
+    from mgx_mlir.codegen.gpu.families.choice import steered
+
+    try:
+        with steered(tuned.schedule):
+            code = compile_for(target)
+    except MgxError as error:
+        code, source = compile_for(target), f"{NOT_USED}: {error}"
+    else:
+        source = tuned.describe()
+    return replace(code, why="; ".join(filter(None, (code.why, source))))
+
+
 def timed_finalize(
-    bytecode: bytes, targets: Sequence[Target], options: FinalizeOptions
+    bytecode: bytes,
+    targets: Sequence[Target],
+    options: FinalizeOptions,
+    tuned: Mapping[str, Tuned],
 ) -> tuple[float, list[CodeObject]]:
     """finalize_kernel_for, with the seconds that it took in its process."""
     started = time.perf_counter()
-    found = finalize_kernel_for(bytecode, targets, options)
+    found = finalize_kernel_for(bytecode, targets, options, tuned)
     return time.perf_counter() - started, found
 
 
@@ -116,10 +148,12 @@ def finalize_all(
     options: FinalizeOptions = FinalizeOptions(),
     reproducers: Path | None = None,
     times: dict[str, float] | None = None,
+    tuned: Tuning = MappingProxyType({}),
 ) -> dict[str, list[CodeObject]]:
     """The code objects of all kernels, in order, by the identity of the target.
 
-    `times` gets the seconds of each kernel that was finalized, by its name.
+    `tuned` has the schedules of kernels that were tuned; others are chosen by estimate. `times`
+    gets the seconds of each kernel that was finalized, by its name.
 
     Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
     machines; it keeps its own time limits). A few kernels that this process made are finalized
@@ -129,7 +163,7 @@ def finalize_all(
     ONNX nodes, the target and the failing pass; its reproducer lies in `reproducers`, by
     default in the system's folder for temporary files.
     """
-    run = _Run(kernels, targets, cache, progress, options, reproducers, times)
+    run = _Run(kernels, targets, cache, progress, options, reproducers, times, tuned)
     run.look_up()
     tasks = run.tasks()
     names = ", ".join(target.name for target in targets)
@@ -143,7 +177,9 @@ def finalize_all(
         return run.result()
     with _pool(executor, min(max(jobs, 1), len(tasks)), time_limit) as pool:
         futures: dict[Future[Any], _Task] = {
-            pool.submit(timed_finalize, task.kernel.bytecode, task.targets, options): task
+            pool.submit(
+                timed_finalize, task.kernel.bytecode, task.targets, options, task.tuned
+            ): task
             for task in tasks
         }
         try:
@@ -158,10 +194,11 @@ def finalize_all(
 
 @dataclass(frozen=True)
 class _Task:
-    """One distinct kernel, and the targets that lack it."""
+    """One distinct kernel, the targets that lack it, and its schedules by target."""
 
     kernel: PortableKernel
     targets: tuple[Target, ...]
+    tuned: Mapping[str, Tuned]
 
 
 class _Run:
@@ -176,10 +213,16 @@ class _Run:
         options: FinalizeOptions,
         reproducers: Path | None,
         times: dict[str, float] | None,
+        tuned: Tuning,
     ) -> None:
         self._kernels, self._targets = kernels, targets
         self._cache, self._progress = cache, progress
         self._options, self._reproducers, self._times = options, reproducers, times
+        self._tuned = {
+            (digest, identity): one
+            for identity, found in tuned.items()
+            for digest, one in found.items()
+        }
         self._distinct = {kernel.sha256: kernel for kernel in kernels}
         self._found: dict[tuple[str, str], CodeObject] = {}
 
@@ -195,14 +238,13 @@ class _Run:
 
     def tasks(self) -> list[_Task]:
         """The tasks left to do; the largest kernels first, so that none is left for the end."""
-        missing = (
-            _Task(
-                kernel,
-                tuple(t for t in self._targets if (digest, t.identity) not in self._found),
-            )
-            for digest, kernel in self._distinct.items()
-        )
-        tasks = [task for task in missing if task.targets]
+        tasks = []
+        for digest, kernel in self._distinct.items():
+            missing = [t for t in self._targets if (digest, t.identity) not in self._found]
+            names = [t.identity for t in missing if (digest, t.identity) in self._tuned]
+            tuned = {name: self._tuned[digest, name] for name in names}
+            if missing:
+                tasks.append(_Task(kernel, tuple(missing), tuned))
         return sorted(tasks, key=lambda task: -len(task.kernel.bytecode))
 
     def finish(self, task: _Task, result: Callable[[], tuple[float, list[CodeObject]]]) -> None:
@@ -216,6 +258,8 @@ class _Run:
             self._times[task.kernel.name] = seconds
         for target, code in zip(task.targets, found, strict=True):
             self._found[task.kernel.sha256, target.identity] = code
+            if NOT_USED in code.why:
+                _log.warning("kernel %s for %s: %s", task.kernel.name, target.name, code.why)
             if self._cache is not None:
                 self._cache.put(self._key(task.kernel, target), code)
         self._report()
@@ -227,7 +271,9 @@ class _Run:
         }
 
     def _key(self, kernel: PortableKernel, target: Target) -> str:
-        return cache_key(kernel.sha256, target.identity, self._options.key(), build_id())
+        tuned = self._tuned.get((kernel.sha256, target.identity))
+        schedule = () if tuned is None else (repr(tuned),)
+        return cache_key(kernel.sha256, target.identity, self._options.key(), build_id(), *schedule)
 
     def _report(self) -> None:
         if self._progress is not None and self._distinct:
@@ -266,7 +312,7 @@ def _in_thread(
     def run() -> None:
         try:
             bytecode = task.kernel.bytecode
-            outcome.extend((True, timed_finalize(bytecode, task.targets, options)))
+            outcome.extend((True, timed_finalize(bytecode, task.targets, options, task.tuned)))
         except BaseException as error:
             outcome.extend((False, error))
 

@@ -17,10 +17,12 @@ from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
+from mgx_mlir.codegen.gpu.families.choice import steering
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.generic.generate import generate
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ScheduleError
 from mgx_mlir.scan import definitions
 
 
@@ -55,7 +57,8 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
 
     The first family that takes the kernel compiles it, with its best schedule that spills no
     registers. Otherwise the generic path does, for which the kernel is lowered once. Raises
-    UnsupportedError or CompilerError.
+    UnsupportedError or CompilerError, and inside of `choice.steered` ScheduleError where no family
+    has the wanted schedule, or it spills registers.
     """
     dynamic = is_dynamic(kernel)
     families = DYNAMIC_FAMILIES if dynamic else FAMILIES
@@ -69,6 +72,8 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
             code = _of_family(family, kernel, target, refusals)
             if code is not None:
                 return code
+        if way := steering():
+            raise ScheduleError("; ".join([f"no schedule '{way.schedule}' here", *refusals]))
         refusals.append("sizes are arguments: generic path" if dynamic else "generic path")
         return replace(_code_object(lowered(), target), why="; ".join(refusals))
 
@@ -79,8 +84,10 @@ def _of_family(
     family: Family, kernel: mgx.KernelOp, target: Target, refusals: list[str]
 ) -> CodeObject | None:
     """A family's code of a kernel; None where it has none, with new `refusals` of its kernels."""
-    tried = ""
+    tried, way = "", steering()
     for share in REGISTER_SHARES:
+        if way is not None:
+            way.found.clear()
         with native_floats(target.features):
             made = family.program(kernel, replace(target, register_share=share))
         if made is None:
@@ -88,7 +95,7 @@ def _of_family(
         if isinstance(made, Refusal):
             refusals.append(made.reason)
             return None
-        if made.schedule == tried:
+        if made.schedule == tried or (way is not None and not way.met):
             continue
         code = _code_object(made.program, target)
         if not _spills(code):

@@ -6,6 +6,11 @@
 
 Outside of `heard`, as when a kernel is compiled, a choice takes the minimum and records nothing,
 and no variant is asked after one has made an offer.
+
+    with steered(Schedule("tiles", "tile 64x64x32, ...")) as way:
+        code = compiler(kernel)(target)     # that schedule, or a ScheduleError
+
+Inside of `steered`, a choice takes the candidate with the schedule's words where it is legal.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.refusal import Refusal
 
@@ -98,7 +104,22 @@ class Heard:
         return "\n".join([*variants, *(one.describe() for one in self.choices)])
 
 
+@dataclass
+class Steering:
+    """The schedule that choices are to take, and whether they found its variant and its words."""
+
+    schedule: Schedule
+    found: set[str] = field(default_factory=set)
+
+    @property
+    def met(self) -> bool:
+        """Whether all of the schedule was found since the last `reset`."""
+        wanted = {name for name in ("variant", "words") if getattr(self.schedule, name)}
+        return wanted <= self.found
+
+
 _HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
+_STEERING: ContextVar[Steering | None] = ContextVar("steering", default=None)
 _TERMS: ContextVar[dict[str, float] | None] = ContextVar("terms", default=None)
 
 
@@ -113,12 +134,33 @@ def heard() -> Iterator[Heard]:
         _HEARD.reset(token)
 
 
+@contextmanager
+def steered(schedule: Schedule | None) -> Iterator[Steering | None]:
+    """Choices made inside of the context take this schedule; with None they are free."""
+    token = _STEERING.set(None if schedule is None else Steering(schedule))
+    try:
+        yield _STEERING.get()
+    finally:
+        _STEERING.reset(token)
+
+
+def steering() -> Steering | None:
+    """The schedule that choices are to take here, if any."""
+    return _STEERING.get()
+
+
 def first_offer(variants: Mapping[str, Callable[[], Offer | Refusal]]) -> Offer | Refusal:
     """The offer of the first variant that makes one, else the last one's refusal.
 
-    Inside of `heard` all variants are asked, and their answers recorded.
+    Inside of `heard` all variants are asked, and their answers recorded. Inside of `steered`
+    the wanted variant is asked first.
     """
-    listener = _HEARD.get()
+    listener, way = _HEARD.get(), _STEERING.get()
+    if way is not None and way.schedule.variant in variants:
+        offer = variants[way.schedule.variant]()
+        if isinstance(offer, Offer):
+            way.found.add("variant")
+            return offer
     answers: dict[str, Offer | Refusal] = {}
     for name, ask in variants.items():
         if not any(isinstance(answer, Offer) for answer in answers.values()):
@@ -137,9 +179,15 @@ def least(
 ) -> T | None:
     """The candidate with the least estimate in clocks, the first one among equals.
 
-    None without candidates.
+    None without candidates. Inside of `steered`, those with the wanted words are preferred.
     """
-    listener = _HEARD.get()
+    listener, way = _HEARD.get(), _STEERING.get()
+    if way is not None and way.schedule.words:
+        candidates = list(candidates)
+        wanted = [one for one in candidates if words(one) == way.schedule.words]
+        if wanted:
+            way.found.add("words")
+            candidates = wanted
     if listener is None:
         return min(candidates, key=estimate, default=None)
     found: list[tuple[T, Candidate]] = []

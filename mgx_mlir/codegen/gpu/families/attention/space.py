@@ -54,7 +54,7 @@ class AttentionSchedule:
         """The schedule in words: queries, keys, waves and instruction."""
         splits = f" in {self.splits} parts" if self.splits > 1 else ""
         splits += f" on {self.parts} blocks" if self.parts > 1 else ""
-        overlap = "overlapped " if self.overlap else ""
+        overlap = "overlapped " if self.overlap else "values over keys, " if self.lean else ""
         return (
             f"{self.queries} queries by {self.keys} keys{splits}, {self.waves} waves, "
             f"{overlap}{unit.kind} of {self.rows} rows of {unit.element}"
