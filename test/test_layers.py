@@ -41,11 +41,13 @@ FLOORS = """
     codegen.cpu
     codegen
     finalizer
+    tuning.record tuning.database tuning.problem
     passes
     pipelines
     runtime
     compiler
     loader
+    tuning
     models
     backend migraphx
     tools
