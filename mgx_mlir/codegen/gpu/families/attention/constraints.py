@@ -17,7 +17,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
 )
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import merge_bytes
-from mgx_mlir.codegen.gpu.families.attention.tile import Shape
+from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
@@ -59,7 +59,7 @@ def base_unit(attention: Attention, target: Target) -> Unit | None:
 def schedule_refusal(
     attention: Attention,
     schedule: AttentionSchedule,
-    shapes: list[Shape],
+    shapes: list[TileShape],
     unit: Unit,
     target: Target,
 ) -> Refusal | None:
@@ -76,7 +76,7 @@ def schedule_refusal(
     for shape in shapes:
         if shape.rows * shape.length % (threads * unit.chunk):
             return Refusal(f"{threads} threads for {shape.rows} rows of {shape.length} in LDS")
-        if shape.turn(unit, threads)[0] * emit.element_bytes(unit.element) < 8:
+        if shape.block()[0] * emit.element_bytes(unit.element) < 8:
             return Refusal(f"{threads} threads would write less than 8 bytes of LDS at a time")
     used = lds_bytes(attention, schedule, shapes, unit, target)
     if used > min(target.lds_bytes, 64 << 10):
@@ -91,12 +91,12 @@ def schedule_refusal(
 def lds_bytes(
     attention: Attention,
     schedule: AttentionSchedule,
-    shapes: Sequence[Shape],
+    shapes: Sequence[TileShape],
     unit: Unit,
     target: Target,
 ) -> int:
     """Bytes of LDS that a work-group takes."""
-    sizes = [shape.elements(unit) for shape in shapes]
+    sizes = [shape.elements() for shape in shapes]
     if schedule.lean:
         sizes = [max(sizes[:2]), sizes[2]]
     tiles = sum(sizes) * emit.element_bytes(unit.element)
@@ -107,7 +107,7 @@ def lds_bytes(
 def registers(
     attention: Attention,
     schedule: AttentionSchedule,
-    shapes: list[Shape],
+    shapes: list[TileShape],
     unit: Unit,
     target: Target,
 ) -> int:

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.families.attention.constraints import (
 from mgx_mlir.codegen.gpu.families.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks, shaped
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule, schedules
-from mgx_mlir.codegen.gpu.families.attention.tile import Shape
+from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
@@ -76,7 +76,7 @@ def _is_worth_cutting(attention: Attention, schedule: AttentionSchedule, target:
 def clocks(
     attention: Attention,
     schedule: AttentionSchedule,
-    shapes: list[Shape],
+    shapes: list[TileShape],
     unit: Unit,
     target: Target,
 ) -> float:

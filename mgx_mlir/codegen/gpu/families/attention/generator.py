@@ -7,9 +7,8 @@ shares and values. Scores are never in memory. Meanwhile the next block is prefe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import chain
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm
@@ -20,9 +19,8 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
-from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax, streams
+from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     Partial,
@@ -32,22 +30,18 @@ from mgx_mlir.codegen.gpu.families.attention.combine import (
     tensor_of,
 )
 from mgx_mlir.codegen.gpu.families.attention.constraints import lds_bytes
+from mgx_mlir.codegen.gpu.families.attention.key_loop import KeyLoop
 from mgx_mlir.codegen.gpu.families.attention.plain import work_of
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import Merge, State, part
-from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, Shape
-from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries, Shares
+from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, TileShape
+from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
-
-# The largest fraction of a wave's clocks that moves to LDS take; the softmax takes the rest.
-MOVES_SHARE = 0.3
-# The prefetch distance of operands of the last products: no softmax hides their latency.
-LAST_DISTANCE = 3
 
 
 def generate(
@@ -68,13 +62,13 @@ def generate(
 
 def tile_shapes(
     attention: Attention, schedule: AttentionSchedule, unit: Unit, threads: int
-) -> list[Shape]:
+) -> list[TileShape]:
     """The tiles of keys and values that a work-group moves, and of queries if LDS holds them."""
     D = attention.D
-    keys = Shape.keys(attention.k, schedule.keys, D, unit, threads)
-    found = [keys, Shape.values(attention.v, schedule.keys, attention.E, unit, threads)]
+    keys = TileShape.keys(attention.k, schedule.keys, D, unit, threads)
+    found = [keys, TileShape.values(attention.v, schedule.keys, attention.E, unit, threads)]
     if schedule.lean:
-        found.append(Shape.keys(attention.q, schedule.queries, D, unit, threads))
+        found.append(TileShape.keys(attention.q, schedule.queries, D, unit, threads))
     return found
 
 
@@ -123,7 +117,9 @@ class Generator:
         )
         return GpuProgram(module, (launch, last), self.partial.bytes, 32)
 
-    def _body(self, shapes: Sequence[Shape], lds: ir.Value, outputs: Sequence[ir.Value]) -> None:
+    def _body(
+        self, shapes: Sequence[TileShape], lds: ir.Value, outputs: Sequence[ir.Value]
+    ) -> None:
         attention, unit, schedule = self.attention, self.unit, self.schedule
         thread = thread_number(self.threads)
         self.batch = block_number("y", self.grid[1])
@@ -143,18 +139,14 @@ class Generator:
             emit.add(emit.add(mine, self.lane_row), tile * unit.rows)
             for tile in range(schedule.tiles)
         ]
-        N, threads = attention.N, self.threads
-        k = AttentionTile(
-            shapes[0], attention.D, N, unit, threads, self._sources(attention.k), lds, 0
-        )
-        start = 0 if schedule.lean else shapes[0].elements(unit)
-        v = AttentionTile(shapes[1], N, N, unit, threads, self._sources(attention.v), lds, start)
+        N = attention.N
+        k = AttentionTile(shapes[0], attention.D, N, self._sources(attention.k), lds, 0)
+        start = 0 if schedule.lean else shapes[0].elements()
+        v = AttentionTile(shapes[1], N, N, self._sources(attention.v), lds, start)
         self.kept: AttentionTile | None = None
         if schedule.lean:
-            q, M, start = attention.q, attention.M, max(s.elements(unit) for s in shapes[:2])
-            self.kept = AttentionTile(
-                shapes[2], attention.D, M, unit, threads, self._sources(q), lds, start
-            )
+            q, M, start = attention.q, attention.M, max(s.elements() for s in shapes[:2])
+            self.kept = AttentionTile(shapes[2], attention.D, M, self._sources(q), lds, start)
             self.kept.begin(thread, self.batch)
         k.begin(thread, self.batch)
         v.begin(thread, self.batch)
@@ -166,7 +158,8 @@ class Generator:
         body = ScoreBody(attention, self.inputs, schedule.tiles, steps)
         kind = work_of(unit.kind)
         self.work = kind(attention, schedule, unit, self.target, place, rows, body)
-        state = self._over_keys(k, v)
+        loop = KeyLoop(attention, schedule, self.work, (k, v), self._queries)
+        state = loop.run(self.first)
         state.sums = [
             lanes.over_keys(softmax.add(memory.element(x, 0), memory.element(x, 1)), "sum")
             for x in state.sums
@@ -210,151 +203,6 @@ class Generator:
         key, column = (f(unit, self.lane_row) for f in (layout.lane_key, layout.lane_column))
         group: Index = self.group if unit.groups > 1 else 0
         return Reader(k, emit.add(key, first_key), group), Reader(v, column, group, first_key)
-
-    # Blocks of keys ------------------------------------------------------------------------
-
-    def _over_keys(self, k: AttentionTile, v: AttentionTile) -> State:
-        attention, keys = self.attention, self.schedule.keys
-        state = self.work.initial()
-        end: Index = attention.N
-        self.begin: Index = 0
-        # Bounds of the keys whose blocks need no mask: all queries see all keys.
-        least: Index = 0
-        whole: Index = attention.N // keys * keys
-        if attention.causal is not None:
-            last = emit.add(self.first, attention.causal + self.schedule.queries)
-            end = emit.minimum(last, attention.N)
-            first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
-            whole = emit.mul(emit.div(first, keys), keys)
-        if attention.earliest is not None:
-            first = emit.maximum(emit.add(self.first, attention.earliest), 0)
-            self.begin = emit.mul(emit.div(first, keys), keys)
-            least = emit.add(self.first, attention.earliest + self.schedule.queries - 1)
-        self.whole = (least, whole)
-        if self.schedule.parts > 1:
-            each = self.schedule.block_keys(attention.N)
-            self.begin = emit.mul(block_number("z", self.schedule.parts), each)
-            end = emit.minimum(emit.add(self.begin, each), attention.N)
-        over = self._in_turn if self.schedule.overlap else self._one_by_one
-        return over(k, v, state, end)
-
-    def _loop(
-        self, end: Index, block: Callable[..., list[ir.Value]], carried: list[ir.Value]
-    ) -> list[ir.Value]:
-        """`block` for each block of keys. One block of keys needs no loop and no prefetch."""
-        schedule = self.schedule
-        if schedule.parts > 1 and schedule.block_keys(self.attention.N) == schedule.keys:
-            return block(self.begin, *carried)
-        return emit.loop(self.begin, end, schedule.keys, block, carried)
-
-    def _one_by_one(self, k: AttentionTile, v: AttentionTile, state: State, end: Index) -> State:
-        """Scores, shares and values of each block one after another."""
-        keys = self.schedule.keys
-        mine = self._queries()
-
-        def read(key: Index) -> list[ir.Value]:
-            return [*k.load(key), *v.load(key), *self.work.extras(key)]
-
-        def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
-            now = state.like(carried)
-            prefetched = list(carried[len(state.flat()) :])
-            extras = prefetched[k.reads + v.reads :]
-            amdgpu.LDSBarrierOp()  # no wave reads the block before any more
-            if self.schedule.lean:
-                k.move(key)
-                extras = self.work.extras(key)
-            else:
-                k.store(prefetched[: k.reads])
-                v.store(prefetched[k.reads :][: v.reads])
-            amdgpu.LDSBarrierOp()
-            fresh = [] if self.schedule.lean else read(emit.add(key, keys))
-            products = self.work.zeros(self.work.key_tiles)
-            streams.run(self.work.products(mine, products), self.schedule.lean)
-            scores = self.work.scores(products, key, self.whole, extras)
-            self.work.raise_row_maxima(scores, now)
-            shares: Shares = []
-            streams.run(self.work.softmax(scores, now, shares))
-            fence()  # else values would be live together with all scores
-            if self.schedule.lean:
-                amdgpu.LDSBarrierOp()  # no wave reads keys any more
-                v.move(key)
-                amdgpu.LDSBarrierOp()
-            streams.run(self.work.add_values(shares, now.values), self.schedule.lean)
-            return [*now.flat(), *fresh]
-
-        begin = [*state.flat(), *([] if self.schedule.lean else read(self.begin))]
-        return state.like(self._loop(end, block, begin))
-
-    def _in_turn(self, k: AttentionTile, v: AttentionTile, state: State, end: Index) -> State:
-        """While the softmax of one block is computed, the matrix cores multiply for the block
-        before it and the one after it.
-
-        Each product runs for one block more: the first shares are zero, the last scores unused.
-        Keys are written to LDS while values are read, and the other way round. Sums of values
-        are relative to the row maxima of the block whose shares were added last: the factors
-        owed to them are carried to the next block.
-        """
-        keys, work = self.schedule.keys, self.work
-        tiles, count = work.query_tiles, work.key_tiles
-        first = k.load(self.begin)
-        mine = self._queries()
-        v.store(v.zeros())
-        k.store(first)
-        amdgpu.LDSBarrierOp()
-        fence()  # loads are issued in the order of their use
-        prefetched = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
-        prefetched += work.extras(self.begin)
-        products, shares = work.zeros(count), work.no_shares()
-        streams.run(work.products(mine, products))
-        amdgpu.LDSBarrierOp()
-        owed = [emit.constant(1, "f32") for _ in tiles]
-        state_size, each = len(state.flat()), len(shares[0][0])
-
-        def flat(products: list[list[ir.Value]], shares: Shares) -> list[ir.Value]:
-            found = [x for row in products for x in row]
-            return found + [x for tile in shares for step in tile for x in step]
-
-        def taken(values: Iterator[ir.Value]) -> tuple[list[list[ir.Value]], Shares]:
-            rows = [[next(values) for _ in range(count)] for _ in tiles]
-            steps = range(work.key_steps)
-            return rows, [[[next(values) for _ in range(each)] for _ in steps] for _ in tiles]
-
-        def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
-            values = iter(carried)
-            now = state.like([next(values) for _ in range(state_size)])
-            before, shares = taken(values)
-            owed = [next(values) for _ in tiles]
-            prefetched = list(values)
-            scores = work.scores(before, key, self.whole, prefetched[k.reads + v.reads :])
-            owed = work.raise_row_maxima(scores, now, owed)
-            following: Shares = []
-            products = work.zeros(count)
-            next_keys: list[ir.Value] = []
-            next_values: list[ir.Value] = []
-            softmax = work.softmax(scores, now, following)
-            moves = chain(
-                k.storing(prefetched[: k.reads]), k.loading(emit.add(key, 2 * keys), next_keys)
-            )
-            streams.weave(work.add_values(shares, now.values), moves, MOVES_SHARE, softmax)
-            amdgpu.LDSBarrierOp()
-            moves = chain(
-                v.storing(prefetched[k.reads :][: v.reads]),
-                v.loading(emit.add(key, keys), next_values),
-            )
-            streams.weave(work.products(mine, products), moves, MOVES_SHARE, softmax)
-            streams.run(softmax)
-            fresh = [*next_keys, *next_values, *work.extras(emit.add(key, keys))]
-            amdgpu.LDSBarrierOp()
-            return [*now.flat(), *flat(products, following), *owed, *fresh]
-
-        begin = [*state.flat(), *flat(products, shares), *owed, *prefetched]
-        carried = self._loop(end, block, begin)
-        last = state.like(carried[:state_size])
-        rest = iter(carried[state_size:])
-        _, shares = taken(rest)
-        work.rescale(last, [next(rest) for _ in tiles])
-        streams.run(work.add_values(shares, last.values, LAST_DISTANCE), ordered=True)
-        return last
 
     def _queries(self) -> Queries:
         """The wave's queries: in registers, or in LDS for a lean schedule."""

@@ -32,30 +32,32 @@ MOVES_TOGETHER = 8
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A tile in LDS: `rows` rows. Moves fill `length` elements of each, along k."""
+class TileShape:
+    """A tile in LDS: `rows` rows, of which `threads` threads fill `length` elements, along k."""
 
     matrix: Matrix
     row: Axis
     k: Axis
     rows: int
     length: int
+    unit: Unit
+    threads: int
 
     @staticmethod
-    def keys(k: Matrix, keys: int, depth: int, unit: Unit, threads: int) -> Shape:
+    def keys(k: Matrix, keys: int, depth: int, unit: Unit, threads: int) -> TileShape:
         """Keys, or queries, as rows along d."""
         length = depth
         while length % unit.chunk or keys * length // unit.chunk % threads:
             length += unit.chunk - length % unit.chunk
-        return Shape(k, k.row, k.column, keys, length)
+        return TileShape(k, k.row, k.column, keys, length, unit, threads)
 
     @staticmethod
-    def values(v: Matrix, keys: int, columns: int, unit: Unit, threads: int) -> Shape:
+    def values(v: Matrix, keys: int, columns: int, unit: Unit, threads: int) -> TileShape:
         """Columns of v as rows along the keys, padded until all threads have equal work."""
         rows = ceil_div(columns, unit.columns) * unit.columns
         while rows * keys % (threads * unit.chunk):
             rows += unit.columns
-        return Shape(v, v.column, v.row, rows, keys)
+        return TileShape(v, v.column, v.row, rows, keys, unit, threads)
 
     @property
     def along_k(self) -> bool:
@@ -68,17 +70,18 @@ class Shape:
         axes = (self.k, self.row) if self.along_k else (self.row, self.k)
         return vector_width(*axes, matrix.batch, offset=matrix.offset, limit=limit)
 
-    def turn(self, unit: Unit, threads: int) -> tuple[int, int]:
+    def block(self) -> tuple[int, int]:
         """Elements along k, and rows, of one move of a thread: each row is one write to LDS."""
         size = emit.element_bytes(self.matrix.element)
         if self.along_k:
-            return unit.chunk, 1
-        each = self.rows * self.length // threads
-        return transposed_block(unit.chunk, self.width(size), each, self.rows, size)
+            return self.unit.chunk, 1
+        each = self.rows * self.length // self.threads
+        return transposed_block(self.unit.chunk, self.width(size), each, self.rows, size)
 
-    def elements(self, unit: Unit) -> int:
+    def elements(self) -> int:
         """Elements of LDS that the tile takes."""
-        return self.rows * ceil_div(self.length, row_elements(unit)) * row_elements(unit)
+        length = row_elements(self.unit)
+        return self.rows * ceil_div(self.length, length) * length
 
 
 class AttentionTile:
@@ -86,31 +89,29 @@ class AttentionTile:
 
     `extent` bounds the elements along k that are read: others are zero in LDS. `keys`: the
     number of keys of the attention. `source`: the input, as a raw buffer and as a pointer.
+    `start`: the tile's first element of `lds`.
     """
 
     def __init__(
         self,
-        shape: Shape,
+        shape: TileShape,
         extent: int,
         keys: int,
-        unit: Unit,
-        threads: int,
         source: tuple[ir.Value, ir.Value],
         lds: ir.Value,
         start: int,
     ) -> None:
-        self.shape, self.extent, self.keys, self.unit = shape, extent, keys, unit
+        self.shape, self.extent, self.keys, self.unit = shape, extent, keys, shape.unit
         self.buffer, self.pointer = source
         self.lds, self.start = lds, start
         self.bytes = emit.element_bytes(shape.matrix.element)
         self.keys_are_rows = shape.row == shape.matrix.row
-        each = shape.rows * shape.length // threads
-        self.run, self.across = shape.turn(unit, threads)
+        each = shape.rows * shape.length // shape.threads
+        self.run, self.across = shape.block()
         self.width = self.across
         if shape.along_k:
-            self.width = math.gcd(shape.width(self.bytes), unit.chunk, extent)
+            self.width = math.gcd(shape.width(self.bytes), self.unit.chunk, extent)
         self.moves = each // (self.run * self.across)
-        self.threads = threads
 
     def begin(self, thread: Index, batch: Index) -> None:
         """Builds what is the same for all blocks: the thread's offsets in memory and in LDS."""
@@ -122,7 +123,7 @@ class AttentionTile:
         self.firsts: list[tuple[Index, Index]] = []  # row, first k
         self.targets: list[Index] = []
         for move in range(self.moves):
-            number = emit.add(thread, move * self.threads)
+            number = emit.add(thread, move * shape.threads)
             if shape.along_k:
                 row, k = emit.div(number, runs), emit.mul(emit.rem(number, runs), self.run)
             else:
@@ -136,10 +137,8 @@ class AttentionTile:
     def move(self, key: Index) -> None:
         """Copies a tile, `MOVES_TOGETHER` moves at a time. Computes the addresses anew, so that
         they hold no registers between two tiles."""
-        here = AttentionTile(
-            self.shape, self.extent, self.keys, self.unit, self.threads,
-            (self.buffer, self.pointer), self.lds, self.start,
-        )  # fmt: skip
+        source = (self.buffer, self.pointer)
+        here = AttentionTile(self.shape, self.extent, self.keys, source, self.lds, self.start)
         here.begin(_not_hoisted(self.thread), self.batch)
         all_ = list(zip(here.places, here.firsts, here.targets, strict=True))
         for first in range(0, len(all_), MOVES_TOGETHER):
