@@ -94,7 +94,8 @@ class _Linker:
         symbols = dynamic_parts[0]
         symbols.data[:] = self._symbol_table(exported, parts, dynamic_parts[3].data)
         parts += self._unloaded(parts, dynamic)
-        return self._write(parts, read, code, dynamic, padding, note)
+        end, written = read[-1].address + read[-1].bytes, dynamic.bytes + padding.bytes
+        return self._write(parts, _segments(end, code, dynamic, written, note))
 
     # Reading -----------------------------------------------------------------------------
 
@@ -206,67 +207,14 @@ class _Linker:
 
     # Writing -----------------------------------------------------------------------------
 
-    def _write(
-        self,
-        parts: list[_Part],
-        read: list[_Part],
-        code: _Part,
-        dynamic: _Part,
-        padding: _Part,
-        note: _Part,
-    ) -> bytes:
+    def _write(self, parts: Sequence[_Part], segments: Sequence[tuple[int, ...]]) -> bytes:
         table = _aligned(parts[-1].offset + len(parts[-1].data), 8)
         output = bytearray(table)
-        flags = self._header[7]
-        ident = self._header[0]
+        ident, flags = self._header[0], self._header[7]
         elf.HEADER.pack_into(
             output, 0, ident, elf.ET_DYN, *self._header[2:4], 0, elf.HEADER.size, table, flags,
             elf.HEADER.size, elf.SEGMENT.size, 8, elf.SECTION.size, len(parts) + 1, len(parts) - 1,
         )  # fmt: skip
-        headers = elf.SEGMENT.size * 8
-        end = read[-1].address + read[-1].bytes
-        whole = dynamic.bytes + padding.bytes
-        segments = (
-            (elf.PT_PHDR, elf.READ, elf.HEADER.size, elf.HEADER.size, headers, headers, 8),
-            (elf.PT_LOAD, elf.READ, 0, 0, end, end, elf.PAGE),
-            (
-                elf.PT_LOAD,
-                elf.READ_EXECUTE,
-                code.offset,
-                code.address,
-                code.bytes,
-                code.bytes,
-                elf.PAGE,
-            ),
-            (
-                elf.PT_LOAD,
-                elf.READ_WRITE,
-                dynamic.offset,
-                dynamic.address,
-                dynamic.bytes,
-                whole,
-                elf.PAGE,
-            ),
-            (
-                elf.PT_DYNAMIC,
-                elf.READ_WRITE,
-                dynamic.offset,
-                dynamic.address,
-                *[dynamic.bytes] * 2,
-                8,
-            ),
-            (elf.PT_GNU_RELRO, elf.READ, dynamic.offset, dynamic.address, dynamic.bytes, whole, 1),
-            (elf.PT_GNU_STACK, elf.READ_WRITE, 0, 0, 0, 0, 0),
-            (
-                elf.PT_NOTE,
-                elf.READ,
-                note.offset,
-                note.address,
-                note.bytes,
-                note.bytes,
-                note.alignment,
-            ),
-        )
         for number, (kind, access, offset, address, *rest) in enumerate(segments):
             at = elf.HEADER.size + number * elf.SEGMENT.size
             elf.SEGMENT.pack_into(output, at, kind, access, offset, address, address, *rest)
@@ -282,6 +230,31 @@ class _Linker:
             )  # fmt: skip
             name_at += len(part.name) + 1
         return bytes(output)
+
+
+def _segments(
+    end: int, code: _Part, dynamic: _Part, written: int, note: _Part
+) -> tuple[tuple[int, ...], ...]:
+    """The loaded segments, which end at `end` in the first, and those within them.
+
+    A row: kind, access, offset, address, bytes in the file and in memory, alignment. `written`:
+    bytes of the dynamic section and of its padding.
+    """
+    headers = elf.SEGMENT.size * 8
+
+    def of(part: _Part) -> tuple[int, int, int]:
+        return part.offset, part.address, part.bytes
+
+    return (
+        (elf.PT_PHDR, elf.READ, elf.HEADER.size, elf.HEADER.size, headers, headers, 8),
+        (elf.PT_LOAD, elf.READ, 0, 0, end, end, elf.PAGE),
+        (elf.PT_LOAD, elf.READ_EXECUTE, *of(code), code.bytes, elf.PAGE),
+        (elf.PT_LOAD, elf.READ_WRITE, *of(dynamic), written, elf.PAGE),
+        (elf.PT_DYNAMIC, elf.READ_WRITE, *of(dynamic), dynamic.bytes, 8),
+        (elf.PT_GNU_RELRO, elf.READ, *of(dynamic), written, 1),
+        (elf.PT_GNU_STACK, elf.READ_WRITE, 0, 0, 0, 0, 0),
+        (elf.PT_NOTE, elf.READ, *of(note), note.bytes, note.alignment),
+    )
 
 
 def _dynamic_parts(symbols: Sequence[_Symbol]) -> list[_Part]:

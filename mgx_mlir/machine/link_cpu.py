@@ -44,6 +44,25 @@ class _Symbol:
     size: int
 
 
+@dataclass(frozen=True)
+class _Offsets:
+    """Offsets in the file, of tables and of the segments' ends; those of names in `strings`."""
+
+    names: dict[bytes, int]
+    symbols: int
+    strings: int
+    string_bytes: int
+    relocations: int
+    constants_end: int
+    code: int
+    stubs: int
+    code_end: int
+    dynamic: int
+    dynamic_bytes: int
+    pointers: int
+    end: int
+
+
 def link(data: bytes) -> bytes:
     """The shared object of a relocatable object. Its undefined symbols stay so.
 
@@ -130,135 +149,97 @@ class _Layout:
 
     def build(self) -> bytes:
         image = bytearray(elf.HEADER.size + 5 * elf.SEGMENT.size)
-        page_size = self.architecture.page
-        strings = bytearray(b"\0")
-        places = {}
-        for name in [*self.imports, *(s.name for s in self.exports)]:
+        at = self._lay_out(image)
+        targets = self._import(image, at)
+        for number, symbol in enumerate(self.exports, 1 + len(self.imports)):
+            name, address = at.names[symbol.name], self._address(symbol)
+            entry = elf.SYMBOL.pack(name, symbol.info, 0, 2, address, symbol.size)
+            _put(image, at.symbols + number * elf.SYMBOL.size, entry)
+        for section, offset, info, addend in self.relocations:
+            self._relocate(image, section, offset, info, addend, targets)
+        _put_segments(image, at, self.architecture.page)
+        _finish(image, self._section_rows(at), self.architecture.number)
+        return bytes(image)
+
+    def _lay_out(self, image: bytearray) -> _Offsets:
+        """Appends all that is loaded; symbols, relocations, stubs and pointers stay zero."""
+        page, count = self.architecture.page, len(self.imports)
+        names = [*self.imports, *(s.name for s in self.exports)]
+        strings, places = bytearray(b"\0"), {}
+        for name in names:
             places[name] = len(strings)
             strings += name + b"\0"
-        count = 1 + len(self.imports) + len(self.exports)
 
         # The first segment: constants, and the tables that the loader reads.
-        symbol_table = _reserve(image, count * elf.SYMBOL.size, 8)
-        hash_table = _append(
-            image, _hash_table([*self.imports, *(s.name for s in self.exports)]), 4
-        )
+        symbols = _reserve(image, (1 + len(names)) * elf.SYMBOL.size, 8)
+        hashes = _append(image, _hash_table(names), 4)
         string_table = _append(image, strings, 1)
-        relocation_table = _reserve(image, len(self.imports) * elf.RELOCATION.size, 8)
+        relocations = _reserve(image, count * elf.RELOCATION.size, 8)
         for section in self.constants:
             section.address = _append(image, section.data, section.alignment)
-        first_end = len(image)
+        constants_end = len(image)
 
         # Code and stubs, one page further on in memory than in the file.
         code = _reserve(image, 0, 64)
         for section in self.code:
-            section.address = _append(image, section.data, section.alignment) + page_size
-        stubs = _reserve(image, len(self.imports) * STUB_SIZE, 16)
+            section.address = _append(image, section.data, section.alignment) + page
+        stubs = _reserve(image, count * STUB_SIZE, 16)
         code_end = len(image)
 
         # The tables that the loader writes, two pages further on.
-        dynamic_entries = [
-            (elf.DT_HASH, hash_table),
+        entries = [
+            (elf.DT_HASH, hashes),
             (elf.DT_STRTAB, string_table),
-            (elf.DT_SYMTAB, symbol_table),
+            (elf.DT_SYMTAB, symbols),
             (elf.DT_STRSZ, len(strings)),
             (elf.DT_SYMENT, elf.SYMBOL.size),
             (elf.DT_FLAGS, elf.DF_BIND_NOW),
         ]
-        if self.imports:
-            dynamic_entries += [
-                (elf.DT_RELA, relocation_table),
-                (elf.DT_RELASZ, len(self.imports) * elf.RELOCATION.size),
+        if count:
+            entries += [
+                (elf.DT_RELA, relocations),
+                (elf.DT_RELASZ, count * elf.RELOCATION.size),
                 (elf.DT_RELAENT, elf.RELOCATION.size),
             ]
-        dynamic_entries.append((0, 0))
-        packed = b"".join(elf.DYNAMIC.pack(*entry) for entry in dynamic_entries)
+        packed = b"".join(elf.DYNAMIC.pack(*entry) for entry in [*entries, (0, 0)])
         dynamic = _append(image, packed, 64)
-        pointers = _reserve(image, len(self.imports) * 8, 8)
-        end = len(image)
+        pointers = _reserve(image, count * 8, 8)
+        return _Offsets(
+            places, symbols, string_table, len(strings), relocations, constants_end,
+            code, stubs, code_end, dynamic, len(packed), pointers, len(image),
+        )  # fmt: skip
 
+    def _import(self, image: bytearray, at: _Offsets) -> dict[bytes, int]:
+        """Writes a stub, a relocation and a symbol for each import; gives the stubs' addresses."""
+        page = self.architecture.page
         targets: dict[bytes, int] = {}
         for number, name in enumerate(self.imports):
-            stub, pointer = stubs + number * STUB_SIZE, pointers + number * 8
-            targets[name], pointer = stub + page_size, pointer + 2 * page_size
+            stub, pointer = at.stubs + number * STUB_SIZE, at.pointers + number * 8
+            targets[name], pointer = stub + page, pointer + 2 * page
             _put(image, stub, self.architecture.stub(targets[name], pointer))
             kind = (number + 1) << 32 | self.architecture.pointer
             entry = elf.RELOCATION.pack(pointer, kind, 0)
-            _put(image, relocation_table + number * elf.RELOCATION.size, entry)
-            entry = elf.SYMBOL.pack(places[name], elf.STB_GLOBAL << 4, 0, 0, 0, 0)
-            _put(image, symbol_table + (number + 1) * elf.SYMBOL.size, entry)
-        for number, symbol in enumerate(self.exports, 1 + len(self.imports)):
-            address = self._address(symbol)
-            entry = elf.SYMBOL.pack(places[symbol.name], symbol.info, 0, 2, address, symbol.size)
-            _put(image, symbol_table + number * elf.SYMBOL.size, entry)
-        for section, offset, info, addend in self.relocations:
-            self._relocate(image, section, offset, info, addend, targets)
+            _put(image, at.relocations + number * elf.RELOCATION.size, entry)
+            entry = elf.SYMBOL.pack(at.names[name], elf.STB_GLOBAL << 4, 0, 0, 0, 0)
+            _put(image, at.symbols + (number + 1) * elf.SYMBOL.size, entry)
+        return targets
 
-        segments = [
-            (elf.PT_LOAD, elf.READ, 0, first_end, page_size, 0),
-            (elf.PT_LOAD, elf.READ_EXECUTE, code, code_end - code, page_size, 1),
-            (elf.PT_LOAD, elf.READ_WRITE, dynamic, end - dynamic, page_size, 2),
-            (elf.PT_DYNAMIC, elf.READ_WRITE, dynamic, len(packed), 8, 2),
-            (elf.PT_GNU_STACK, elf.READ_WRITE, 0, 0, 16, 0),
-        ]
-        for number, (kind, flags, at, size, alignment, page) in enumerate(segments):
-            address = at + page * page_size
-            entry = elf.SEGMENT.pack(kind, flags, at, address, address, size, size, alignment)
-            _put(image, elf.HEADER.size + number * elf.SEGMENT.size, entry)
-        # Sections serve disassemblers; the loader does not read them.
-        rows = [
+    def _section_rows(self, at: _Offsets) -> list[tuple[Any, ...]]:
+        """The sections. They serve disassemblers; the loader does not read them."""
+        page, count = self.architecture.page, 1 + len(self.imports) + len(self.exports)
+        read, write = elf.SHF_ALLOC, elf.SHF_ALLOC | elf.SHF_WRITE
+        run = elf.SHF_ALLOC | elf.SHF_EXECUTE
+        size, code_size, last = elf.SYMBOL.size, at.code_end - at.code, elf.DYNAMIC.size
+        return [
             (b"", 0, 0, 0, 0, 0, 0, 0, 0, 0),
+            (b".dynsym", elf.SHT_DYNSYM, read, at.symbols, at.symbols, count * size, 3, 1, 8, size),
+            (b".text", elf.SHT_PROGBITS, run, at.code + page, at.code, code_size, 0, 0, 64, 0),
+            (b".dynstr", elf.SHT_STRTAB, read, at.strings, at.strings, at.string_bytes, 0, 0, 1, 0),
             (
-                b".dynsym",
-                elf.SHT_DYNSYM,
-                elf.SHF_ALLOC,
-                symbol_table,
-                symbol_table,
-                count * elf.SYMBOL.size,
-                3,
-                1,
-                8,
-                elf.SYMBOL.size,
+                b".dynamic", elf.SHT_DYNAMIC, write, at.dynamic + 2 * page, at.dynamic,
+                at.dynamic_bytes, 3, 0, 8, last,
             ),
-            (
-                b".text",
-                elf.SHT_PROGBITS,
-                elf.SHF_ALLOC | elf.SHF_EXECUTE,
-                code + page_size,
-                code,
-                code_end - code,
-                0,
-                0,
-                64,
-                0,
-            ),
-            (
-                b".dynstr",
-                elf.SHT_STRTAB,
-                elf.SHF_ALLOC,
-                string_table,
-                string_table,
-                len(strings),
-                0,
-                0,
-                1,
-                0,
-            ),
-            (
-                b".dynamic",
-                elf.SHT_DYNAMIC,
-                elf.SHF_ALLOC | elf.SHF_WRITE,
-                dynamic + 2 * page_size,
-                dynamic,
-                len(packed),
-                3,
-                0,
-                8,
-                elf.DYNAMIC.size,
-            ),
-        ]
-        _finish(image, rows, self.architecture.number)
-        return bytes(image)
+        ]  # fmt: skip
 
     def _address(self, symbol: _Symbol) -> int:
         if symbol.section >= len(self.sections) or self.sections[symbol.section].address < 0:
@@ -285,6 +266,21 @@ class _Layout:
         at = place - (architecture.page if section.flags & elf.SHF_EXECUTE else 0)
         (word,) = struct.unpack_from("<I", image, at)
         _put(image, at, struct.pack("<I", architecture.fields[kind](word, target + addend, place)))
+
+
+def _put_segments(image: bytearray, at: _Offsets, page_size: int) -> None:
+    code_size, written = at.code_end - at.code, at.end - at.dynamic
+    segments = [
+        (elf.PT_LOAD, elf.READ, 0, at.constants_end, page_size, 0),
+        (elf.PT_LOAD, elf.READ_EXECUTE, at.code, code_size, page_size, 1),
+        (elf.PT_LOAD, elf.READ_WRITE, at.dynamic, written, page_size, 2),
+        (elf.PT_DYNAMIC, elf.READ_WRITE, at.dynamic, at.dynamic_bytes, 8, 2),
+        (elf.PT_GNU_STACK, elf.READ_WRITE, 0, 0, 16, 0),
+    ]
+    for number, (kind, flags, offset, size, alignment, page) in enumerate(segments):
+        address = offset + page * page_size
+        entry = elf.SEGMENT.pack(kind, flags, offset, address, address, size, size, alignment)
+        _put(image, elf.HEADER.size + number * elf.SEGMENT.size, entry)
 
 
 def _reserve(image: bytearray, size: int, alignment: int) -> int:

@@ -18,7 +18,9 @@ from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.runtime.binding import (
     BoundCopy,
+    BoundLaunch,
     Place,
+    Section,
     arena_bytes,
     bind,
     decisions,
@@ -28,7 +30,7 @@ from mgx_mlir.runtime.binding import (
 from mgx_mlir.runtime.hip.memory import aligned
 from mgx_mlir.runtime.hip.module import load_module
 from mgx_mlir.runtime.hip.weights import device_weight
-from mgx_mlir.runtime.ordering import Machine, schedule
+from mgx_mlir.runtime.ordering import Machine, Schedule, schedule
 
 # An input or an output: its kind and number.
 Tensor = tuple[str, int]
@@ -105,47 +107,45 @@ class Prepared:
             for section in sections(bound.parts)
             if (found := schedule(bound.steps[section.first : section.end], machine))
         }
-        # Each stream has scratch memory of its own.
-        lanes = {
-            section.first + number: stream
-            for section, found in self.schedules.items()
-            for number, stream in enumerate(found.streams)
-        }
+        lanes = _streams(self.schedules)
         used = max(lanes.values(), default=0) + 1
         self.memory_bytes = self.arena_bytes + self._scratch_bytes * used
         self._values: list[int] = []
         self._in_arena: list[int] = []
-        for step in bound.steps:
-            first = len(self._values)
-            if isinstance(step, BoundCopy):
-                name = f"copy of '{step.node}'"
-                self.steps.append(PreparedCopy(step.bytes, first, name, step.step))
-            else:
-                launch = step.launch
-                function = self._modules[step.kernel].function(launch.function)
-                name = f"{launch.function} of '{step.node}' (kernel {step.kernel})"
-                grid, block = launch.grid, launch.block
-                self.steps.append(PreparedLaunch(function, grid, block, first, name, step.step))
-            lane = lanes.get(len(self.steps) - 1, 0)
-            for place in step.places:
-                self._touch(place)
-                self._point(place, lane)
+        for number, step in enumerate(bound.steps):
+            self._add(step, lanes.get(number, 0))
         self.parts = bound.parts
         self.wholes = {
             number: self._point(step.places[1])
             for number, step in enumerate(bound.steps)
             if isinstance(step, BoundCopy) and step.is_row
         }
-        self.decisions: dict[Place, int] = {}
-        self.known: dict[Place, np.ndarray] = {}
-        for place in decisions(bound.parts):
-            if place.kind == "weight":
-                self.known[place] = weights[place.key].array()
-            else:
-                self.decisions[place] = self._point(place)
+        used_places = list(decisions(bound.parts))
+        self.known: dict[Place, np.ndarray] = {
+            place: weights[place.key].array() for place in used_places if place.kind == "weight"
+        }
+        self.decisions: dict[Place, int] = {
+            place: self._point(place) for place in used_places if place not in self.known
+        }
         self.arguments = np.array(self._values, np.uint64)
         self.in_arena = np.array(self._in_arena, np.intp)
         self.staging, self.staging_bytes = _staging(plan)
+
+    def _add(self, step: BoundLaunch | BoundCopy, lane: int) -> None:
+        """Adds a step, whose scratch memory is that of stream `lane`, and its pointers."""
+        first = len(self._values)
+        if isinstance(step, BoundCopy):
+            name = f"copy of '{step.node}'"
+            self.steps.append(PreparedCopy(step.bytes, first, name, step.step))
+        else:
+            launch = step.launch
+            function = self._modules[step.kernel].function(launch.function)
+            name = f"{launch.function} of '{step.node}' (kernel {step.kernel})"
+            grid, block = launch.grid, launch.block
+            self.steps.append(PreparedLaunch(function, grid, block, first, name, step.step))
+        for place in step.places:
+            self._touch(place)
+            self._point(place, lane)
 
     @property
     def weight_bytes(self) -> int:
@@ -175,6 +175,15 @@ class Prepared:
             steps = self.touching.setdefault((place.kind, place.index), [])
             if steps[-1:] != [len(self.steps) - 1]:
                 steps.append(len(self.steps) - 1)
+
+
+def _streams(schedules: Mapping[Section, Schedule]) -> dict[int, int]:
+    """The stream of each step within a schedule; each stream has scratch memory of its own."""
+    return {
+        section.first + number: stream
+        for section, found in schedules.items()
+        for number, stream in enumerate(found.streams)
+    }
 
 
 def _staging(plan: Plan) -> tuple[dict[Tensor, int], int]:
