@@ -30,7 +30,7 @@ from mgx_mlir.runtime.binding import (
 from mgx_mlir.runtime.hip.memory import aligned
 from mgx_mlir.runtime.hip.module import load_module
 from mgx_mlir.runtime.hip.weights import device_weight
-from mgx_mlir.runtime.ordering import Machine, Schedule, schedule
+from mgx_mlir.runtime.ordering import Machine, StreamSchedule, schedule
 
 # An input or an output: its kind and number.
 Tensor = tuple[str, int]
@@ -177,7 +177,7 @@ class Prepared:
                 steps.append(len(self.steps) - 1)
 
 
-def _streams(schedules: Mapping[Section, Schedule]) -> dict[int, int]:
+def _streams(schedules: Mapping[Section, StreamSchedule]) -> dict[int, int]:
     """The stream of each step within a schedule; each stream has scratch memory of its own."""
     return {
         section.first + number: stream
