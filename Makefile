@@ -30,6 +30,7 @@ check: setup  ## format, lint and types
 	@.venv/bin/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
 	@.venv/bin/clang-format --dry-run -Werror $(CXX_FILES) || { echo "run 'make format'"; exit 1; }
 	@.venv/bin/ruff check --quiet .
+	@.venv/bin/vermin -q --no-tips --violations -t=3.10- --exclude math.fma --eval-annotations $$(git ls-files 'mgx_mlir/*.py' passes dialects scripts | grep 'py$$')
 	@$(PYTHON) scripts/binding_types.py --missing
 	@.venv/bin/mypy
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up a checkout on Debian 12: system packages, .venv, the MLIR bindings, the native
-# parts. A second run finds everything and ends in a second or two. Arguments are further
-# system packages; --tests sets up what the tests and checks need as well.
+# Sets up a checkout on Debian 12 and later, or Ubuntu with LLVM 22: system packages, .venv, the
+# MLIR bindings, the native parts. A second run finds everything and ends in a second or two.
+# Arguments are further system packages; --tests sets up what the tests and checks need as well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ fi
 packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22 lld-22 clang-22
   spirv-tools libzstd-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libxml2-dev
-  rocm-device-libs cmake ninja-build g++ ccache python3-venv python3-dev
+  cmake ninja-build g++ ccache python3-venv python3-dev
   "$@"
 )
 
@@ -44,23 +44,29 @@ fail() {
   exit 1
 }
 
+installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
+
 install_system_packages() {
-  local missing=() package
+  local missing=() package libraries=()
   for package in "${packages[@]}"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
-      missing+=("$package")
+    installed "$package" || missing+=("$package")
   done
-  [ ${#missing[@]} -eq 0 ] && return
-  step "system packages: ${missing[*]}"
+  # AMD's device libraries: Debian 12 has one name for them, Debian 13 and Ubuntu another.
+  installed rocm-device-libs || installed rocm-device-libs-17 || libraries=(rocm-device-libs)
+  [ $((${#missing[@]} + ${#libraries[@]})) -eq 0 ] && return
+  step "system packages: ${missing[*]} ${libraries[*]}"
   local root=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "as root: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null || fail "as root: apt-get install ${missing[*]} ${libraries[*]}"
     root=(sudo)
   fi
   "${root[@]}" apt-get update -qq || fail "apt-get update failed"
+  if [ ${#libraries[@]} -gt 0 ] && ! apt-cache show rocm-device-libs >/dev/null 2>&1; then
+    libraries=(rocm-device-libs-17)
+  fi
   watch "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends "${missing[@]}" ||
-    fail "could not install ${missing[*]}; Debian 12 with bookworm-security carries them"
+    apt-get install -y --no-install-recommends "${missing[@]}" "${libraries[@]}" ||
+    fail "could not install ${missing[*]} ${libraries[*]}; Debian 12 and 13 carry them"
 }
 
 # Runs a step when what it depends on (files, given as arguments) has changed.

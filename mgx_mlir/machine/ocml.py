@@ -13,10 +13,12 @@ from pathlib import Path
 
 from mgx_mlir.errors import TargetError
 
-# The folders of Debian's package rocm-device-libs, and ROCm's own.
+# The folders of the packages rocm-device-libs (Debian 12) and rocm-device-libs-17 (Debian 13,
+# Ubuntu), and ROCm's own.
 FOLDERS = (
     "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
     "/usr/lib/amdgcn/bitcode",
+    "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode",
     "/opt/rocm/amdgcn/bitcode",
 )
 
@@ -35,7 +37,7 @@ def libraries_for(ir_text: str, chip: str, wave_size: int) -> tuple[bytes, ...]:
     if library is None:
         raise TargetError(
             f"the kernel needs {', '.join(calls)} of AMD's device library, which is in none of "
-            f"{', '.join(FOLDERS)}; install rocm-device-libs"
+            f"{', '.join(FOLDERS)}; install rocm-device-libs, or rocm-device-libs-17"
         )
     return library, _constants(chip, wave_size)
 

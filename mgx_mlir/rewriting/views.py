@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import combinations, pairwise
 from math import prod
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from mlir import ir
+from typing_extensions import Self
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
