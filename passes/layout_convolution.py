@@ -30,7 +30,8 @@ from mgx_mlir.rewriting.queries import (
     splat,
     stored_array,
 )
-from mgx_mlir.rewriting.views import changes, is_view, trace, whole
+from mgx_mlir.rewriting.view_chains import changes
+from mgx_mlir.rewriting.views import is_view, trace, whole
 
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 

@@ -13,7 +13,8 @@ from mgx_mlir.reference.ops.resize import is_identity, nearest_places
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import in_views, shape
-from mgx_mlir.rewriting.views import changes, whole
+from mgx_mlir.rewriting.view_chains import changes
+from mgx_mlir.rewriting.views import whole
 
 
 @rewrites(mgx.ResizeOp)

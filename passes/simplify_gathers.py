@@ -12,7 +12,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import definition, in_views, shape
-from mgx_mlir.rewriting.views import changes, whole
+from mgx_mlir.rewriting.view_chains import changes
+from mgx_mlir.rewriting.views import whole
 
 
 @rewrites(mgx.GatherOp)

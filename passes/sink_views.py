@@ -24,7 +24,8 @@ from mgx_mlir.rewriting.queries import (
     shape,
     splat,
 )
-from mgx_mlir.rewriting.views import Change, Layout, changes, inverse, trace
+from mgx_mlir.rewriting.view_chains import Change, changes, inverse
+from mgx_mlir.rewriting.views import Layout, trace
 
 
 @dataclass(frozen=True)

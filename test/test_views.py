@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from mgx_mlir.rewriting.views import Change, Layout, changes, inverse, whole
+from mgx_mlir.rewriting.view_chains import Change, changes, inverse
+from mgx_mlir.rewriting.views import Layout, whole
 from mgx_mlir.sizes.arithmetic import Size, Symbol, evaluate, exact
 
 

@@ -28,7 +28,8 @@ from mgx_mlir.errors import (
     UnsupportedError,
 )
 from mgx_mlir.importer import budget, element_types, loading, prepare, structure
-from mgx_mlir.importer.conversion import Conversion, dims_of_proto, resolve, used_names
+from mgx_mlir.importer.conversion import Conversion, dims_of_proto, used_names
+from mgx_mlir.importer.definitions import resolve
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type

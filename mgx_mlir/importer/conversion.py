@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import onnx
 from mlir import ir
-from onnx import GraphProto, NodeProto, TypeProto, helper
+from onnx import GraphProto, NodeProto, TypeProto
 
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError
@@ -16,18 +16,18 @@ from mgx_mlir.importer import (
     element_types,
     emit,
     folding,
-    loading,
     registry,
     structure,
+    tensor_data,
     tensors,
 )
+from mgx_mlir.importer.definitions import function_body, resolve
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.suggest import instead
 
 # A placeholder for results of nodes that could not be converted.
 _UNAVAILABLE = Value("<unavailable>")
@@ -130,7 +130,7 @@ class Conversion:
 
     def _initializer(self, tensor: onnx.TensorProto) -> Value:
         try:
-            array = loading.small_array(tensor, tensor.name)
+            array = tensor_data.small_array(tensor, tensor.name)
         except UnsupportedError as error:
             self._refuse(tensor.name, "initialiser", f"{error} are not supported")
             return _UNAVAILABLE
@@ -347,65 +347,6 @@ def _operands(value: ir.Value) -> list[ir.Value]:
 
 class UnavailableError(Exception):
     """A node needs a value that could not be converted, which is already noted."""
-
-
-def resolve(
-    proto: NodeProto, opset: int | None
-) -> tuple[registry.Operator, onnx.defs.OpSchema | None]:
-    """The row and the definition of a node's operator. Raises UnsupportedError.
-
-    onnx's library holds no definitions of other domains' operators, and of experiments.
-    """
-    row = registry.find(proto.domain, proto.op_type)
-    if row is None:
-        names = [known.name for known in registry.operators() if known.domain == proto.domain]
-        if names:
-            hint = instead(proto.op_type, names, "")
-            raise UnsupportedError(f"this operator is not supported{hint and f'; {hint}'}")
-        raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
-    if opset is None:
-        raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
-    if row.domain not in registry.STANDARD or not registry.is_listed(row):
-        return row, None
-    schema = registry.definition(proto.domain, proto.op_type, opset)
-    if schema is None:
-        raise UnsupportedError(f"opset {opset} does not define this operator")
-    oldest, newest = row.versions
-    if not oldest <= schema.since_version <= newest:
-        raise UnsupportedError(
-            f"its definition of opset {schema.since_version} is not supported; "
-            f"those of opsets {oldest} to {newest} are"
-        )
-    return row, schema
-
-
-def function_body(node: Node, schema: onnx.defs.OpSchema, opset: int) -> onnx.FunctionProto:
-    """The body of a node, as its definition writes it. Raises UnsupportedError."""
-    body: bytes = b""
-    if schema.has_context_dependent_function:
-        types = [_type_proto(v).SerializeToString() for v in node.inputs]
-        version = _body_version(schema.context_dependent_function_opset_versions, opset)
-        body = schema.get_context_dependent_function_with_opset_version(
-            version, node.proto.SerializeToString(), types
-        )
-    elif schema.has_function:
-        version = _body_version(schema.function_opset_versions, opset)
-        body = schema.get_function_with_opset_version(version)
-    if not body:
-        raise UnsupportedError("its definition has no function body for these inputs")
-    return onnx.FunctionProto.FromString(body)
-
-
-def _body_version(versions: Sequence[int], opset: int) -> int:
-    """The newest body that an opset can hold, or else the oldest, which means the same."""
-    return max((v for v in versions if v <= opset), default=min(versions))
-
-
-def _type_proto(value: Value | None) -> TypeProto:
-    if value is None:
-        return TypeProto()
-    number = element_types.of_numpy(value.dtype).onnx
-    return helper.make_tensor_type_proto(number, list(value.dims))
 
 
 def used_names(graph: GraphProto) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 from collections.abc import Collection
@@ -13,17 +12,22 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.artifact.writer import begins_as_artifact
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import element_types, wire
+from mgx_mlir.importer.tensor_data import (
+    bytes_needed,
+    check_size,
+    element_count,
+    is_text,
+    to_array,
+    wrong_size,
+)
 from mgx_mlir.suggest import instead, listed
 
-MAX_ELEMENTS = 1 << 40
-# Sparse tensors are made dense up to this size.
-MAX_DENSE_ELEMENTS = 1 << 26
 # Constants of at most this many elements stay in the model, where onnx's library sees them.
 SMALL_ELEMENTS = 256
 # The IR versions from which models state opsets, and initialisers need not be inputs.
@@ -206,18 +210,18 @@ class _Reader:
         """The tensor as a weight; None where it is small or not of numbers."""
         external = tensor.data_location == TensorProto.EXTERNAL
         count = element_count(tensor, name)
-        if at is None and not external and (count <= SMALL_ELEMENTS or _is_text(tensor)):
+        if at is None and not external and (count <= SMALL_ELEMENTS or is_text(tensor)):
             check_size(tensor, name)
-            if count <= SMALL_ELEMENTS or _is_text(tensor):
+            if count <= SMALL_ELEMENTS or is_text(tensor):
                 return None
         try:
             element = element_types.of_onnx(tensor.data_type)
         except UnsupportedError as error:
             raise UnsupportedError(f"initialiser '{name}': {error} are not supported") from None
         shape = tuple(tensor.dims)
-        needed = _bytes_needed(element, count)
+        needed = bytes_needed(element, count)
         if at is None and not external:
-            return Weight(name, element.numpy, shape, data=_to_array(tensor, name))
+            return Weight(name, element.numpy, shape, data=to_array(tensor, name))
         file = self.path
         if external:
             file, offset, nbytes = self._external(tensor, name, needed)
@@ -228,7 +232,7 @@ class _Reader:
             if typed[at.field] != element.name:
                 raise ModelError(f"initialiser '{name}' of {element.name} has {at.field}")
         if nbytes != needed:
-            raise _wrong_size(name, element.name, shape, needed, nbytes)
+            raise wrong_size(name, element.name, shape, needed, nbytes)
         if file is not None and element.bits == element.numpy.itemsize * 8:
             return Weight(name, element.numpy, shape, file, offset)
         raw = _bytes_at(file, self.data, offset, nbytes)
@@ -314,91 +318,6 @@ def _check_words(graph: onnx.GraphProto) -> None:
             raise ModelError(f"the name {name!r} is not UTF-8 text; the file is damaged")
 
 
-def element_count(tensor: TensorProto, name: str) -> int:
-    """How many elements a tensor declares. Raises ModelError where that is absurd."""
-    if any(d < 0 for d in tensor.dims):
-        raise ModelError(f"initialiser '{name}' has a negative size: {list(tensor.dims)}")
-    count = math.prod(tensor.dims)
-    if count > MAX_ELEMENTS:
-        raise ModelError(
-            f"initialiser '{name}' declares {list(tensor.dims)}, {count} elements; "
-            f"at most {MAX_ELEMENTS} are possible"
-        )
-    return count
-
-
-def check_size(tensor: TensorProto, name: str) -> None:
-    """Raises ModelError where a tensor's data do not have the size that it declares."""
-    count = element_count(tensor, name)
-    if _is_text(tensor):
-        have = len(tensor.string_data)
-        if have != count:
-            raise _wrong_size(name, "string", tuple(tensor.dims), count, have)
-        return
-    if tensor.data_location == TensorProto.EXTERNAL:
-        raise UnsupportedError(f"external data of '{name}', a tensor inside a node")
-    try:
-        element = element_types.of_onnx(tensor.data_type)
-    except UnsupportedError:
-        return  # an unused constant of another type does no harm
-    if tensor.HasField("raw_data"):
-        needed = _bytes_needed(element, count)
-        if len(tensor.raw_data) != needed:
-            shape = tuple(tensor.dims)
-            raise _wrong_size(name, element.name, shape, needed, len(tensor.raw_data))
-        return
-    array = _to_array(tensor, name)
-    assert array.size == count
-
-
-def small_array(tensor: TensorProto, name: str) -> np.ndarray:
-    """The value of a tensor in the model itself. Raises ModelError, UnsupportedError."""
-    check_size(tensor, name)
-    element = element_types.of_onnx(tensor.data_type)
-    return _to_array(tensor, name).astype(element.numpy, copy=False)
-
-
-def dense_array(sparse: onnx.SparseTensorProto, name: str) -> np.ndarray:
-    """The value of a sparse tensor, zeros included.
-
-    Its indices are positions in the flattened tensor, or rows of coordinates. Raises ModelError,
-    UnsupportedError.
-    """
-    values, indices = small_array(sparse.values, name), small_array(sparse.indices, name)
-    sizes = tuple(sparse.dims)
-    if min(sizes, default=1) < 1 or math.prod(sizes) > MAX_DENSE_ELEMENTS:
-        raise ModelError(
-            f"the sparse tensor '{name}' of {list(sizes)}; at most {MAX_DENSE_ELEMENTS} elements "
-            "are possible"
-        )
-    if indices.ndim == 2 and indices.shape[1] == len(sizes):
-        if (indices < 0).any() or (indices >= sizes).any():
-            raise ModelError(f"the sparse tensor '{name}' has indices out of {list(sizes)}")
-        indices = np.ravel_multi_index(tuple(indices.T), sizes)
-    if indices.shape != values.shape or indices.dtype != np.int64:
-        raise ModelError(f"the sparse tensor '{name}' has {values.size} values and other indices")
-    if indices.size and not 0 <= indices.min() <= indices.max() < math.prod(sizes):
-        raise ModelError(f"the sparse tensor '{name}' has indices out of {list(sizes)}")
-    dense = np.zeros(math.prod(sizes), values.dtype)
-    dense[indices] = values
-    return dense.reshape(sizes)
-
-
-def _to_array(tensor: TensorProto, name: str) -> np.ndarray:
-    try:
-        return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"initialiser '{name}' cannot be read: {error}") from error
-
-
-def _is_text(tensor: TensorProto) -> bool:
-    return tensor.data_type == TensorProto.STRING
-
-
-def _bytes_needed(element: element_types.ElementType, count: int) -> int:
-    return (count * element.bits + 7) // 8
-
-
 def _bytes_at(file: Path | None, data: bytes | memoryview, offset: int, nbytes: int) -> np.ndarray:
     if file is None:
         return np.frombuffer(data, np.uint8, nbytes, offset)
@@ -419,10 +338,3 @@ def _whole(text: str | None, where: str, key: str) -> int | None:
     if not text.isdecimal() or len(text) > 18:
         raise ModelError(f"{where}: its {key} is '{text}', not a number of bytes")
     return int(text)
-
-
-def _wrong_size(name: str, kind: str, shape: tuple[int, ...], needed: int, have: int) -> ModelError:
-    return ModelError(
-        f"initialiser '{name}' declares {kind} {list(shape)}, which takes {needed} bytes, "
-        f"and holds {have}"
-    )

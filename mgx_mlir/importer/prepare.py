@@ -21,12 +21,12 @@ from mgx_mlir.importer import (
     functions,
     gradient,
     labels,
-    loading,
     ranges,
     registry,
     repairs,
     structure,
     symbols,
+    tensor_data,
 )
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes.range import Range
@@ -89,13 +89,13 @@ def prepare(
 def _make_dense(graph: onnx.GraphProto) -> None:
     """Replaces sparse tensors, which onnx's inference lets no operator read."""
     for sparse in graph.sparse_initializer:
-        array = loading.dense_array(sparse, sparse.values.name)
+        array = tensor_data.dense_array(sparse, sparse.values.name)
         graph.initializer.append(numpy_helper.from_array(array, sparse.values.name))
     del graph.sparse_initializer[:]
     for node in graph.node:
         for attribute in node.attribute:
             if (node.op_type, attribute.name) == ("Constant", "sparse_value"):
-                array = loading.dense_array(attribute.sparse_tensor, node.name)
+                array = tensor_data.dense_array(attribute.sparse_tensor, node.name)
                 tensor = numpy_helper.from_array(array, node.name)
                 attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
         for inner in structure.subgraphs(node):

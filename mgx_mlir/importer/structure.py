@@ -8,7 +8,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer.loading import check_size, element_count
+from mgx_mlir.importer.tensor_data import check_size, element_count
 
 # Deeper nesting of If, Loop and Scan than any model has; below Python's own limit.
 _MAX_DEPTH = 24

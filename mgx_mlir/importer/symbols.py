@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorShapeProto, ValueInfoProto
 
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
-from mgx_mlir.importer.loading import MAX_ELEMENTS
+from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 

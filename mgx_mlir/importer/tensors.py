@@ -14,7 +14,7 @@ from mlir import ir
 from mgx_mlir import advice
 from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
-from mgx_mlir.importer.loading import MAX_ELEMENTS
+from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number
 

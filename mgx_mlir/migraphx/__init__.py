@@ -22,8 +22,9 @@ from mgx_mlir.migraphx.argument import (
     to_gpu,
 )
 from mgx_mlir.migraphx.files import load, load_buffer, save, save_buffer
+from mgx_mlir.migraphx.macros import macro
 from mgx_mlir.migraphx.module import instruction_ref, module
-from mgx_mlir.migraphx.operators import macro, op
+from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer
 from mgx_mlir.migraphx.program import get_target, program, quantize_bf16, quantize_fp16, target
 from mgx_mlir.migraphx.shape import dynamic_dimension, shape

@@ -19,7 +19,8 @@ from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.migraphx.argument import argument, as_argument
 from mgx_mlir.migraphx.described import described
-from mgx_mlir.migraphx.operators import build, macro, op
+from mgx_mlir.migraphx.macros import macro
+from mgx_mlir.migraphx.operators import build, op
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import (
     as_type,

@@ -1,4 +1,4 @@
-"""MIGraphX's operators and macros, as ops of mgx: names, attributes, and what differs.
+"""MIGraphX's operators, as ops of mgx: names, attributes, and what differs.
 
 An operator that is not in this file is the mgx op of the same name, with the same attributes.
 The functions here have MIGraphX's attribute names as parameters.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -42,7 +41,7 @@ class op:
 
     def __init__(self, name: str, **attributes: Any) -> None:
         if name not in names():
-            raise UsageError(f"MIGraphX's operator '{name}' {_advice(name, names())}")
+            raise UsageError(f"MIGraphX's operator '{name}' {advice(name, names())}")
         self._name = name
         self.attributes = MappingProxyType(attributes)
 
@@ -61,67 +60,6 @@ class op:
     def __repr__(self) -> str:
         given = ",".join(f"{name}={value}" for name, value in self.attributes.items())
         return f"{self._name}[{given}]" if given else self._name
-
-
-@dataclass(frozen=True)
-class _Macro:
-    """An ONNX operator that computes a macro; `renamed` gives its names of attributes."""
-
-    operator: str
-    renamed: dict[str, str]
-    domain: str = ""
-    fixed: tuple[tuple[str, Any], ...] = ()
-
-
-_WINDOW = {"padding": "pads", "stride": "strides", "dilation": "dilations", "group": "group"}
-_MACROS = {
-    "batchnorm": _Macro("BatchNormalization", {"epsilon": "epsilon"}),
-    "celu": _Macro("Celu", {"alpha": "alpha"}),
-    "clip": _Macro("Clip", {}),
-    "convolution": _Macro("Conv", _WINDOW),
-    "dot": _Macro("MatMul", {}),
-    "einsum": _Macro("Einsum", {"equation": "equation"}),
-    "gelu_erf": _Macro("Gelu", {}),
-    "gelu_quick": _Macro("QuickGelu", {"alpha": "alpha"}, "com.microsoft"),
-    "gelu_tanh": _Macro("Gelu", {}, fixed=(("approximate", "tanh"),)),
-    "gemm": _Macro("Gemm", {n: n for n in ("alpha", "beta", "transA", "transB")}),
-    "mean_variance_normalization": _Macro("MeanVarianceNormalization", {"axes": "axes"}),
-    "quant_dot": _Macro("MatMulInteger", {}),
-}
-
-
-class macro:
-    """A composite of operators, which `module.add_macro` builds. Raises UsageError as `op`."""
-
-    def __init__(self, name: str, **attributes: Any) -> None:
-        if name not in _MACROS:
-            raise UsageError(f"MIGraphX's macro '{name}' {_advice(name, _MACROS)}")
-        row = _MACROS[name]
-        for attribute in attributes:
-            if attribute not in row.renamed:
-                known = ", ".join(row.renamed) or "none"
-                raise UsageError(f"macro '{name}' has no attribute '{attribute}'; it has: {known}")
-        self._name = name
-        self.attributes = MappingProxyType(attributes)
-
-    def name(self) -> str:
-        """The macro's name."""
-        return self._name
-
-    def onnx(self, rank: int) -> tuple[str, str, dict[str, Any]]:
-        """The domain, the name and the attributes of the ONNX operator; x has `rank` dimensions."""
-        row = _MACROS[self._name]
-        found = dict(row.fixed)
-        for name, value in self.attributes.items():
-            found[row.renamed[name]] = value
-        if "pads" in found:
-            found["pads"] = _pads(found["pads"], rank - 2)
-        return row.domain, row.operator, found
-
-
-def macros() -> frozenset[str]:
-    """The macros there are."""
-    return frozenset(_MACROS)
 
 
 def build(operator: op, operands: Sequence[ir.Value]) -> Made:
@@ -177,7 +115,8 @@ def _plain(value: Any) -> Any:
     return value.name if isinstance(value, enum.Enum) else value
 
 
-def _advice(name: str, known: Any) -> str:
+def advice(name: str, known: Any) -> str:
+    """The advice for an unknown name: a similar one, or all that there are."""
     close = get_close_matches(name, known, 1)
     return f"is not here; did you mean '{close[0]}'?" if close else f"is not here; {_listed(known)}"
 
@@ -189,7 +128,7 @@ def _listed(known: Any) -> str:
 # Windows ---------------------------------------------------------------------------------
 
 
-def _pads(padding: Sequence[int], spatial: int) -> list[int]:
+def both_sides(padding: Sequence[int], spatial: int) -> list[int]:
     """One amount for both sides of a dimension, or those before and then those after."""
     return [*padding, *padding] if len(padding) == spatial else list(padding)
 
@@ -200,7 +139,7 @@ def _window(
     if mode not in (0, "default", "default_"):
         raise ValueError("padding_mode is not supported; give the padding")
     spatial = rank_of(x) - 2
-    return _pads(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
+    return both_sides(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
 
 
 def _convolution_like(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:

@@ -10,8 +10,8 @@ from mlir import ir
 
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import views
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
+from mgx_mlir.rewriting.view_chains import Change
 
 
 def definition(value: ir.Value) -> ir.OpView | None:
@@ -238,8 +238,8 @@ def slice_bounds(slice_: mgx.SliceOp) -> tuple[list[int], list[int], list[int]]:
     return list(slice_.axes), list(slice_.starts), list(slice_.ends)
 
 
-def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
-    """Applies to a value the view ops that `views.changes` gave."""
+def in_views(value: ir.Value, steps: Iterable[Change]) -> ir.Value:
+    """Applies to a value the view ops that `view_chains.changes` gave."""
     for step in steps:
         numbers = cast("Sequence[int]", step.argument)
         match step.name:

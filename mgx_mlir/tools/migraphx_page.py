@@ -11,7 +11,8 @@ import inspect
 from typing import Any
 
 from mgx_mlir import migraphx
-from mgx_mlir.migraphx.operators import macros, names
+from mgx_mlir.migraphx.macros import macros
+from mgx_mlir.migraphx.operators import names
 
 _HEAD = """\
 # MIGraphX's Python interface

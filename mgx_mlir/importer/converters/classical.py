@@ -10,9 +10,9 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
-from mgx_mlir.importer.loading import small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.tensor_data import small_array
 
 DOMAIN = "ai.onnx.ml"
 

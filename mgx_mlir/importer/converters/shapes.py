@@ -12,9 +12,9 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, tensors
-from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.tensor_data import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact

@@ -16,9 +16,9 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters.classical import DOMAIN, labels_of, transformed
-from mgx_mlir.importer.loading import small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.tensor_data import small_array
 
 _OPS = "gather gather_elements less greater equal where reduce_sum"
 # By number, as TreeEnsemble has them; older operators prefix the names with BRANCH_.

@@ -16,7 +16,14 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import MgxError, ModelError, OpenError, UnsupportedError
-from mgx_mlir.importer import Unsupported, check_model, loading, prepare, registry, structure
+from mgx_mlir.importer import (
+    Unsupported,
+    check_model,
+    prepare,
+    registry,
+    structure,
+    tensor_data,
+)
 from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models import host
@@ -387,7 +394,7 @@ def _constant(entry: Known, opsets: Mapping[str, int]) -> Any:
         return entry.array()
     if isinstance(entry, TensorProto):
         try:
-            return loading.small_array(entry, entry.name)
+            return tensor_data.small_array(entry, entry.name)
         except UnsupportedError:
             return normal(onnx.numpy_helper.to_array(entry))
     try:
