@@ -45,6 +45,7 @@ CORRECTIONS = (
     (r"(class Value\(Generic\[_T\]\):(?:.*\n)+?    def type\(self\)) -> Type:", r"\1 -> _T:"),
     (r"^from typing import ", r"from typing import ClassVar, Generic, "),
     (r"^(    def get_asm\(.*\)) -> object:", r"\1 -> str:"),
+    (r"current: Location \| None", "current: Location"),  # raises where there is none
     (r"walk_order: WalkOrder\)", "walk_order: WalkOrder = ...)"),
     (r"^(class OpView\(_OperationBase\):\n)", r"\1    OPERATION_NAME: ClassVar[str]\n\n"),
 )

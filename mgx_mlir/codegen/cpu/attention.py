@@ -81,13 +81,13 @@ class _Row:
 
         total = self._reduced("ADD", self._over(power, zero))
         inverse = arith.divf(emit.constant(1, self.element), total)
-        none = self._without_shares(largest, total)
+        gone = self._without_shares(largest, total)
         factor = emit.splat(inverse, self.lanes)
 
         def share(at: Index, mask: ir.Value | None, same: ir.Value) -> ir.Value:
             x = arith.mulf(self._load(at, mask, zero), factor)
-            if none is not None:
-                x = arith.select(none, zero, x)
+            if gone is not None:
+                x = arith.select(gone, zero, x)
             emit.store_vector(x, self.memory, self._place(at), mask)
             return same
 

@@ -135,7 +135,8 @@ def copy_rows(
         base = emit.add(start, image.channel.offset(c))
 
         def row(r: Index) -> None:
-            place, limit = base, image.sizes[-1]
+            place: Index = base
+            limit: Index = image.sizes[-1]
             if tall:
                 at = emit.add(emit.linear(r, (first, image.steps[0])), -image.pads[0])
                 place = emit.linear(base, (at, image.strides[0]))

@@ -21,7 +21,7 @@ def _log1p(a: Arithmetic, x: ir.Value) -> ir.Value:
     one = a.float(1.0, x)
     u = arith.addf(one, x)
     log, less = math.log(u), arith.subf(u, one)
-    found = arith.mulf(log, arith.divf(x, less))
+    found: ir.Value = arith.mulf(log, arith.divf(x, less))
     found = a.select(a.compare("oeq", u, log), log, found)  # both infinite
     return a.select(a.compare("oeq", less, a.float(0.0, x)), x, found)
 
@@ -31,7 +31,7 @@ def _expm1(a: Arithmetic, x: ir.Value) -> ir.Value:
     one, zero = a.float(1.0, x), a.float(0.0, x)
     u = math.exp(x)
     less, log = arith.subf(u, one), math.log(u)
-    found = arith.mulf(less, arith.divf(x, log))
+    found: ir.Value = arith.mulf(less, arith.divf(x, log))
     large = a.compare("ogt", math.absf(x), one)
     found = a.select(large, less, found)
     return a.select(a.compare("oeq", less, zero), x, found)

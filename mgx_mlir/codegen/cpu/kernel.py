@@ -22,6 +22,7 @@ from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 
 _DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector")
 
@@ -84,11 +85,11 @@ def _memories(
     """The memory of each input that is used, by number, and of the results."""
     inputs, results = kernel_types(kernel)
     places = {
-        number: Memory(Argument("input", number), element, math.prod(inputs[number].shape))
+        number: Memory(Argument("input", number), element, math.prod(shape_of(inputs[number])))
         for number, element in used
     }
     outputs = [
-        Memory(Argument("output", number), element_name(type_), math.prod(type_.shape))
+        Memory(Argument("output", number), element_name(type_), math.prod(shape_of(type_)))
         for number, type_ in enumerate(results)
     ]
     return places, outputs

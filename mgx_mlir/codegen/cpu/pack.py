@@ -318,11 +318,13 @@ def row_reader(
             mask = window_mask(at, limit)
             return emit.load_vector(source, emit.add(place, at), lanes, mask, fill)
         if step == 2 and stride == 1:
-            halves = []
-            for half in (at, emit.add(at, lanes)):
-                mask = window_mask(half, limit)
-                halves.append(emit.load_vector(source, emit.add(place, half), lanes, mask, fill))
-            return vector.shuffle(*halves, [2 * lane for lane in range(lanes)])
+            first, second = (
+                emit.load_vector(
+                    source, emit.add(place, half), lanes, window_mask(half, limit), fill
+                )
+                for half in (at, emit.add(at, lanes))
+            )
+            return vector.shuffle(first, second, [2 * lane for lane in range(lanes)])
         rest = fill if fill is not None else emit.constant(0, image.element, lanes)
         return _gather(source, place, at, limit, step, stride, rest)
 

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, packed_element
-from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
+from mgx_mlir.codegen.cpu.skinny import Vectors, choose_skinny, emit_skinny, reads_computed
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.problem import (
@@ -75,11 +75,10 @@ def add_contraction(
         sums = pointers[len(used) + len(outputs) :][: len(before)]
         store = partial(_store_total, problem, sums, epilogue) if before else epilogue
         shared = schedule is not None and schedule.shared
-        a, b = places[problem.a.argument], places[problem.b.argument]
-        b = pointers[-1] if shared else b
+        b: ir.Value | Vectors = pointers[-1] if shared else places[problem.b.argument]
         if isinstance(problem.b, Computed):
             b = partial(vector_of, problem.b, places)
-        generate(a, b, store, begin, end)
+        generate(places[problem.a.argument], b, store, begin, end)
 
     builder.add(memories, items, body)
 

@@ -120,6 +120,7 @@ def emit_skinny(
     `b` is the operand's memory or, where `reads_computed` holds, the function that computes it.
     """
     if cut.transposed:
+        assert isinstance(b, ir.Value)
         problem, a, b = transposed(problem), b, a
     _Emitter(problem, cut, a, b, store).emit(begin, end)
 
@@ -181,7 +182,8 @@ class _Emitter:
 
     def _across_k(self, batch: Index, first: Index, count: Index) -> None:
         problem, lanes, columns = self.problem, self.lanes, self.cut.columns
-        accumulator = problem.accumulator
+        accumulator, b = problem.accumulator, self.b
+        assert isinstance(b, ir.Value)
         start = emit.add(self.matrix.start(batch), first)
         zero = emit.constant(0, accumulator, lanes)
         memories = [self.sums, *([] if self.totals is None else [self.totals])]
@@ -207,7 +209,7 @@ class _Emitter:
                 mask = self._mask(count, column)
                 right = []
                 for place in places:
-                    x = emit.load_vector(self.b, emit.add(place, column), lanes, mask)
+                    x = emit.load_vector(b, emit.add(place, column), lanes, mask)
                     right.append(emit.convert(x, self.matrix.element, accumulator))
                 for row in range(problem.M):
                     at = emit.add(column, row * columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from mlir import ir
 
@@ -20,7 +20,7 @@ _INTEGERS = ("i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64")
 _COMPUTABLE = frozenset(("bf16", "f16", "f32", "f64", *_INTEGERS))
 
 
-def channels_last(op: ir.OpView) -> bool:
+def channels_last(op: ir.OpView) -> TypeGuard[Convolution]:
     """Whether a contraction is a convolution of tensors with channels last."""
     return isinstance(op, mgx.CONVOLUTIONS) and op.channels_last
 

@@ -33,7 +33,8 @@ from mgx_mlir.codegen.problem.problem import (
 from mgx_mlir.codegen.problem.views import View, element_name, resolve, splat_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.fusing import are_added
-from mgx_mlir.rewriting.queries import definition
+from mgx_mlir.rewriting.queries import definition, element_type
+from mgx_mlir.rewriting.symbolic import shape_of
 
 _Dot: TypeAlias = mgx.DotOp | mgx.QuantDotOp
 
@@ -163,7 +164,7 @@ def match_contraction(kernel: mgx.KernelOp) -> Match | None:
 
 
 def _product(anchor: _Dot | Convolution) -> Contraction | None:
-    found = _dot(anchor) if isinstance(anchor, mgx.DOTS) else _convolution(anchor)
+    found = _dot(anchor) if isinstance(anchor, _Dot) else _convolution(anchor)
     if found is None or 0 in (found.batch, found.M, found.N, found.K):
         return None
     return found
@@ -201,7 +202,7 @@ def _dot(op: _Dot) -> Contraction | None:
 
 
 def _operand(value: ir.Value) -> Matrix | None:
-    rank = len(value.type.shape) - 2
+    rank = len(shape_of(value.type)) - 2
     view = resolve(value)
     place = partial(matrix_of, rank=rank)
     return computed_matrix(value, place) if view is None else place(view)
@@ -234,7 +235,9 @@ def _convolution(op: Convolution) -> Contraction | None:
     return Contraction(x.batch.size, a.row.size, positions, depth, a, b, accumulator)
 
 
-def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contraction) -> Match | None:
+def with_epilogue(
+    block: ir.Block, anchors: Sequence[ir.OpView], problem: Contraction
+) -> Match | None:
     """The match of a problem, which the last of `anchors` computes, with the ops after it.
 
     None where these are not pointwise work on the anchors' results that ends the kernel.
@@ -259,10 +262,10 @@ def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contractio
     epilogue = pointwise[0]
     if len(pointwise) != 1:
         return None
-    results = list(epilogue.results)
+    results: list[ir.Value] = list(epilogue.results)
     if any(value not in results for value in returned):
         return None
-    if list(epilogue.results[0].type.shape) != list(result.type.shape):
+    if shape_of(epilogue.results[0].type) != shape_of(result.type):
         return None
     others = [op.results[0] for op in anchors[:-1]]
     if any(not are_added(epilogue, other, result) for other in others):
@@ -274,7 +277,7 @@ def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contractio
             continue
         if value in others:
             # The result contains this anchor's sums already.
-            sources.append(_zero(value.type.element_type))
+            sources.append(_zero(element_type(value)))
             continue
         constant = splat_constant(value)
         if constant is not None:

@@ -215,13 +215,11 @@ class BufferBody:
             for old_block in old_region.blocks:
                 types = [argument.type for argument in old_block.arguments]
                 block = region.blocks.append(*types)
-                for old, argument in zip(old_block.arguments, block.arguments, strict=True):
-                    self._values[old] = argument
+                self._values.update(zip(old_block.arguments, block.arguments, strict=True))
                 with ir.InsertionPoint(block):
                     for inner in old_block.operations:
                         self.copy(inner.operation)
-        for old, result in zip(op.results, new.results, strict=True):
-            self._values[old] = result
+        self._values.update(zip(op.results, new.results, strict=True))
 
     def _load(self, op: ir.Operation) -> None:
         base, *indices = op.operands

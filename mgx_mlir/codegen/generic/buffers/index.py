@@ -165,6 +165,6 @@ def _uses(expression: ir.AffineExpr, dim: int) -> bool:
 def _any_dim(expression: ir.AffineExpr, test: Callable[[int], bool]) -> bool:
     if isinstance(expression, ir.AffineDimExpr):
         return test(expression.position)
-    if isinstance(expression, (ir.AffineConstantExpr, ir.AffineSymbolExpr)):
-        return False
-    return _any_dim(expression.lhs, test) or _any_dim(expression.rhs, test)
+    if isinstance(expression, ir.AffineBinaryExpr):
+        return _any_dim(expression.lhs, test) or _any_dim(expression.rhs, test)
+    return False

@@ -33,9 +33,11 @@ class Walk:
     def __init__(self, function: ir.Operation, inputs: int) -> None:
         self.block = function.regions[0].blocks[0]
         overwritable = function.attributes.get(OVERWRITABLE)
-        self.memory = Memory(frozenset(overwritable or ()))
+        given = () if overwritable is None else tuple(ir.DenseI64ArrayAttr(overwritable))
+        self.memory = Memory(frozenset(given))
         # The scratch memory of scalars that one function of the target leaves for later ones.
         self.slots: dict[ir.Value, MemoryView] = {}
+        assert function.parent is not None
         self._source = function.parent
         self._fills: dict[Piece, tuple[loops.Nest, ir.Value]] = {}
         for number, argument in enumerate(self.block.arguments):
@@ -159,9 +161,8 @@ class Walk:
             value = ir.DenseElementsAttr(old.attributes["initial_value"])
             with ir.InsertionPoint.at_block_begin(block), old.location:
                 flat = _flat_constant(value)
-                memref = ir.MemRefType.get(
-                    flat.type.shape, flat.type.element_type, memory_space=space
-                )
+                type_ = ir.RankedTensorType(flat.type)
+                memref = ir.MemRefType.get(type_.shape, type_.element_type, memory_space=space)
                 ir.Operation.create(
                     "memref.global",
                     attributes={
@@ -259,5 +260,6 @@ def _flat_constant(value: ir.DenseElementsAttr) -> ir.DenseElementsAttr:
         if "[" in elements:
             elements = "[" + elements.replace("[", "").replace("]", "") + "]"
         return ir.DenseElementsAttr(ir.Attribute.parse(f"dense<{elements}> : {flat}"))
-    numbers = [int(element) & 0xFF for element in ir.DenseIntElementsAttr(value)]
-    return ir.DenseElementsAttr.get([ir.IntegerAttr.get(storage, n) for n in numbers], flat)
+    numbers = ir.DenseIntElementsAttr(value)
+    held = [ir.IntegerAttr.get(storage, numbers[n] & 0xFF) for n in range(len(numbers))]
+    return ir.DenseElementsAttr.get(held, flat)

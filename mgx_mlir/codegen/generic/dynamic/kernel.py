@@ -151,7 +151,7 @@ class FunctionBody(Body):
         return [found[n * each : (n + 1) * each] for n in range(len(starts))]
 
 
-def _keep_scalar(loop: ir.Operation) -> None:
+def _keep_scalar(loop: ir.OpView) -> None:
     """Keeps LLVM from vectorising along a reduction, so that it vectorises over the neighbours.
 
     Sums whose terms may not be reordered are not vectorised.
@@ -200,7 +200,9 @@ def pointer_type(place: Place, space: ir.Attribute | None = None) -> ir.Type:
 
 def element_bytes(type_: ir.Type) -> int:
     """The bytes of an element in memory."""
-    return int(memory_type(type_).width) // 8
+    held = memory_type(type_)
+    assert isinstance(held, ir.IntegerType | ir.FloatType)
+    return held.width // 8
 
 
 def _is_bool(type_: ir.Type) -> bool:

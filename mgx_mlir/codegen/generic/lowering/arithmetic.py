@@ -132,9 +132,9 @@ class Arithmetic:
 
 
 def scalar_type(value: ir.Value) -> ir.Type:
-    """The type of the elements of a vector, or of a scalar."""
+    """The type of the elements of a vector or tensor, or of a scalar."""
     type_ = value.type
-    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+    return type_.element_type if isinstance(type_, ir.ShapedType) else type_
 
 
 def wrapped(value: int, bits: int) -> int:

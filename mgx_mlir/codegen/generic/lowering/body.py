@@ -14,8 +14,8 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
+from mgx_mlir.codegen.generic.lowering.element import Element, shape_of
 from mgx_mlir.codegen.generic.lowering.index import (
     Dim,
     Index,
@@ -149,9 +149,9 @@ class Body:
     ) -> list[ir.Value]:
         """A sequential loop; `emit` gives the next carried values."""
         low, high = Index.of(lower), Index.of(upper)
-        bounds = [self.scalar(low), self.scalar(high)]
+        start, stop = self.scalar(low), self.scalar(high)
         with self._points[-1]:
-            loop = scf.ForOp(*bounds, index_constant(1), list(carried))
+            loop = scf.ForOp(start, stop, index_constant(1), list(carried))
         index = Index.runtime(loop.induction_variable, low.bounds[0], high.bounds[1] - 1)
         with self._inside(loop.body):
             scf.YieldOp(list(emit(index, list(loop.inner_iter_args))))
@@ -186,8 +186,8 @@ class Body:
         """The results of one of two blocks of code."""
         with self._points[-1]:
             op = scf.IfOp(condition, list(types), has_else=True)
-        for block, emit in ((op.then_block, then), (op.else_block, otherwise)):
-            with self._inside(block):
+        for region, emit in zip(op.regions, (then, otherwise), strict=True):
+            with self._inside(region.blocks[0]):
                 scf.YieldOp(list(emit()))
         return list(op.results)
 
@@ -243,8 +243,8 @@ class GenericBody(Body):
 
     def load(self, source: ir.Value, indices: tuple[Index, ...]) -> ir.Value:
         indices = tuple(self._without_unit_loops(source, indices))
-        expressions = [affine(i) for i in indices]
-        if self._is_operand(source, indices) and all(e is not None for e in expressions):
+        expressions = [e for i in indices if (e := affine(i)) is not None]
+        if self._is_operand(source, indices) and len(expressions) == len(indices):
             return self._operand(source, indices, expressions)
         return super().load(source, indices)
 
@@ -252,9 +252,9 @@ class GenericBody(Body):
         """The values of the results so far. Reads after this one cannot become operands."""
         if self._accumulators is None:
             self._state_extents()
-            location = ir.Location.current
             self._accumulators = [
-                self._block.add_argument(init.type.element_type, location) for init in self._inits
+                self._block.add_argument(scalar_type(init), ir.Location.current)
+                for init in self._inits
             ]
         return self._accumulators
 
@@ -262,7 +262,7 @@ class GenericBody(Body):
         """Replaces a loop of one iteration that indexes a longer dimension by the constant 0: as
         a bare dimension, it would have to cover that dimension."""
         plain = []
-        for index, size in zip(indices, source.type.shape, strict=True):
+        for index, size in zip(indices, shape_of(source.type), strict=True):
             dim = bare_dim(index)
             unit = dim is not None and self.extents[dim] == 1 and size != 1
             plain.append(Index(()) if unit else index)
@@ -273,7 +273,7 @@ class GenericBody(Body):
         # dimension must cover the operand's.
         if self._accumulators is not None:
             return False
-        for index, size in zip(indices, source.type.shape, strict=True):
+        for index, size in zip(indices, shape_of(source.type), strict=True):
             dim = bare_dim(index)
             if not index.is_within(size) or (dim is not None and self.extents[dim] != size):
                 return False
@@ -291,7 +291,7 @@ class GenericBody(Body):
                 return self._block.arguments[position]
         self.inputs.append(source)
         self.maps.append(map_)
-        return self._block.add_argument(source.type.element_type, ir.Location.current)
+        return self._block.add_argument(scalar_type(source), ir.Location.current)
 
     def _state_extents(self) -> None:
         """Adds an operand that is never read, for loops whose extent no other operand gives."""
@@ -299,9 +299,7 @@ class GenericBody(Body):
         if not unknown:
             return
         with ir.InsertionPoint(self._block.owner):
-            shape = tensor.empty(
-                [self.extents[d] for d in unknown], self._inits[0].type.element_type
-            )
+            shape = tensor.empty([self.extents[d] for d in unknown], scalar_type(self._inits[0]))
         expressions = [ir.AffineExpr.get_dim(d) for d in unknown]
         self._add_operand(shape, ir.AffineMap.get(len(self.extents), 0, expressions))
 

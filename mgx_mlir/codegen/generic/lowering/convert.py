@@ -135,7 +135,7 @@ def _truncate(a: Arithmetic, source: Element, target: Element, value: ir.Value) 
     inside = a.select(a.compare("ogt", value, low), value, low)
     inside = a.select(a.compare("olt", inside, high), inside, high)
     to_int = arith.fptosi if target.kind == SIGNED else arith.fptoui
-    result = to_int(a.type(target.storage()), inside)
+    result: ir.Value = to_int(a.type(target.storage()), inside)
     if kept != highest:
         beyond = a.compare("ogt", value, high)
         result = a.select(beyond, a.int(highest, result), result)
@@ -148,7 +148,7 @@ def _decode(a: Arithmetic, format_: Minifloat, code: ir.Value) -> ir.Value:
     wide = arith.extui(i32, code)
     sign_bit = 1 << (format_.bits - 1)
     magnitude = arith.andi(wide, a.int(sign_bit - 1, wide))
-    bits = arith.shli(magnitude, a.int(23 - format_.mantissa, wide))
+    bits: ir.Value = arith.shli(magnitude, a.int(23 - format_.mantissa, wide))
     scale = a.constant(2.0 ** (127 - format_.bias), F32.storage())
     bits = arith.bitcast(i32, arith.mulf(arith.bitcast(f32, bits), scale))
     if format_.infinity is not None:
@@ -196,7 +196,7 @@ def _encode(a: Arithmetic, format_: Minifloat, value: ir.Value, saturate: bool) 
     beyond = format_.largest if saturate else format_.overflow
     code = a.select(over, a.int(beyond, bits), code)
 
-    sign = arith.andi(
+    sign: ir.Value = arith.andi(
         arith.shrui(bits, a.int(32 - format_.bits, bits)), a.int(1 << (format_.bits - 1), bits)
     )
     if not format_.signed_zero:
@@ -212,7 +212,7 @@ def _encode(a: Arithmetic, format_: Minifloat, value: ir.Value, saturate: bool) 
 def _decode_exponent(a: Arithmetic, code: ir.Value) -> ir.Value:
     i32 = a.type(I32.storage())
     wide = arith.extui(i32, code)
-    bits = arith.shli(wide, a.int(23, wide))
+    bits: ir.Value = arith.shli(wide, a.int(23, wide))
     bits = a.select(a.icompare("eq", wide, a.int(0, wide)), a.int(0x00400000, wide), bits)
     bits = a.select(a.icompare("eq", wide, a.int(255, wide)), a.int(0x7FC00000, wide), bits)
     return arith.bitcast(a.type(F32.storage()), bits)
@@ -221,7 +221,7 @@ def _decode_exponent(a: Arithmetic, code: ir.Value) -> ir.Value:
 def _encode_exponent(a: Arithmetic, value: ir.Value) -> ir.Value:
     """Nearest power of two, ties up; zero is the smallest, a negative number NaN."""
     bits = arith.bitcast(a.type(I32.storage()), value)
-    code = arith.shrui(arith.addi(bits, a.int(0x00400000, bits)), a.int(23, bits))
+    code: ir.Value = arith.shrui(arith.addi(bits, a.int(0x00400000, bits)), a.int(23, bits))
     bad = a.icompare("slt", bits, a.int(0, bits))
     bad = arith.ori(bad, a.icompare("uge", bits, a.int(0x7F800000, bits)))
     code = a.select(bad, a.int(255, bits), code)

@@ -14,6 +14,7 @@ kernel holds every element in a *storage* type that any backend has:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -87,14 +88,19 @@ class Element:
             return ir.IntegerType.get_signless(1)
         if self.is_integer or self.is_byte_float:
             return ir.IntegerType.get_signless(max(self.bits, 8))
-        return _FLOATS[self.name].get()
+        return _FLOATS[self.name]()
 
     def computed(self) -> Element:
         """The element type in which arithmetic on this one is done."""
         return F32 if self.is_float and self.bits < 32 else self
 
 
-_FLOATS = {"f16": ir.F16Type, "bf16": ir.BF16Type, "f32": ir.F32Type, "f64": ir.F64Type}
+_FLOATS: dict[str, Callable[[], ir.Type]] = {
+    "bf16": ir.BF16Type.get,
+    "f16": ir.F16Type.get,
+    "f32": ir.F32Type.get,
+    "f64": ir.F64Type.get,
+}
 
 BOOLEAN = Element("i1", BOOL, 1)
 I32 = Element("i32", SIGNED, 32)
@@ -104,7 +110,7 @@ F64 = Element("f64", FLOAT, 64)
 
 
 # Types of these classes need no look at their text, which costs more than all the rest.
-_BY_CLASS = {
+_BY_CLASS: dict[type[ir.Type], Element] = {
     ir.F16Type: Element("f16", FLOAT, 16),
     ir.BF16Type: Element("bf16", FLOAT, 16),
     ir.F32Type: F32,

@@ -147,7 +147,7 @@ def _reduced(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         far_quadrant, far_rest = _reduced_far(a, x)
         results = (a.select(far, far_quadrant, quadrant), a.select(far, far_rest, rest))
         scf.YieldOp(results)
-    with ir.InsertionPoint(branch.else_block):
+    with ir.InsertionPoint(branch.elseRegion.blocks[0]):
         scf.YieldOp((quadrant, rest))
     return branch.results[0], branch.results[1]
 
@@ -266,7 +266,7 @@ def _log2(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     tiny = a.compare("olt", x, a.float(2.0**-126, x))
     bits = _bits(a, a.select(tiny, arith.mulf(x, a.float(2.0**24, x)), x))
     above = arith.subi(bits, a.constant(0x3F3504F3, i32))  # sqrt(1 / 2)
-    exponent = arith.shrsi(above, a.constant(23, i32))
+    exponent: ir.Value = arith.shrsi(above, a.constant(23, i32))
     near = arith.bitcast(x.type, arith.subi(bits, arith.shli(exponent, a.constant(23, i32))))
     exponent = arith.sitofp(x.type, exponent)
     exponent = a.select(tiny, arith.subf(exponent, a.float(24.0, x)), exponent)

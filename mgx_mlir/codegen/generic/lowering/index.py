@@ -216,7 +216,7 @@ def affine(index: Index) -> ir.AffineExpr | None:
         if isinstance(atom, Runtime) or not isinstance(factor, int):
             return None
         if isinstance(atom, Dim):
-            term = ir.AffineExpr.get_dim(atom.position)
+            term: ir.AffineExpr = ir.AffineExpr.get_dim(atom.position)
         else:
             inner = affine(atom.value)
             if inner is None or not isinstance(atom.divisor, int):
@@ -275,11 +275,11 @@ def index_constant(value: Number) -> ir.Value:
         for atom in atoms:
             if isinstance(atom, Floor):
                 parts = index_constant(atom.value), index_constant(atom.divisor)
-                one = arith.floordivsi(*parts)
-            else:
-                one = _symbols.get({}).get(atom.name)
-                if one is None:  # no operand and no result has it
-                    raise UnsupportedError(f"the kernel is not given the size {atom.name}")
+                one: ir.Value = arith.floordivsi(*parts)
+            elif atom.name in (known := _symbols.get({})):
+                one = known[atom.name]
+            else:  # no operand and no result has it
+                raise UnsupportedError(f"the kernel is not given the size {atom.name}")
             product = one if product is None else arith.muli(product, one)
         if product is None:
             product = index_constant(factor)

@@ -168,10 +168,11 @@ class Kernel:
 
     def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
         """A tensor whose every element is a number of the computed type of `element`."""
-        from mlir.dialects import linalg  # takes long to import: where it is used
+        # takes long to import: where it is used
+        from mlir.dialects.linalg.opdsl.ops.core_named_ops import fill
 
         scalar = Arithmetic().constant(value, element.computed().storage())
-        return linalg.fill(scalar, outs=[tensor.empty([fixed(n) for n in shape], scalar.type)])
+        return fill(scalar, outs=[tensor.empty([fixed(n) for n in shape], scalar.type)])
 
     def scalar(self, element: Element, value: float | int | bool) -> ir.Value:
         """A constant, as memory holds it."""

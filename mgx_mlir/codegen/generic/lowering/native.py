@@ -109,7 +109,7 @@ def _inside(x: ir.Value, largest: float) -> ir.Value:
 def _words(two: Callable[..., ir.Value], values: Sequence[ir.Value]) -> ir.Value:
     """Up to four f32 as the bytes of an i32, from the lowest."""
     i32 = I32.storage()
-    word = llvm.mlir_poison(i32)
+    word: ir.Value = llvm.mlir_poison(i32)
     for at in range(0, len(values), 2):
         first, second = values[at], values[min(at + 1, len(values) - 1)]
         word = two(i32, first, second, word, bool(at))
@@ -122,8 +122,9 @@ def _word(code: ir.Value, start: int, count: int) -> ir.Value:
     if count == 1:
         return arith.extui(i32, _element(code, start))
     part = code
-    if code.type.shape[0] != count:
-        type_ = ir.VectorType.get([count], code.type.element_type)
+    whole = ir.VectorType(code.type)
+    if whole.shape[0] != count:
+        type_ = ir.VectorType.get([count], whole.element_type)
         part = vector.extract_strided_slice(type_, code, [start], [count], [1])
     wide = ir.IntegerType.get_signless(8 * count)
     word = _element(vector.bitcast(ir.VectorType.get([1], wide), part), 0)

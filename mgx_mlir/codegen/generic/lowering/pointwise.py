@@ -70,7 +70,7 @@ def _emit_body(
 ) -> list[ir.Value]:
     block = op.body.blocks[0]
     vector = Arithmetic.like(operands).vector
-    values = dict(zip(block.arguments, operands, strict=True))
+    values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, operands, strict=True))
     for inner in block.operations:
         arguments = [values[x] for x in inner.operands]
         if isinstance(inner, mgx.YieldOp):
@@ -94,6 +94,7 @@ def scalar_constant(a: Arithmetic, op: mgx.ConstantOp) -> ir.Value:
     value, element = op.value, element_of(op.result.type)
     if isinstance(value, ir.DenseElementsAttr):
         value = value.get_splat_value()
+    assert isinstance(value, ir.BoolAttr | ir.FloatAttr | ir.IntegerAttr)
     return number(a, element, value.value)
 
 

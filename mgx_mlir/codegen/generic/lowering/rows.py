@@ -39,7 +39,7 @@ def for_rows(
         slices = []
         places = []
         for result, inside in zip(op.inner_iter_args, axes, strict=True):
-            place = _Place(result.type, inside, [body.scalar(i) for i in row])
+            place = _Place(ir.RankedTensorType(result.type), inside, [body.scalar(i) for i in row])
             places.append(place)
             slices.append(place.extract(result))
         changed = work(body, row, slices)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import tensor
 
+from mgx_mlir.codegen.generic.lowering.arithmetic import scalar_type
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
-from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.generic.lowering.element import Element, shape_of
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, linear
 from mgx_mlir.sizes.arithmetic import Number, exact
 
@@ -26,7 +27,7 @@ class Stored(Lazy):
     def __init__(
         self, value: ir.Value, element: Element, owned: bool = True, base: ir.Value | None = None
     ) -> None:
-        super().__init__(tuple(value.type.shape), element, cost=0)
+        super().__init__(shape_of(value.type), element, cost=0)
         self.value, self.owned = value, owned
         self.base = value if base is None else base
 
@@ -140,7 +141,7 @@ def _reshaped_indices(
 
 
 def _reshape_tensor(value: ir.Value, shape: tuple[int, ...]) -> ir.Value:
-    element, source = value.type.element_type, tuple(value.type.shape)
+    element, source = scalar_type(value), shape_of(value.type)
     if 0 in shape:
         return tensor.empty(list(shape), element)
     if not source or not shape:

@@ -124,6 +124,9 @@ _SCATTERS: dict[type[ir.OpView], Combine] = {
     mgx.ScatterMulOp: Arithmetic.product,
     mgx.ScatterNoneOp: None,
 }
+Scatter: TypeAlias = (
+    mgx.ScatterAddOp | mgx.ScatterMaxOp | mgx.ScatterMinOp | mgx.ScatterMulOp | mgx.ScatterNoneOp
+)
 _SCATTERNDS: dict[type[ir.OpView], Combine] = {
     mgx.ScatterndAddOp: Arithmetic.sum,
     mgx.ScatterndMaxOp: Arithmetic.maximum,
@@ -150,7 +153,7 @@ def _updated(
 
 
 @lowers(*_SCATTERS)
-def scatter(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
+def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
     """Runs the rows along the axis in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
     combine, axis = _SCATTERS[type(op)], op.axis.value
@@ -198,7 +201,7 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
 @lowers(mgx.NonzeroOp)
 def nonzero(kernel: Kernel, op: mgx.NonzeroOp, operands: Sequence[Lazy]) -> Lazy:
     """One sequential pass; columns beyond the number of elements found are zero."""
-    x, type_ = kernel.settled(operands[0]), op.result.type
+    x, type_ = kernel.settled(operands[0]), ir.RankedTensorType(op.result.type)
     if not type_.has_static_shape:
         raise UnsupportedError(
             f"{op.location}: mgx.nonzero with a result of unknown size ({type_}) cannot be lowered",
@@ -261,8 +264,9 @@ def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> La
             box = corners(i)
 
             def compare(j: Index, found: Sequence[ir.Value]) -> list[ir.Value]:
-                at = tensor.extract(places, [body.scalar(j)])
-                at = Index.runtime(arith.index_cast(ir.IndexType.get(), at), 0, fixed(size) - 1)
+                number = tensor.extract(places, [body.scalar(j)])
+                position = arith.index_cast(ir.IndexType.get(), number)
+                at = Index.runtime(position, 0, fixed(size) - 1)
                 over = overlaps(a, corners(at), box, threshold)
                 return [arith.andi(found[0], a.negate(over))]
 

@@ -74,8 +74,8 @@ def convolution_backwards(
             aligned += condition
         zero = kernel.scalar(x.element, 0)
         value = body.guarded(x, (batch, source, *where), lambda: zero)
-        for condition in aligned:
-            value = arith.select(condition, value, zero)
+        for exact in aligned:
+            value = arith.select(exact, value, zero)
         weight = body.at(w, (source, channel % group_outputs, *window))
         return multiply(body.arithmetic, element.computed(), (x, value), (w, weight))
 
