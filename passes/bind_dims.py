@@ -9,7 +9,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
-from mgx_mlir.rewriting.graph import main_function
+from mgx_mlir.rewriting.graph import main_function, set_signature
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, shape, slice_bounds
 from mgx_mlir.rewriting.symbolic import OPEN_END, named_symbols, sizes_of, tensor_type
@@ -55,9 +55,7 @@ class BindDims(Pass):
             for op in block.operations:
                 if isinstance(op, mgx.SliceOp):
                     _state_ends(op)
-        arguments, results = found[0].arguments, found[0].operations[-1].operands
-        signature = ir.FunctionType.get([a.type for a in arguments], [r.type for r in results])
-        main.attributes["function_type"] = ir.TypeAttr.get(signature)
+        set_signature(main)
 
 
 def _state_ends(op: mgx.SliceOp) -> None:

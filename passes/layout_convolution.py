@@ -285,8 +285,8 @@ class _Rewriter:
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
         """The axes of a reduction or concat, for channels last."""
         order = _last(len(shape(op.result)))
-        if mgx.is_reduction(op):
-            axes = sorted(order.index(a) for a in ir.DenseI64ArrayAttr(op.attributes["axes"]))
+        if isinstance(op, mgx.REDUCTION_OPS):
+            axes = sorted(order.index(a) for a in op.axes)
             return {"axes": ir.DenseI64ArrayAttr.get(axes)}
         if isinstance(op, mgx.ConcatOp):
             return {"axis": ir.IntegerAttr.get(op.axis.type, order.index(op.axis.value))}

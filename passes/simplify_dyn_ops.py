@@ -10,9 +10,9 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import shape_values as shape_values
-from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.graph import main_function, node_name, set_signature
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace, yielded
+from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
 from mgx_mlir.rewriting.symbolic import Sizes, named_symbols, result_sizes, sizes_of, tensor_type
 from mgx_mlir.sizes.arithmetic import Number, Symbol
 
@@ -50,13 +50,7 @@ class SimplifyDynOps(Pass):
                 walk.visit(op)
         for block in reversed(found):
             erase_dead(block)
-        _set_signature(main, found[0])
-
-
-def _set_signature(main: ir.OpView, block: ir.Block) -> None:
-    results = [value.type for value in yielded(block)]
-    signature = ir.FunctionType.get([a.type for a in block.arguments], results)
-    main.attributes["function_type"] = ir.TypeAttr.get(signature)
+        set_signature(main)
 
 
 @dataclass

@@ -63,7 +63,7 @@ def text() -> str:
     }
     for module, names in sorted((FROM | own).items()):
         parts.append(f"from {module} import ({', '.join(f'{n} as {n}' for n in sorted(names))})\n")
-    parts += [f"{name}: frozenset[str]\n" for name in ("OPS", "POINTWISE", "REDUCTIONS", "VIEWS")]
+    parts.append("OPS: frozenset[str]\n")
     for name, ops in sorted(vars(groups).items()):
         if name.startswith("_") or not name.isupper():
             continue

@@ -51,9 +51,6 @@ from mgx_mlir.dialects.groups import (
 from mgx_mlir.dialects.types import byte_size, element_type, numpy_dtype, tensor_type
 
 OPS = frozenset(_mgx.op_names())
-POINTWISE = frozenset(_mgx.op_names_with_trait("pointwise"))
-REDUCTIONS = frozenset(_mgx.op_names_with_trait("reduction"))
-VIEWS = frozenset(_mgx.op_names_with_trait("view"))
 
 __all__ = [
     "BROADCASTS",
@@ -67,13 +64,10 @@ __all__ = [
     "NEUTRAL_RIGHT",
     "OPS",
     "PASSES",
-    "POINTWISE",
     "POINTWISE_OPS",
-    "REDUCTIONS",
     "REDUCTION_OPS",
     "RESHAPES",
     "SOURCES",
-    "VIEWS",
     "VIEW_OPS",
     "ArchAttr",
     "DimAttr",

@@ -50,12 +50,6 @@ from mgx_mlir.dialects.types import tensor_type as tensor_type
 
 OPS: frozenset[str]
 
-POINTWISE: frozenset[str]
-
-REDUCTIONS: frozenset[str]
-
-VIEWS: frozenset[str]
-
 BROADCASTS: tuple[type[BroadcastOp], type[MultibroadcastOp]]
 
 COMMUTATIVE: tuple[

@@ -46,7 +46,9 @@ class _Block:
         assert location is not None, "an op is built at a location"
         self.location = location
         # Any op with a region will do; it is never verified.
-        self.holder = ir.Operation.create("mgx.if", regions=1, loc=self.location, ip=ip)
+        self.holder = ir.Operation.create(
+            gen.IfOp.OPERATION_NAME, regions=1, loc=self.location, ip=ip
+        )
         try:
             locations = [self.location] * len(arguments)
             self.block = self.holder.regions[0].blocks.append(*arguments, arg_locs=locations)

@@ -34,7 +34,7 @@ from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.rewriting.graph import Graph, open_dims
+from mgx_mlir.rewriting.graph import Graph, open_dims, set_signature, set_value_names
 from mgx_mlir.sizes.range import Range
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
@@ -235,17 +235,12 @@ class _Program:
     def finish(self) -> Graph:
         """The verified graph."""
         with ir.InsertionPoint(self.block):
-            results = [self.constants.materialise(v) for v in self.outputs]
-            func.ReturnOp(results)
+            func.ReturnOp([self.constants.materialise(v) for v in self.outputs])
         for argument in self.block.arguments:
             self._limit(argument)
-        arguments = [a.type for a in self.block.arguments]
-        signature = ir.FunctionType.get(arguments, [r.type for r in results])
-        self.main.attributes["function_type"] = ir.TypeAttr.get(signature)
-        outputs = [v.name for v in self.graph.output]
-        for attribute, names in (("arg_attrs", self.names), ("res_attrs", outputs)):
-            entries = [ir.DictAttr.get({"mgx.name": ir.StringAttr.get(n)}) for n in names]
-            self.main.attributes[attribute] = ir.ArrayAttr.get(entries)
+        set_signature(self.main)
+        set_value_names(self.main, "arg_attrs", self.names)
+        set_value_names(self.main, "res_attrs", [v.name for v in self.graph.output])
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:

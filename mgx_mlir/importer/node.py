@@ -230,11 +230,6 @@ class Node:
             return None
         return found
 
-    def inferred_rank(self, index: int = 0) -> int | None:
-        """The rank of a result, by onnx's inference; None where it found none."""
-        found = self.conversion.inferred_dims(self.proto.output[index], self.scope)
-        return None if found is None else len(found)
-
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):

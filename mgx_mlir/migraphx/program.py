@@ -21,7 +21,13 @@ from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import shape_of
 from mgx_mlir.passes.narrow_floats import NarrowFloats
 from mgx_mlir.pipelines.runner import run_pipeline
-from mgx_mlir.rewriting.graph import Graph, main_function, value_names
+from mgx_mlir.rewriting.graph import (
+    Graph,
+    main_function,
+    set_signature,
+    set_value_names,
+    value_names,
+)
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.rewriting.topology import sort_topologically
@@ -79,7 +85,7 @@ class program:
         self._state.compiled = None
         with self._graph.module.context, ir.Location.unknown():
             point = ir.InsertionPoint(self._main._block)
-            holder = ir.Operation.create("mgx.if", regions=1, ip=point)
+            holder = ir.Operation.create(mgx.IfOp.OPERATION_NAME, regions=1, ip=point)
             made = module(self._state, holder.regions[0].blocks.append(), name)
         made._holder = holder
         self._state.bodies.append(made)
@@ -165,12 +171,9 @@ class program:
         with ir.InsertionPoint(block):
             end = func.ReturnOp(results)
         try:
-            inputs = [a.type for a in block.arguments]
-            signature = ir.FunctionType.get(inputs, [v.type for v in results])
-            main.attributes["function_type"] = ir.TypeAttr.get(signature)
-            for attribute, names in (("arg_attrs", self._state.names), ("res_attrs", outputs)):
-                entries = [ir.DictAttr.get({"mgx.name": ir.StringAttr.get(n)}) for n in names]
-                main.attributes[attribute] = ir.ArrayAttr.get(entries)
+            set_signature(main)
+            set_value_names(main, "arg_attrs", self._state.names)
+            set_value_names(main, "res_attrs", outputs)
             return str(self._graph.module.operation.get_asm(enable_debug_info=True))
         finally:
             end.operation.erase()

@@ -14,6 +14,7 @@ from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import CompilerError, UnsupportedError, UsageError
 from mgx_mlir.reference.meanings import Array, meanings
 from mgx_mlir.reference.numbers import rounded
+from mgx_mlir.rewriting.graph import VALUE_NAME
 from mgx_mlir.rewriting.queries import used_values
 
 Observer = Callable[[ir.OpView, Sequence[Array]], None]
@@ -96,8 +97,8 @@ def _names(function: ir.OpView, attribute: str, count: int) -> list[str]:
         given: Any = (
             ir.ArrayAttr(attributes[attribute])[position] if attribute in attributes else {}
         )
-        named = "mgx.name" in given
-        names.append(ir.StringAttr(given["mgx.name"]).value if named else f"{position}")
+        named = VALUE_NAME in given
+        names.append(ir.StringAttr(given[VALUE_NAME]).value if named else f"{position}")
     return names
 
 

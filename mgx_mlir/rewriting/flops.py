@@ -14,9 +14,9 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import shape
 
 
-def flops_of(kernel: ir.OpView) -> int:
-    """The operations of one run of an `mgx.kernel`; 0 where its sizes are not known."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+def flops_of(kernel: mgx.KernelOp) -> int:
+    """The operations of one run; 0 where the kernel's sizes are not known."""
+    type_ = ir.FunctionType(kernel.function_type.value)
     if not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results)):
         return 0
     return _block(kernel.regions[0].blocks[0], 1)

@@ -11,6 +11,10 @@ from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
+from mgx_mlir.rewriting.queries import yielded
+
+# The attribute that holds the name of an input or output.
+VALUE_NAME = "mgx.name"
 
 
 @dataclass
@@ -69,7 +73,21 @@ def value_names(function: ir.OpView, attribute: str, count: int) -> list[str]:
     if attribute not in function.operation.attributes:
         return [f"{attribute[:3]}{i}" for i in range(count)]
     dictionaries = ir.ArrayAttr(function.operation.attributes[attribute])
-    return [ir.StringAttr(ir.DictAttr(d)["mgx.name"]).value for d in dictionaries]
+    return [ir.StringAttr(ir.DictAttr(d)[VALUE_NAME]).value for d in dictionaries]
+
+
+def set_value_names(function: ir.OpView, attribute: str, names: Sequence[str]) -> None:
+    """Gives each argument (`arg_attrs`) or result (`res_attrs`) of a function its `mgx.name`."""
+    entries = [ir.DictAttr.get({VALUE_NAME: ir.StringAttr.get(name)}) for name in names]
+    function.operation.attributes[attribute] = ir.ArrayAttr.get(entries)
+
+
+def set_signature(function: ir.OpView) -> None:
+    """Gives a function the types of its arguments and of the values that it returns."""
+    block = function.regions[0].blocks[0]
+    results = [value.type for value in yielded(block)]
+    signature = ir.FunctionType.get([a.type for a in block.arguments], results)
+    function.operation.attributes["function_type"] = ir.TypeAttr.get(signature)
 
 
 def node_name(op: ir.OpView | ir.Operation) -> str:

@@ -27,7 +27,7 @@ MAGIC = b"ML\xefR"
 MAX_BYTES = 1 << 26
 
 # mgx ops that belong to a program, not to a kernel.
-_PROGRAM_OPS = frozenset(
+PROGRAM_OPS = frozenset(
     op.OPERATION_NAME for op in (mgx.CodeObjectOp, mgx.LaunchOp, mgx.LiteralOp, *mgx.CONTROL_FLOW)
 )
 
@@ -167,12 +167,6 @@ def verify_portable(module: ir.Module) -> mgx.KernelOp:
     return kernel
 
 
-def portable_ops(context: ir.Context) -> dict[str, tuple[int, int]]:
-    """The ops that a stored kernel may hold, with the version that each came with."""
-    versions: dict[str, tuple[int, int]] = _mgx.op_versions(context)
-    return {op: version for op, version in versions.items() if op not in _PROGRAM_OPS}
-
-
 def required_features(kernel: ir.OpView) -> set[str]:
     """The features that a chip needs for the kernel's element types, by `Target`'s names."""
     types = {
@@ -199,7 +193,7 @@ def _check_op(op: ir.Operation) -> None:
         and parent is not None
         and parent.name != "builtin.module"
     )
-    if not op.name.startswith("mgx.") or op.name in _PROGRAM_OPS or nested:
+    if not op.name.startswith("mgx.") or op.name in PROGRAM_OPS or nested:
         raise ArtifactError(f"a stored kernel holds mgx ops of a kernel only, found {op.name}")
     _check_attributes(op)
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]

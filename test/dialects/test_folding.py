@@ -67,7 +67,8 @@ def test_unary(name):
 
 
 def test_every_float_unary_is_tested():
-    names = {name.removeprefix("mgx.") for name in mgx.POINTWISE - {"mgx.not"}}
+    ops = {*mgx.POINTWISE_OPS} - {mgx.NotOp}
+    names = {op.OPERATION_NAME.removeprefix("mgx.") for op in ops}
     assert {name for name in names if _takes_one_float(name)} == set(UNARY)
 
 

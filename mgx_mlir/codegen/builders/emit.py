@@ -24,7 +24,6 @@ from mgx_mlir.sizes.arithmetic import Size
 
 Index: TypeAlias = "int | ir.Value"
 _KNOWN = (int, Size)
-FAST = "#arith.fastmath<contract>"
 
 _ELEMENTS: dict[str, Callable[[], ir.Type]] = {
     "bf16": ir.BF16Type.get,

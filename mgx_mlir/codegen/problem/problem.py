@@ -266,10 +266,6 @@ class Contraction:
     b: Matrix | Image
     accumulator: str
 
-    @property
-    def multiply_adds(self) -> int:
-        return self.batch * self.M * self.N * self.K
-
 
 def pixels(image: Image) -> Matrix:
     """An image as matrices [batch, channel, pixel]."""

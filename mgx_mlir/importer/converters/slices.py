@@ -65,12 +65,7 @@ def _sized_slice(
 ) -> ir.Value:
     """A slice from constant indices on, whose result has those dimensions."""
     result = tensors.tensor_type(tensors.element(x), sizes)
-    places = {"axes": axes, "starts": starts, "ends": [OPEN_END] * len(axes)}
-    attributes = {name: ir.DenseI64ArrayAttr.get(values) for name, values in places.items()}
-    found: ir.Value = ir.Operation.create(
-        "mgx.slice", results=[result], operands=[x], attributes=attributes
-    ).result
-    return found
+    return mgx.SliceOp(x, axes, starts, [OPEN_END] * len(axes), results=[result]).y
 
 
 def _size_of_slice(node: Node, have: Number | None, start: int, end: Number) -> Number:

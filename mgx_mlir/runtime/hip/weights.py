@@ -35,12 +35,6 @@ def device_weight(ordinal: int, weight: Weight) -> DeviceMemory:
         return memory
 
 
-def shared_bytes(ordinal: int) -> int:
-    """Bytes of all weights on the device."""
-    with _lock:
-        return sum(m.size for (where, _, _), m in _shared.items() if where == ordinal)
-
-
 def _upload(ordinal: int, weight: Weight) -> DeviceMemory:
     memory = DeviceMemory(ordinal, weight.nbytes, f"weight '{weight.key}'")
     with Current(ordinal):

@@ -13,9 +13,9 @@ from hip_programs import CHIPS, close, digits, expected, image, program, used_by
 import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.errors import TargetError, UsageError
+from mgx_mlir.runtime.hip import weights
 from mgx_mlir.runtime.hip.device import devices
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
-from mgx_mlir.runtime.hip.weights import shared_bytes
 
 
 @pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
@@ -115,13 +115,14 @@ def test_an_unasked_run_ends_before_its_memory_goes() -> None:
 
 def test_programs_share_weights_and_modules() -> None:
     first = program()
-    weights = shared_bytes(0)
+    shared = weights._shared
+    held = sum(memory.size for memory in shared.values())
     second = program()
-    assert shared_bytes(0) == weights == first.memory_bytes["weights"]
+    assert sum(m.size for m in shared.values()) == held == first.memory_bytes["weights"]
     del first
     assert close(second.run({"image": image(0)})["probabilities"], image(0))
     del second
-    assert shared_bytes(0) == 0
+    assert not shared
 
 
 @pytest.mark.parametrize(
