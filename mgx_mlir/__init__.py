@@ -32,16 +32,19 @@ if TYPE_CHECKING:
     from mgx_mlir.models.specialize import SpecializedModel
     from mgx_mlir.models.staged import Model
     from mgx_mlir.models.staged.check import check
+    from mgx_mlir.quantization import Calibration, Precision, quantize
     from mgx_mlir.rewriting.graph import Graph
     from mgx_mlir.runtime.program import Program
     from mgx_mlir.sizes.range import Range
 
 _HOME = {
     "Artifact": "artifact.record",
+    "Calibration": "quantization",
     "CompileOptions": "compiler",
     "Graph": "rewriting.graph",
     "MgxError": "errors",
     "Model": "models.staged",
+    "Precision": "quantization",
     "Program": "runtime.program",
     "Range": "sizes.range",
     "SpecializedModel": "models.specialize",
@@ -53,15 +56,18 @@ _HOME = {
     "finalize": "loader",
     "load": "loader",
     "parse_onnx": "importer",
+    "quantize": "quantization",
     "save": "loader",
 }
 
 __all__ = [
     "Artifact",
+    "Calibration",
     "CompileOptions",
     "Graph",
     "MgxError",
     "Model",
+    "Precision",
     "Program",
     "Range",
     "SpecializedModel",
@@ -74,6 +80,7 @@ __all__ = [
     "finalize",
     "load",
     "parse_onnx",
+    "quantize",
     "save",
 ]
 

@@ -79,6 +79,12 @@ class CompileOptions:
         for name in self.disable:
             check_optional(name)
 
+    def sizes_only(self) -> CompileOptions:
+        """The options that size the inputs, and no others."""
+        return CompileOptions(
+            input_dims=self.input_dims, dim_params=self.dim_params, default_dim=self.default_dim
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The options as JSON values, for the artifact's manifest."""
         narrowed = {"floats": self.floats, "keep": sorted(self.keep)}

@@ -49,6 +49,7 @@ FLOORS = """
     loader
     tuning
     models
+    quantization
     backend migraphx
     tools
 """

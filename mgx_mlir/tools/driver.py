@@ -32,9 +32,6 @@ _LISTS = ("--fill0", "--fill1", "--output-names")
 REFUSED = {
     "--apply-pass": "mgx-opt runs single passes",
     "--exhaustive-tune": "schedules are chosen by a model of the chip's clocks",
-    "--fp8": "quantize the model before, in ONNX",
-    "--int4-weights": "quantize the model before, in ONNX",
-    "--int8": "quantize the model before, in ONNX",
     "--migraphx": "files of MIGraphX cannot be read; give the .onnx model",
     "--skip-unknown-operators": "no operator is skipped; mgx check names those that are not known",
     "--tf": "TensorFlow's files cannot be read; export the model to ONNX",

@@ -12,19 +12,28 @@ from mgx_mlir.importer import loading, structure
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import quantizing
 
 
 def model_of(options: argparse.Namespace) -> Path | loading.Source:
     """The model that the options name: its file, or its structure with their changes.
 
-    Raises UsageError for a change that does not fit, ModelError for a malformed model.
+    It is quantized where they say so. Raises UsageError for a change that does not fit, ModelError
+    for a malformed model.
     """
+    return quantizing.source_of(options, plain_model_of(options))
+
+
+def plain_model_of(options: argparse.Namespace) -> Path | loading.Source:
+    """The model that the options name, with all their changes but quantization."""
     source = loading.load(options.model)
     return source if edit(source.model, source.inputs, options) else options.model
 
 
 def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
     """The model with its weights and the options' changes, every node named, in order."""
+    if quantizing.is_asked(options):
+        return quantizing.quantized_of(options, plain_model_of(options)).proto()
     source = loading.load(options.model)  # its errors name the place
     model = onnx.load(options.model)
     structure.normalise(model)

@@ -50,6 +50,8 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
         "--disable-pass": arguments.disable_pass,
         "--exact": arguments.exact,
         "--fp16 and --bf16": arguments.floats != "f32",
+        "--int8, --fp8 and --int4-weights": getattr(arguments, "products", "")
+        or getattr(arguments, "few_bits", ""),
         "--max-loop-iterations": arguments.max_loop_iterations != MAX_LOOP_ITERATIONS,
         "--timing": arguments.timing,
         "--explain": arguments.explain,

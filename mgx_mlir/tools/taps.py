@@ -18,7 +18,7 @@ import onnx
 
 from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import loading, structure
-from mgx_mlir.tools import editing, references
+from mgx_mlir.tools import editing, quantizing, references
 from mgx_mlir.tools.comparing import NARROW_TOLERANCE, Verdict, compare
 from mgx_mlir.tools.console import Tick
 from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
@@ -158,7 +158,8 @@ def try_taps(model: onnx.ModelProto, options: argparse.Namespace, tick: Tick) ->
 
 def with_model(options: argparse.Namespace, file: Path) -> argparse.Namespace:
     """The options with another model, which has their changes."""
-    return argparse.Namespace(**{**vars(options), "model": file, "trim": 0, "output_names": []})
+    done = {"trim": 0, "output_names": [], **quantizing.NONE}
+    return argparse.Namespace(**{**vars(options), **done, "model": file})
 
 
 def rows_of(model: onnx.ModelProto, trial: Trial) -> list[Row]:

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import quantizing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write for readers of this older version, or say which op it lacks",
     )
     shared.add_compile_options(parser)
+    quantizing.add_options(parser)
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import quantizing
 
 if TYPE_CHECKING:
     from mgx_mlir.models.staged import Model
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_input_options(parser)
     shared.add_json(parser)
     shared.add_compile_options(parser)
+    quantizing.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import quantizing
 
 # The characters that are printed of a longer map.
 _SHOWN = 400
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_json(parser)
     shared.add_compile_options(parser)
+    quantizing.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

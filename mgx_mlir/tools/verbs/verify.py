@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import quantizing
 
 if TYPE_CHECKING:
     from mgx_mlir.tools.comparing import Verdict
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
     shared.add_json(parser)
     shared.add_compile_options(parser)
+    quantizing.add_options(parser)
 
 
 def _tolerance(text: str) -> float:

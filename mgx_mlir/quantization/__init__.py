@@ -1,0 +1,161 @@
+"""Quantization of f32 models: calibration, int8 and fp8 products, weights of few bits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import Edge, UsageError
+from mgx_mlir.importer.loading import AnySource, Source
+from mgx_mlir.models.staged import Model
+from mgx_mlir.quantization import ranges as range_files
+from mgx_mlir.quantization import samples as data
+from mgx_mlir.quantization import writing
+from mgx_mlir.quantization.calibration import Tick, calibrate
+from mgx_mlir.quantization.network import Network
+from mgx_mlir.quantization.precision import Precision
+from mgx_mlir.quantization.ranges import Ranges
+from mgx_mlir.quantization.rewrite import Choice, Rewritten, rewrite
+from mgx_mlir.quantization.samples import Samples
+
+_log = logging.getLogger(__name__)
+
+__all__ = ["Calibration", "Precision", "Quantized", "Ranges", "quantize"]
+
+# The opsets whose QuantizeLinear has an axis, and fp8.
+_OPSETS = {"int8": 13, "fp8": 19, "": 7}
+# The method that suits the levels of each type.
+_METHODS = {"int8": "mse", "fp8": "minmax"}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Where ranges of activations come from.
+
+    `samples` is a folder, an .npz file, 'file.py:function', or a list of dicts of inputs (None:
+    random inputs), of which `count` are read at most. `method` is one of histogram.METHODS; '' for
+    the one that suits the precision. `ranges` is a file, or ranges, in place of calibration;
+    `partial` is the file for the ranges so far where the work is interrupted. `options` give sizes
+    to the dimensions of inputs.
+    """
+
+    samples: str | Path | Iterable[Any] | None = None
+    count: int | None = None
+    method: str = ""
+    ranges: Path | Ranges | None = None
+    partial: Path | None = None
+    options: CompileOptions = field(default_factory=CompileOptions)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized model: compile `source`, or `save` it as ONNX."""
+
+    network: Network
+    rewritten: Rewritten
+    precision: Precision
+    ranges: Ranges | None
+    samples: Samples
+
+    @property
+    def source(self) -> Source:
+        """The model with all its constants, for `mgx_mlir.compile` and `mgx_mlir.Model`."""
+        return self.rewritten.whole()
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The precision of each product."""
+        return self.rewritten.choices
+
+    def proto(self) -> onnx.ModelProto:
+        """The model as one ModelProto, which holds all constants."""
+        return writing.whole(self.rewritten)
+
+    @Edge("writing the quantized model")
+    def save(self, file: str | Path) -> None:
+        """Writes ONNX: QDQ and MatMulNBits. Large models get a second file, FILE.data."""
+        writing.save(self.rewritten, Path(file))
+
+
+@Edge("quantizing")
+def quantize(
+    model: AnySource,
+    precision: Precision,
+    calibration: Calibration | None = None,
+    *,
+    tick: Tick = lambda text, done, total: None,
+) -> Quantized:
+    """Quantizes the products of an f32 model with constant weights.
+
+    `model` is a path, bytes, an onnx.ModelProto or a Source. Without `calibration`, ranges of
+    activations come from random inputs, which is logged. Raises ModelError, UnsupportedError, or
+    UsageError for calibration data that do not fit, and where nothing is to be quantized.
+    """
+    if not precision.products and not precision.weights:
+        raise UsageError("the precision names neither products nor weights to quantize")
+    network = Network.of(model, _OPSETS[precision.products])
+    if not any(precision.takes(product.node) for product in network.products):
+        raise UsageError(_nothing(network))
+    given = calibration or Calibration()
+    samples = _samples(network, given)
+    found = _ranges(network, precision, given, samples, tick) if precision.products else None
+    return Quantized(network, rewrite(network, precision, found), precision, found, samples)
+
+
+def _nothing(network: Network) -> str:
+    if network.products:
+        return "no product is included by name; --include and --exclude take names and operators"
+    return (
+        f"{network.source.name} has no Conv, Gemm or MatMul of f32 with constant weights: nothing "
+        "is to be quantized"
+    )
+
+
+def _samples(network: Network, given: Calibration) -> Samples:
+    if given.count is not None and given.count < 1:
+        raise UsageError(f"{given.count} samples; at least one is needed")
+    types = Model(network.source, options=given.options).input_types
+    if given.samples is None:
+        return data.random_samples(types, given.count)
+    return data.read(given.samples, types, given.count)
+
+
+def _ranges(
+    network: Network, precision: Precision, given: Calibration, samples: Samples, tick: Tick
+) -> Ranges:
+    """The ranges of the tensors that the precision's products read, and of their sources."""
+    products = [p for p in network.products if precision.takes_product(p.node)]
+    roots = [root for group in network.groups([p.x for p in products]) for root in group.roots]
+    if isinstance(given.ranges, Path):
+        found = range_files.load(given.ranges)
+    elif given.ranges is not None:
+        found = given.ranges
+    else:
+        if samples.random and products:
+            _log.warning(
+                "no calibration data: ranges come from %s; give --calibrate for those of real data",
+                samples.origin,
+            )
+        tensors: dict[str, int | None] = dict.fromkeys(roots)
+        if precision.bias_correction:
+            tensors |= {product.x: product.channel for product in products}
+        method = given.method or _METHODS[precision.products]
+        return calibrate(
+            network, tensors, samples, given.options,
+            method=method, tick=tick, partial=given.partial,
+        )  # fmt: skip
+    missing = [name for name in roots if name not in found.ranges]
+    if roots and len(missing) == len(roots):
+        raise UsageError(
+            f"the ranges name none of the model's tensors, such as '{roots[0]}'; they are another "
+            "model's, or one's whose names changed"
+        )
+    for name in missing:
+        _log.warning("the ranges do not have '%s': its products stay in f32", name)
+    return found

@@ -1,0 +1,237 @@
+"""A model as the quantizer sees it: its products, and the tensors that share a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnx import TensorProto, helper, numpy_helper
+
+from mgx_mlir.errors import MgxError, UnsupportedError
+from mgx_mlir.importer import functions, loading, prepare, structure
+from mgx_mlir.importer.loading import Source
+
+# The operators that only move or choose elements, with the operands that hold these.
+CARRIERS = {
+    **dict.fromkeys(("Concat",), None),
+    **dict.fromkeys(
+        ("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Resize",
+         "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+        1,
+    ),
+}  # fmt: skip
+# Operators that need all bits of their operand: a scale does not fold over their neighbours.
+_STATISTICS = frozenset(
+    ("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization",
+     "LogSoftmax", "LpNormalization", "RMSNormalization", "ReduceL2", "ReduceMean",
+     "ReduceSumSquare", "SkipLayerNormalization", "Softmax")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Product:
+    """A node that multiplies a tensor `x` with a constant `weight`.
+
+    `axis` is that of the output channels in the weight, `channel` that of the summed channels in x.
+    """
+
+    node: onnx.NodeProto
+    x: str
+    weight: str
+    axis: int
+    channel: int
+
+    @property
+    def name(self) -> str:
+        return str(self.node.name)
+
+    @property
+    def bias(self) -> str:
+        """The name of the bias; '' without one."""
+        return self.node.input[2] if len(self.node.input) > 2 else ""
+
+
+@dataclass
+class Network:
+    """A model apart from its large weights, whose nodes are named and in order."""
+
+    source: Source
+    arrays: dict[str, onnx.TensorProto] = field(default_factory=dict)
+
+    @staticmethod
+    def of(model: loading.AnySource, opset: int) -> Network:
+        """Reads a model and brings it to an opset that can express quantized tensors.
+
+        Raises ModelError for a malformed model, UnsupportedError for one that cannot be converted.
+        """
+        source = loading.load(model)
+        structure.normalise(source.model)
+        if source.model.functions:
+            source.model = functions.inline(source.model)
+            structure.normalise(source.model)
+        if prepare.opsets(source.model).get("", opset) < opset:
+            source.model = _converted(source.model, opset)
+            structure.normalise(source.model)
+        source.model.ir_version = max(source.model.ir_version, 10)
+        network = Network(source)
+        for tensor in network.graph.initializer:
+            network.arrays[tensor.name] = tensor
+        for node in network.graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                network.arrays[node.output[0]] = node.attribute[0].t
+        return network
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        return self.source.model.graph
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a constant of f32 elements; None for other values."""
+        weight = self.source.weights.get(name)
+        if weight is not None:
+            return weight.shape if weight.dtype == np.float32 else None
+        tensor = self.arrays.get(name)
+        is_float = tensor is not None and tensor.data_type == TensorProto.FLOAT
+        return tuple(tensor.dims) if tensor is not None and is_float else None
+
+    def array(self, name: str) -> np.ndarray:
+        """The value of a constant, mapped where it lies in a file."""
+        weight = self.source.weights.get(name)
+        return weight.array() if weight is not None else numpy_helper.to_array(self.arrays[name])
+
+    @cached_property
+    def readers(self) -> dict[str, list[onnx.NodeProto]]:
+        """The nodes that read a value, by its name."""
+        found: dict[str, list[onnx.NodeProto]] = {}
+        for node in self.graph.node:
+            for name in structure.uses_of(node):
+                found.setdefault(name, []).append(node)
+        return found
+
+    @cached_property
+    def makers(self) -> dict[str, onnx.NodeProto]:
+        """The node that makes a value, by its name."""
+        return {name: node for node in self.graph.node for name in node.output if name}
+
+    @cached_property
+    def products(self) -> tuple[Product, ...]:
+        """The products of f32 with constant weights, in order, without those in bodies of loops."""
+        return tuple(found for node in self.graph.node if (found := self._product(node)))
+
+    def _product(self, node: onnx.NodeProto) -> Product | None:
+        if node.domain or node.op_type not in ("Conv", "Gemm", "MatMul"):
+            return None
+        x, weight = node.input[:2]
+        shape = self.shape(weight)
+        if shape is None or len(shape) < 2 or 0 in shape or self.is_constant(x):
+            return None
+        options = {a.name: a.i for a in node.attribute if a.type == onnx.AttributeProto.INT}
+        if node.op_type == "Conv":
+            return Product(node, x, weight, 0, 1)
+        if node.op_type == "Gemm":
+            if options.get("transA", 0):
+                return None
+            return Product(node, x, weight, 0 if options.get("transB", 0) else 1, -1)
+        return Product(node, x, weight, len(shape) - 1, -1)
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is stored in the model."""
+        return name in self.source.weights or name in self.arrays
+
+    def carried(self, node: onnx.NodeProto) -> list[str] | None:
+        """The operands whose elements a node moves or chooses; None where it computes."""
+        if node.domain or node.op_type not in CARRIERS:
+            return None
+        if node.op_type == "MaxPool" and len([o for o in node.output if o]) > 1:
+            return None
+        modes = {a.s.decode("utf-8", "replace") for a in node.attribute if a.name == "mode"}
+        if node.op_type == "Resize" and modes != {"nearest"}:
+            return None
+        names = list(node.input[: CARRIERS[node.op_type]])
+        return None if any(self.is_constant(name) for name in names) else names
+
+    def groups(self, tensors: Sequence[str]) -> list[Group]:
+        """The tensors that are quantized for these, each with those that share its scale."""
+        homes: dict[str, Group] = {}
+        for tensor in tensors:
+            group = Group([], [])
+            for name, is_root in self._sources(tensor):
+                other = homes.get(name)
+                if other is not None and other is not group:
+                    group.take(other)
+                if name not in group.members:
+                    group.members.append(name)
+                    if is_root:
+                        group.roots.append(name)
+            homes |= dict.fromkeys(group.members, group)
+        return list({id(group): group for group in homes.values()}.values())
+
+    def _sources(self, tensor: str) -> Iterator[tuple[str, bool]]:
+        """A tensor and those that it is made of by moving elements; whether nothing moved them."""
+        waiting, seen = [tensor], set()
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            maker = self.makers.get(name)
+            carried = self.carried(maker) if maker is not None else None
+            fold = carried is not None and all(map(self._may_round, carried))
+            yield name, not fold
+            waiting += carried if carried is not None and fold else []
+
+    def _may_round(self, name: str) -> bool:
+        outputs = {value.name for value in self.graph.output}
+        readers = self.readers.get(name, [])
+        return name not in outputs and not any(r.op_type in _STATISTICS for r in readers)
+
+
+@dataclass
+class Group:
+    """Tensors of one scale. The `roots` are those that no other member makes."""
+
+    members: list[str]
+    roots: list[str]
+
+    def take(self, other: Group) -> None:
+        """Adds the tensors of another group."""
+        self.members += [name for name in other.members if name not in self.members]
+        self.roots += [name for name in other.roots if name not in self.roots]
+
+
+def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    try:
+        return onnx.version_converter.convert_version(model, opset)
+    except MgxError:
+        raise
+    except Exception as error:  # onnx's library raises errors of its own and of C++
+        version = prepare.opsets(model)[""]
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UnsupportedError(
+            f"quantized tensors need opset {opset}, and opset {version} cannot be converted: "
+            f"{first}; export the model with a newer opset"
+        ) from error
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """The name, or one like it that nothing has; it is taken then."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
+def with_outputs(source: Source, names: Sequence[str]) -> Source:
+    """A copy of a model whose outputs are these f32 values."""
+    copy = source.copy()
+    del copy.model.graph.output[:]
+    copy.model.graph.output.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names
+    )
+    return copy

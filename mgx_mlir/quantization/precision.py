@@ -1,0 +1,72 @@
+"""The numbers that a quantized model computes with, as one record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import onnx
+
+from mgx_mlir.errors import UsageError
+
+# The types of both operands of quantized products.
+PRODUCTS = ("int8", "fp8")
+# Weights of few bits, by blocks.
+WEIGHTS = {"int4": 4, "int2": 2}
+ROUNDINGS = ("nearest", "hqq")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The precision of a model's products with constant weights.
+
+    `products`: 'int8' or 'fp8' for both operands (QDQ), '' for none. `weights`: 'int4' or 'int2'
+    for the weights of the products that `products` leaves out, in blocks of `block` along the
+    summed dimension, rounded to 'nearest' or by 'hqq' (half-quadratic zero points). Nodes count
+    whose name or operator one pattern of `include` and none of `exclude` matches ('/head/*',
+    'Conv'). `only_weights` are the patterns of nodes that `products` leaves to `weights`.
+
+    `asymmetric`: int8 activations have zero points. `bias_correction`: biases take up the mean
+    error of rounded weights. Raises UsageError for values that are none of these.
+    """
+
+    products: str = ""
+    weights: str = ""
+    block: int = 32
+    rounding: str = "hqq"
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+    only_weights: tuple[str, ...] = ()
+    asymmetric: bool = True
+    bias_correction: bool = True
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("products", self.products, ("", *PRODUCTS)),
+            ("weights", self.weights, ("", *WEIGHTS)),
+            ("rounding", self.rounding, ROUNDINGS),
+        ):
+            if value not in known:
+                shown = ", ".join(repr(word) for word in known)
+                raise UsageError(f"Precision: {name} is '{value}'; use one of {shown}")
+        if self.block < 16 or self.block & (self.block - 1):
+            raise UsageError(
+                f"Precision: block is {self.block}; powers of two from 16 on are defined"
+            )
+
+    @property
+    def bits(self) -> int:
+        """The bits of weights by blocks; 0 for none."""
+        return WEIGHTS.get(self.weights, 0)
+
+    def takes(self, node: onnx.NodeProto) -> bool:
+        """Whether the patterns include a node."""
+        return _matches(node, self.include) and not _matches(node, self.exclude)
+
+    def takes_product(self, node: onnx.NodeProto) -> bool:
+        """Whether both operands of a node are to be quantized."""
+        return bool(self.products) and self.takes(node) and not _matches(node, self.only_weights)
+
+
+def _matches(node: onnx.NodeProto, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(word, p) for word in (node.name, node.op_type) for p in patterns)

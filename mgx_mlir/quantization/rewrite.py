@@ -1,0 +1,367 @@
+"""A model with quantized products: QDQ around those of int8 and fp8, MatMulNBits for few bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper
+
+from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.importer import element_types, prepare, structure
+from mgx_mlir.importer.loading import SMALL_ELEMENTS, Source
+from mgx_mlir.quantization import channels
+from mgx_mlir.quantization.blocks import Blocks
+from mgx_mlir.quantization.calibration import group_range
+from mgx_mlir.quantization.channels import Parameters
+from mgx_mlir.quantization.network import Network, Product, fresh
+from mgx_mlir.quantization.precision import Precision
+from mgx_mlir.quantization.ranges import Ranges
+
+# The tensors that a job makes: type and shape by name.
+Shapes = dict[str, tuple[np.dtype, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Constants that are computed when they are written: `compute` gives those of `made`."""
+
+    made: Shapes
+    compute: Callable[[], Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The precision that a product got, and the reason where it stays in f32."""
+
+    node: str
+    operator: str
+    precision: str
+    reason: str = ""
+
+
+@dataclass
+class Rewritten:
+    """A quantized model: its structure, the large constants that it keeps, and those to compute.
+
+    With switches, `switches` gives the boolean inputs that turn each product's quantization on.
+    """
+
+    source: Source
+    jobs: list[Job]
+    choices: list[Choice]
+    switches: dict[str, list[str]] = field(default_factory=dict)
+
+    def whole(self) -> Source:
+        """The model with its constants computed, to be compiled."""
+        source = self.source.copy()
+        for job in self.jobs:
+            for (name, (dtype, shape)), array in zip(job.made.items(), job.compute(), strict=True):
+                if array.size <= SMALL_ELEMENTS:
+                    source.model.graph.initializer.append(tensor_of(array, name))
+                    continue
+                source.weights[name] = Weight(name, dtype, shape, data=array)
+                kind = element_types.of_numpy(dtype).onnx
+                value = helper.make_tensor_value_info(name, kind, shape)
+                source.model.graph.input.append(value)
+        return source
+
+
+def tensor_of(array: np.ndarray, name: str) -> TensorProto:
+    """An array as an initialiser; fp8 too, which numpy does not know."""
+    kind = element_types.of_numpy(array.dtype).onnx
+    return helper.make_tensor(name, kind, array.shape, array.tobytes(), raw=True)
+
+
+def rewrite(
+    network: Network, precision: Precision, ranges: Ranges | None, *, switches: bool = False
+) -> Rewritten:
+    """The model with the products that `precision` names quantized by `ranges`.
+
+    The network stays as it is. `switches` adds an input for each product that turns it to f32.
+    """
+    return _Rewriter(network, precision, ranges or Ranges({}), switches).run()
+
+
+class _Rewriter:
+    def __init__(
+        self, network: Network, precision: Precision, ranges: Ranges, switches: bool
+    ) -> None:
+        self.network = network
+        self.precision = precision
+        self.ranges = ranges
+        self.source = network.source.copy()
+        self.taken = {name for n in network.graph.node for name in (*n.input, *n.output, n.name)}
+        self.taken |= {t.name for t in network.graph.initializer}
+        self.taken |= {v.name for v in (*network.graph.input, *network.graph.output)}
+        self.jobs: list[Job] = []
+        self.small: list[TensorProto] = []
+        self.choices: list[Choice] = []
+        # New nodes that stand before a node, and after the maker of a value.
+        self.before: dict[str, list[NodeProto]] = {}
+        self.after: dict[str, list[NodeProto]] = {}
+        self.replaced: dict[str, NodeProto] = {}
+        self.dequantized: dict[str, str] = {}
+        self.parameters: dict[str, Parameters] = {}
+        self.weights: dict[tuple[str, int, bytes], str] = {}
+        self.with_switches = switches
+        self.switches: dict[str, list[str]] = {}
+
+    def run(self) -> Rewritten:
+        chosen = self._chosen()
+        self._quantize_tensors(chosen)
+        for product in self.network.products:
+            if product.name in {p.name for p in chosen}:
+                self._quantize_product(product)
+            else:
+                self._take_few_bits(product)
+        self._assemble()
+        return Rewritten(self.source, self.jobs, self.choices, self.switches)
+
+    def _chosen(self) -> list[Product]:
+        """The products whose both operands are quantized: those with a range for x."""
+        wanted = [p for p in self.network.products if self.precision.takes_product(p.node)]
+        for group in self.network.groups([p.x for p in wanted]):
+            ends = group_range(self.ranges, group.roots)
+            if ends is None:
+                continue
+            kind = self.precision.products
+            found = Parameters.of(kind, ends, asymmetric=self.precision.asymmetric)
+            self.parameters |= dict.fromkeys(group.members, found)
+        return [p for p in wanted if p.x in self.parameters]
+
+    def _quantize_tensors(self, chosen: list[Product]) -> None:
+        """Quantizes and dequantizes the tensors that the products read, and those carried there."""
+        users: dict[str, list[str]] = {}
+        for product in chosen:
+            users.setdefault(product.x, []).append(product.name)
+        for group in self.network.groups(list(users)):
+            names = [name for member in group.members for name in users.get(member, ())]
+            for tensor in group.members:
+                self._quantize_tensor(tensor, names)
+
+    def _quantize_tensor(self, tensor: str, users: list[str]) -> None:
+        found = self.parameters[tensor]
+        scale = self._constant(f"{tensor}/scale", np.array(found.scale))
+        zero = self._constant(f"{tensor}/zero", np.array(found.zero, channels.TYPES[found.kind]))
+        codes, floats = fresh(f"{tensor}/codes", self.taken), fresh(f"{tensor}/dq", self.taken)
+        nodes = self.after.setdefault(tensor, [])
+        nodes += [
+            self._node("QuantizeLinear", [tensor, scale, zero], codes),
+            self._node("DequantizeLinear", [codes, scale, zero], floats),
+        ]
+        self.dequantized[tensor] = self._switched(nodes, tensor, floats, users)
+
+    def _switched(self, nodes: list[NodeProto], plain: str, other: str, users: list[str]) -> str:
+        """`other`, or with switches the one that the users' switches choose."""
+        if not self.with_switches:
+            return other
+        switch, y = fresh(f"{plain}/switch", self.taken), fresh(f"{plain}/chosen", self.taken)
+        value = helper.make_tensor_value_info(switch, TensorProto.BOOL, [])
+        self.source.model.graph.input.append(value)
+        self.source.inputs = (*self.source.inputs, switch)
+        for user in users:
+            self.switches.setdefault(user, []).append(switch)
+        nodes.append(self._node("Where", [switch, other, plain], y))
+        return y
+
+    def _quantize_product(self, product: Product) -> None:
+        """Quantizes the weight and the bias of a product whose x is quantized."""
+        kind = self.precision.products
+        parameters = self.parameters[product.x]
+        weight = self.network.array(product.weight)
+        scales = channels.scales_of(weight, product.axis, kind)
+        bias_at, bias = self._bias(product, len(scales))
+        if bias is not None and bias_at is product.node and kind == "int8":
+            scales = channels.with_room(scales, bias, parameters.scale)
+        nodes = self.before.setdefault(product.name, [])
+        name = self._weight(product, scales, nodes)
+        node = self._copy(product.node)
+        node.input[1] = name
+        corrected = self._corrected(product, scales, bias, bias_at)
+        if corrected is not None and bias_at is product.node:
+            del node.input[2:]
+            node.input.append(
+                self._stored_bias(product, corrected, parameters.scale * scales, nodes)
+            )
+        elif corrected is not None and bias_at is not None:
+            self._replace_added(product, bias_at, corrected)
+        self.choices.append(Choice(product.name, product.node.op_type, kind))
+
+    def _weight(self, product: Product, scales: np.ndarray, nodes: list[NodeProto]) -> str:
+        """The name of the dequantized weight, which products with equal scales share."""
+        key = (product.weight, product.axis, scales.tobytes())
+        if key in self.weights and not self.with_switches:
+            return self.weights[key]
+        kind = self.precision.products
+        shape = self.network.shape(product.weight)
+        assert shape is not None
+        codes = fresh(f"{product.weight}/codes", self.taken)
+        weight = partial(self.network.array, product.weight)
+        axis = product.axis
+        compute = lambda: [channels.quantized(weight(), scales, axis, kind)]  # noqa: E731
+        self.jobs.append(Job({codes: (channels.TYPES[kind], shape)}, compute))
+        scale = self._constant(f"{product.weight}/scale", scales)
+        zero = np.zeros(len(scales), channels.TYPES[kind])
+        floats = fresh(f"{product.weight}/dq", self.taken)
+        inputs = [codes, scale, self._constant(f"{product.weight}/zero", zero)]
+        nodes.append(self._node("DequantizeLinear", inputs, floats, axis=axis))
+        self.weights[key] = floats
+        return self._switched(nodes, product.weight, floats, [product.name])
+
+    def _bias(self, product: Product, count: int) -> tuple[NodeProto | None, np.ndarray | None]:
+        """The node that adds a product's bias, and the bias: (count,), 0 where there is none."""
+        network = self.network
+        if product.node.op_type == "MatMul":
+            readers = network.readers.get(product.node.output[0], [])
+            if len(readers) == 1 and readers[0].op_type == "Add":
+                for name in readers[0].input:
+                    if network.shape(name) == (count,):
+                        return readers[0], network.array(name)
+            return None, None
+        if not product.bias:
+            scaled = any(a.name == "beta" and a.f != 1 for a in product.node.attribute)
+            return (None, None) if scaled else (product.node, np.zeros(count, np.float32))
+        if network.shape(product.bias) == (count,):
+            return product.node, network.array(product.bias)
+        return None, None
+
+    def _corrected(
+        self,
+        product: Product,
+        scales: np.ndarray,
+        bias: np.ndarray | None,
+        at: NodeProto | None,
+    ) -> np.ndarray | None:
+        """The bias less the mean error of the rounded weight; None where it stays as it is."""
+        if bias is None or at is None:
+            return None
+        plain = bias if at is product.node and product.bias else None
+        means = self.ranges.means.get(product.x)
+        scaled = any(a.name in ("alpha", "beta") and a.f != 1 for a in product.node.attribute)
+        if not self.precision.bias_correction or means is None or scaled:
+            return plain
+        weight = self.network.array(product.weight)
+        kind = self.precision.products
+        error = channels.mean_error(weight, scales, product.axis, kind, means)
+        return plain if error is None else (bias - error).astype(np.float32)
+
+    def _stored_bias(
+        self, product: Product, bias: np.ndarray, scales: np.ndarray, nodes: list[NodeProto]
+    ) -> str:
+        """The name of a product's bias: of 32-bit integers beside int8, else of f32."""
+        name = product.bias or f"{product.name}/bias"
+        plain = product.bias
+        if self.with_switches and not plain:
+            plain = self._constant(name, np.zeros_like(bias))
+        if self.precision.products != "int8":
+            stored = self._constant(f"{name}/corrected", bias)
+            return self._switched(nodes, plain, stored, [product.name])
+        codes = np.round(bias / scales.astype(np.float64)).astype(np.int32)
+        inputs = [self._constant(f"{name}/codes", codes), self._constant(f"{name}/scale", scales)]
+        inputs.append(self._constant(f"{name}/zero", np.zeros(len(scales), np.int32)))
+        floats = fresh(f"{name}/dq", self.taken)
+        nodes.append(self._node("DequantizeLinear", inputs, floats, axis=0))
+        return self._switched(nodes, plain, floats, [product.name])
+
+    def _replace_added(self, product: Product, added: NodeProto, bias: np.ndarray) -> None:
+        """Gives the node that adds a bias to a product the corrected one."""
+        node = self._copy(added)
+        place = 1 if node.input[0] == product.node.output[0] else 0
+        plain = node.input[place]
+        stored = self._constant(f"{plain}/corrected", bias)
+        nodes = self.before.setdefault(added.name, [])
+        node.input[place] = self._switched(nodes, plain, stored, [product.name])
+
+    def _take_few_bits(self, product: Product) -> None:
+        """A product that is not quantized in whole: with weights of few bits, or in f32."""
+        node, precision = product.node, self.precision
+        reason = _refusal(product, self.network, precision)
+        if reason:
+            self.choices.append(Choice(product.name, node.op_type, "f32", reason))
+            return
+        shape = self.network.shape(product.weight)
+        assert shape is not None
+        rows, size = shape[product.axis], shape[1 - product.axis]
+        form = Blocks(rows, size, precision.block, precision.bits, precision.rounding)
+        names = [
+            fresh(f"{product.weight}/{part}", self.taken) for part in ("codes", "scales", "zeros")
+        ]
+        types = (np.dtype(np.uint8), np.dtype(np.float32), form.zero_type)
+        made = {n: (t, s) for n, t, s in zip(names, types, form.shapes(), strict=True)}
+        weight = partial(self.network.array, product.weight)
+        turn = product.axis != 0
+        compute = lambda: form.quantize(weight().T if turn else weight())  # noqa: E731
+        self.jobs.append(Job(made, compute))
+        inputs = [product.x, *names, *(["", product.bias] if product.bias else [])]
+        new = helper.make_node(
+            "MatMulNBits", inputs, list(node.output), node.name, domain="com.microsoft",
+            K=size, N=rows, bits=precision.bits, block_size=precision.block,
+        )  # fmt: skip
+        self.replaced[node.name] = new
+        self.choices.append(Choice(product.name, node.op_type, precision.weights))
+
+    def _constant(self, name: str, array: np.ndarray) -> str:
+        found = fresh(name, self.taken)
+        self.small.append(tensor_of(array, found))
+        return found
+
+    def _node(self, kind: str, inputs: list[str], output: str, **attributes: int) -> NodeProto:
+        return helper.make_node(kind, inputs, [output], output, **attributes)
+
+    def _copy(self, node: NodeProto) -> NodeProto:
+        """The node's own copy, made once."""
+        if node.name not in self.replaced:
+            copy = NodeProto()
+            copy.CopyFrom(node)
+            self.replaced[node.name] = copy
+        return self.replaced[node.name]
+
+    def _assemble(self) -> None:
+        """Puts the new nodes in order, and drops the constants that nothing reads any more."""
+        graph = self.source.model.graph
+        nodes = [node for value in graph.input for node in self.after.get(value.name, ())]
+        for old in graph.node:
+            nodes += self.before.get(old.name, ())
+            node = self._copy(old)
+            if node.op_type != "Shape":
+                for place, name in enumerate(node.input):
+                    node.input[place] = self.dequantized.get(name, name)
+            nodes.append(node)
+            for name in old.output:
+                nodes += self.after.get(name, ())
+        read = {name for node in nodes for name in structure.uses_of(node)}
+        read |= {value.name for value in graph.output}
+        constants = [n.output[0] for n in nodes if n.op_type == "Constant"]
+        unread = {*self.source.weights, *constants, *(t.name for t in graph.initializer)} - read
+        kept = [n for n in nodes if n.op_type != "Constant" or n.output[0] not in unread]
+        del graph.node[:]
+        graph.node.extend(kept)
+        initializers = [t for t in graph.initializer if t.name not in unread]
+        del graph.initializer[:]
+        graph.initializer.extend([*initializers, *self.small])
+        inputs = [value for value in graph.input if value.name not in unread]
+        del graph.input[:]
+        graph.input.extend(inputs)
+        self.source.weights = {n: w for n, w in self.source.weights.items() if n not in unread}
+        self.source.replaceable -= unread
+        domains = {node.domain for node in kept} - prepare.opsets(self.source.model).keys()
+        self.source.model.opset_import.extend(helper.make_opsetid(d, 1) for d in sorted(domains))
+
+
+def _refusal(product: Product, network: Network, precision: Precision) -> str:
+    """The reason why a product stays in f32; '' for one that takes weights of few bits."""
+    node, shape = product.node, network.shape(product.weight)
+    if not precision.takes(node):
+        return "left out by name"
+    if not precision.bits:
+        return "left out by name" if not precision.takes_product(node) else "no range"
+    if shape is None or len(shape) != 2 or node.op_type == "Conv":
+        return f"{precision.weights} weights are those of MatMul and Gemm"
+    if any(a.name in ("alpha", "beta") and a.f != 1 for a in node.attribute):
+        return "alpha and beta of Gemm are not 1"
+    if product.bias and network.shape(product.bias) != (shape[product.axis],):
+        return "its bias is no vector of the output channels"
+    return ""

@@ -1,0 +1,119 @@
+"""Quantization on the command line: its options, and the model that they give."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.tools import options as shared
+
+if TYPE_CHECKING:
+    from mgx_mlir.importer.loading import Source
+    from mgx_mlir.quantization import Quantized
+
+# The names of histogram.METHODS, which loads the compiler.
+METHODS = ("entropy", "minmax", "moving-average", "mse", "percentile")
+# The options that are for a quantized model alone, as they are where nothing asks for one.
+_FOR_QUANTIZED: dict[str, object] = {
+    "calibrate": None, "exclude": [], "include": [], "method": None, "only_weights": [],
+    "ranges": None, "samples": None, "save_ranges": None,
+}  # fmt: skip
+NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "quantized": None}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The precision of products, and the data that calibrate it."""
+    group = parser.add_argument_group("quantization")
+    add = group.add_argument
+    kinds = group.add_mutually_exclusive_group()
+    for name in ("int8", "fp8"):
+        kinds.add_argument(
+            f"--{name}", dest="products", action="store_const", const=name, default="",
+            help=f"products of {name} with constant weights",
+        )  # fmt: skip
+    kinds = group.add_mutually_exclusive_group()
+    for bits in ("4", "2"):
+        kinds.add_argument(
+            f"--int{bits}-weights", dest="few_bits", action="store_const", const=f"int{bits}",
+            default="", help=f"weights of {bits} bits by blocks, of the products that stay",
+        )  # fmt: skip
+    add("--block", type=int, default=32, metavar="N",
+        help="the weights of a block (default %(default)s)")  # fmt: skip
+    add("--rounding", choices=["nearest", "hqq"], default="hqq",
+        help="how weights of few bits are rounded (default %(default)s)")  # fmt: skip
+    for flag, text in (
+        ("--include", "quantize only the nodes of this name or operator, such as '/encoder/*'"),
+        ("--exclude", "leave out the nodes of this name or operator, such as '/head/*'"),
+        ("--only-weights", "give these nodes weights of few bits, and the others --int8 or --fp8"),
+    ):
+        add(flag, action="append", default=[], metavar="PATTERN", help=text + "; repeatable")
+    add("--symmetric", action="store_true", help="int8 activations without zero points")
+    add("--no-bias-correction", action="store_true",
+        help="leave biases without the mean error of rounded weights")  # fmt: skip
+    add("--calibrate", metavar="DATA",
+        help="samples of the inputs: a folder of .npz files, an .npz file, or FILE.py:FUNCTION, "
+        "your function that gives dicts of arrays")  # fmt: skip
+    add("--samples", type=int, metavar="N", help="use at most N samples")
+    add("--method", choices=METHODS, help="how ranges follow from samples (default: mse for int8)")
+    add("--ranges", type=Path, metavar="FILE",
+        help="take ranges from a file (JSON, or a table of TensorRT or onnxruntime)")  # fmt: skip
+    add("--save-ranges", type=Path, metavar="FILE",
+        help="write the ranges there as JSON; those so far where Ctrl-C ends the work")  # fmt: skip
+
+
+def is_asked(options: argparse.Namespace) -> bool:
+    """Whether the options quantize. Raises UsageError for those that make sense only then."""
+    if getattr(options, "products", "") or getattr(options, "few_bits", ""):
+        return True
+    for name in _FOR_QUANTIZED:
+        if getattr(options, name, None):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} is for --int8, --fp8 and --int4-weights; give one of them")
+    return False
+
+
+def source_of(options: argparse.Namespace, model: Path | Source) -> Path | Source:
+    """The model as it is, or quantized as the options say. The work is done once."""
+    if not is_asked(options):
+        return model
+    return quantized_of(options, model).source
+
+
+def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized:
+    """The quantized model of the options. Shows progress, and writes --save-ranges."""
+    from mgx_mlir.quantization import Calibration, Precision, quantize
+    from mgx_mlir.tools.console import progress
+
+    done: Quantized | None = getattr(options, "quantized", None)
+    if done is not None:
+        return done
+    if options.ranges and options.calibrate and options.products:
+        raise UsageError("--ranges takes the place of --calibrate; give one")
+    precision = Precision(
+        products=options.products,
+        weights=options.few_bits,
+        block=options.block,
+        rounding=options.rounding,
+        include=tuple(options.include) or ("*",),
+        exclude=tuple(options.exclude),
+        only_weights=tuple(options.only_weights),
+        asymmetric=not options.symmetric,
+        bias_correction=not options.no_bias_correction,
+    )
+    given = shared.compile_options(options)
+    calibration = Calibration(
+        samples=options.calibrate,
+        count=options.samples,
+        method=options.method or "",
+        ranges=options.ranges,
+        partial=options.save_ranges or options.model.with_suffix(".ranges.json"),
+        options=given.sizes_only(),
+    )
+    with progress("quantizing") as tick:
+        made = quantize(model, precision, calibration, tick=tick)
+    if options.save_ranges is not None and made.ranges is not None:
+        made.ranges.save(options.save_ranges)
+    options.quantized = made
+    return made

@@ -1,0 +1,64 @@
+"""quantize: make a model of fewer bits from an f32 model: ONNX, or an artifact.
+
+OUT.onnx holds QuantizeLinear and DequantizeLinear around the products (int8, fp8), and
+MatMulNBits for weights of few bits; onnxruntime runs it with the same results within rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from mgx_mlir.text import name_text
+from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import quantizing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_model(parser, "an .onnx model of f32")
+    shared.add_shape_options(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", required=True, help="OUT.onnx or OUT.mgx"
+    )
+    shared.add_compile_options(parser)
+    quantizing.add_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.artifact.contents import size_text
+    from mgx_mlir.compiler import Report
+    from mgx_mlir.errors import UsageError
+    from mgx_mlir.models.compile import compile_to_bytecode
+    from mgx_mlir.tools.console import print_report
+    from mgx_mlir.tools.editing import plain_model_of
+    from mgx_mlir.tools.files import check_output
+
+    shared.expect_model(options, "inspect {} shows what an artifact holds")
+    output = options.output
+    check_output(output)
+    if output.suffix not in (".onnx", ".mgx"):
+        raise UsageError(f"-o {output}: name a file that ends with .onnx or .mgx")
+    if output.exists() and output.samefile(options.model):
+        raise UsageError(f"-o {output} is the model itself; choose another name")
+    if not quantizing.is_asked(options):
+        raise UsageError("give --int8, --fp8, --int4-weights or --int2-weights")
+    if output.suffix == ".onnx" and options.floats != "f32":
+        raise UsageError("--fp16 and --bf16 are chosen when a model is compiled: -o OUT.mgx")
+    made = quantizing.quantized_of(options, plain_model_of(options))
+    report = Report()
+    if output.suffix == ".onnx":
+        made.save(output)
+    else:
+        given = shared.compile_options(options)
+        compile_to_bytecode(made.source, given, report=report).save(output)
+    beside = output.with_name(f"{output.name}.data")
+    size = sum(file.stat().st_size for file in (output, beside) if file.is_file())
+    print(f"{output}: {size_text(size)}")
+    kinds = Counter(choice.precision for choice in made.choices)
+    print("products: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+    for choice in made.choices:
+        if choice.reason:
+            print(f"  {choice.operator} '{name_text(choice.node)}' stays in f32: {choice.reason}")
+    print_report(report, options)
+    return 0
