@@ -12,8 +12,8 @@ from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.index import Index
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel
 from mgx_mlir.codegen.generic.lowering.reducers import (
-    Combine,
-    add,
+    SUM,
+    Fold,
     highest,
     lowest,
     maximum,
@@ -23,9 +23,9 @@ from mgx_mlir.codegen.generic.lowering.value import Computed, Stored, reshape
 from mgx_mlir.sizes.arithmetic import Number
 
 __all__ = [
-    "Combine",
+    "SUM",
+    "Fold",
     "accumulate",
-    "add",
     "highest",
     "lowest",
     "maximum",
@@ -40,9 +40,8 @@ def accumulate(
     extents: Sequence[Number],
     parallel: int,
     element: Element,
-    initial: float | int,
     term: Callable[[GenericBody, Indices], ir.Value],
-    combine: Combine,
+    fold: Fold = SUM,
     neighbours: bool = False,
 ) -> Stored:
     """Combines terms over the loops after the first `parallel`, whose extents are the result's
@@ -51,6 +50,7 @@ def accumulate(
     term: one term, of the type `element`, which is a type of arithmetic. neighbours: as in
     Kernel.generic.
     """
+    initial, combine = fold
     init = kernel.filled(extents[:parallel], element, initial)
 
     def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
@@ -65,8 +65,7 @@ def reduce_axes(
     kernel: Kernel,
     source: Lazy,
     axes: Sequence[int],
-    initial: float | int,
-    combine: Combine,
+    fold: Fold = SUM,
     element: Element | None = None,
 ) -> Lazy:
     """A reduction along axes, which keep size 1, in the type where the source is computed."""
@@ -79,9 +78,8 @@ def reduce_axes(
         value = body.at(source, [found[d] for d in range(len(shape))])
         return load(body.arithmetic, source.element, value)
 
-    result = accumulate(
-        kernel, [shape[d] for d in order], len(kept), element, initial, term, combine
-    )
+    extents = [shape[d] for d in order]
+    result = accumulate(kernel, extents, len(kept), element, term, fold)
     return reshape(result, [1 if d in set(axes) else n for d, n in enumerate(shape)])
 
 

@@ -22,6 +22,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
 Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
+# The value that changes no other, and the combination of two values.
+Fold: TypeAlias = "tuple[float | int, Combine]"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,9 @@ def sum_element(element: Element) -> Element:
 
 def add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     return a.sum(element, x, y)
+
+
+SUM: Fold = (0, add)
 
 
 def maximum(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:

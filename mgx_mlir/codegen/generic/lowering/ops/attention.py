@@ -15,7 +15,6 @@ from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, mul
 from mgx_mlir.codegen.generic.lowering.pointwise import emit_pointwise
 from mgx_mlir.codegen.generic.lowering.reduce import (
     accumulate,
-    add,
     lowest,
     maximum,
     reduce_axes,
@@ -31,7 +30,7 @@ def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> 
     wide = q.element.computed()
     scores = kernel.stored(_scores(kernel, op, q, k, operands[3:]))
     rank = len(scores.shape)
-    row_maximum = reduce_axes(kernel, scores, [rank - 1], lowest(wide), maximum)
+    row_maximum = reduce_axes(kernel, scores, [rank - 1], (lowest(wide), maximum))
     powers = kernel.stored(
         Computed(
             scores.shape,
@@ -45,7 +44,7 @@ def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> 
             5,
         )
     )
-    total = reduce_axes(kernel, powers, [rank - 1], 0, add)
+    total = reduce_axes(kernel, powers, [rank - 1])
 
     def term(body: GenericBody, dims: Indices) -> ir.Value:
         *batch, query, column, key = dims
@@ -54,7 +53,7 @@ def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> 
         return multiply(body.arithmetic, wide, (powers, x), (v, y))
 
     extents = [*scores.shape[:-1], v.shape[-1], scores.shape[-1]]
-    sums = accumulate(kernel, extents, rank, wide, 0, term, add, neighbours=True)
+    sums = accumulate(kernel, extents, rank, wide, term, neighbours=True)
     totals, row_maxima = (reshape(x, scores.shape[:-1]) for x in (total, row_maximum))
 
     def share(body: Body, indices: Indices) -> ir.Value:
@@ -83,7 +82,7 @@ def _scores(kernel: Kernel, op: Any, q: Lazy, k: Lazy, extras: Sequence[Lazy]) -
         y = body.at(k, (*batch, key, common))
         return multiply(body.arithmetic, wide, (q, x), (k, y))
 
-    products = accumulate(kernel, [*shape, q.shape[-1]], len(shape), wide, 0, term, add)
+    products = accumulate(kernel, [*shape, q.shape[-1]], len(shape), wide, term)
     bounds = [None if x is None else x.value for x in (op.causal, op.earliest)]
 
     def score(body: Body, indices: Indices) -> ir.Value:

@@ -11,7 +11,7 @@ from mgx_mlir.codegen.generic.lowering.body import GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, load
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
-from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, rounded
+from mgx_mlir.codegen.generic.lowering.reduce import accumulate, rounded
 from mgx_mlir.dialects import mgx
 
 # An operand of a contraction is read once for each row or column of the other one.
@@ -30,9 +30,8 @@ def dot(kernel: Kernel, op: mgx.DotOp | mgx.QuantDotOp, operands: Sequence[Lazy]
         y = body.at(right, (*batch, common, column))
         return multiply(body.arithmetic, element.computed(), (left, x), (right, y))
 
-    total = accumulate(
-        kernel, extents, len(extents) - 1, element.computed(), 0, term, add, neighbours=True
-    )
+    depth, wide = len(extents) - 1, element.computed()
+    total = accumulate(kernel, extents, depth, wide, term, neighbours=True)
     return rounded(total, element)
 
 

@@ -12,7 +12,7 @@ from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, L
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import reduce_axes
-from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, add, lowest, maximum, reducer_of
+from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, lowest, maximum, reducer_of
 from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
 from mgx_mlir.dialects import mgx
 
@@ -33,7 +33,7 @@ def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         return reducer.term(body.arithmetic, body.at(source, indices))
 
     terms = Computed(source.shape, reducer.accumulator, value_of, source.cost)
-    total = reduce_axes(kernel, terms, op.axes, reducer.initial, reducer.combined)
+    total = reduce_axes(kernel, terms, op.axes, (reducer.initial, reducer.combined))
     if reducer.accumulator == source.element and not reducer.count:
         return total
     return Computed(
@@ -74,7 +74,7 @@ def softmax(kernel: Kernel, op: mgx.SoftmaxOp, operands: Sequence[Lazy]) -> Lazy
     source, axis = kernel.settled(operands[0]), op.axis.value
     shifted = _shifted(kernel, source, axis)
     powers = kernel.stored(_exponential(shifted))
-    total = reduce_axes(kernel, powers, [axis], 0, add)
+    total = reduce_axes(kernel, powers, [axis])
     return Computed(
         source.shape,
         source.element,
@@ -91,7 +91,7 @@ def softmax(kernel: Kernel, op: mgx.SoftmaxOp, operands: Sequence[Lazy]) -> Lazy
 def logsoftmax(kernel: Kernel, op: mgx.LogsoftmaxOp, operands: Sequence[Lazy]) -> Lazy:
     source, axis = kernel.settled(operands[0]), op.axis.value
     shifted = _shifted(kernel, source, axis)
-    total = reduce_axes(kernel, _exponential(shifted), [axis], 0, add)
+    total = reduce_axes(kernel, _exponential(shifted), [axis])
     logarithm = kernel.stored(
         Computed(
             total.shape,
@@ -115,7 +115,7 @@ def logsoftmax(kernel: Kernel, op: mgx.LogsoftmaxOp, operands: Sequence[Lazy]) -
 def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
     """x - max(x) along the axis, in the type where x is computed: its exponential is at most 1."""
     element = source.element.computed()
-    row_maximum = reduce_axes(kernel, source, [axis], lowest(element), maximum)
+    row_maximum = reduce_axes(kernel, source, [axis], (lowest(element), maximum))
 
     def difference(body: Body, indices: Indices) -> ir.Value:
         value = load(body.arithmetic, source.element, body.at(source, indices))

@@ -16,7 +16,7 @@ from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
-from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, lowest, rounded, sum_element
+from mgx_mlir.codegen.generic.lowering.reduce import accumulate, lowest, rounded, sum_element
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -46,7 +46,7 @@ def convolution(
 
     taps = list(w.shape[1:])
     extents = [*shape, taps.pop(at - 1), *taps]
-    total = accumulate(kernel, extents, rank + 2, element.computed(), 0, term, add)
+    total = accumulate(kernel, extents, rank + 2, element.computed(), term)
     return rounded(total, element)
 
 
@@ -80,7 +80,7 @@ def convolution_backwards(
         return multiply(body.arithmetic, element.computed(), (x, value), (w, weight))
 
     extents = [*shape, group_channels, *w.shape[2:]]
-    total = accumulate(kernel, extents, rank + 2, element.computed(), 0, term, add)
+    total = accumulate(kernel, extents, rank + 2, element.computed(), term)
     return rounded(total, element)
 
 
@@ -132,39 +132,33 @@ def pooling(kernel: Kernel, op: mgx.PoolingOp, operands: Sequence[Lazy]) -> Lazy
         start = a.constant(neutral, element.storage())
         result = body.nest(lengths, [start], tap)[0]
         if mode == "average":
-            result = _average(a, element, result, count(body, starts))
+            result = _average(a, element, result, _counted(body, op, x.shape, starts))
         elif mode == "lpnorm":
             result = root(a, result, order)
         return store(a, x.element, change(a, element, x.element.computed(), result))
 
-    def count(body: Body, starts: Sequence[Index]) -> ir.Value | int:
-        """The number of elements that an average divides by."""
-        if op.count_include_pad.value:
-            spans = [
-                _span(
-                    body,
-                    starts[d] + pads[d],
-                    lengths[d],
-                    dilations[d],
-                    x.shape[2 + d] + pads[d] + pads[rank + d],
-                )
-                for d in range(rank)
-            ]
-        else:
-            spans = [
-                _span(body, starts[d], lengths[d], dilations[d], x.shape[2 + d])
-                for d in range(rank)
-            ]
-        known = math.prod(s for s in spans if isinstance(s, int))
-        total: ir.Value | None = None
-        for span in (s for s in spans if not isinstance(s, int)):
-            total = span if total is None else arith.muli(total, span)
-        if total is None:
-            return known
-        return arith.muli(total, index_constant(known)) if known != 1 else total
-
     cost = 2 * math.prod(lengths)
     return kernel.result_of(op, pooled, cost)
+
+
+def _counted(
+    body: Body, op: mgx.PoolingOp, shape: Sequence[Number], starts: Sequence[Index]
+) -> ir.Value | int:
+    """The number of elements that an average divides by. `shape`: that of x."""
+    rank, pads = len(starts), list(op.pads)
+    if not op.count_include_pad.value:
+        pads = [0] * len(pads)
+    spans = [
+        _span(body, starts[d] + pads[d], length, dilation, shape[2 + d] + pads[d] + pads[rank + d])
+        for d, (length, dilation) in enumerate(zip(op.lengths, op.dilations, strict=True))
+    ]
+    known = math.prod(s for s in spans if isinstance(s, int))
+    total: ir.Value | None = None
+    for span in (s for s in spans if not isinstance(s, int)):
+        total = span if total is None else arith.muli(total, span)
+    if total is None:
+        return known
+    return arith.muli(total, index_constant(known)) if known != 1 else total
 
 
 def _finite(element: Element, value: float) -> float:
