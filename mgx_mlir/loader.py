@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir.artifact.contents import code_hash
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import Edge, TargetError, UsageError, UserError
@@ -76,6 +77,7 @@ def finalize(
         raise _no_compiler(artifact, missing)
     from mgx_mlir.finalizer import finalize_all  # no part of mgx-mlir-runtime
 
+    tuned = _schedules(artifact, missing, settings)
     cache = kernel_cache(settings)
     started = time.perf_counter()
     found = finalize_all(
@@ -85,6 +87,7 @@ def finalize(
         cache=cache,
         progress=progress,
         times=None if report is None else report.kernels,
+        tuned=tuned,
     )
     if report is not None:
         report.stages.append(("finalize", time.perf_counter() - started))
@@ -92,7 +95,37 @@ def finalize(
         # Else it may come from a cache whose entries nothing vouches for.
         if cache is not None and cache.trust.needs_voucher(identity):
             note_made(cache.folder, code_hash(code))
-    return result.with_code_objects(found)
+    return replace(result.with_code_objects(found), schedules=_by_kernel(artifact, tuned))
+
+
+def _schedules(
+    artifact: Artifact, targets: Sequence[Target], settings: Settings
+) -> dict[str, dict[str, Tuned]]:
+    """The tuned schedules of an artifact's kernels, by the target's identity and the kernel's
+    hash: those that it carries for a target, else those of the databases."""
+    carried = {
+        identity: {
+            kernel.sha256: one
+            for kernel, one in zip(artifact.kernels, found, strict=True)
+            if one is not None
+        }
+        for identity, found in artifact.schedules.items()
+    }
+    missing = [t for t in targets if t.kind == "gpu" and t.identity not in carried]
+    if not missing or not settings.tuning:
+        return carried
+    from mgx_mlir.tuning.lookup import tuned_schedules  # no part of mgx-mlir-runtime
+
+    return carried | tuned_schedules(artifact.kernels, missing, settings)
+
+
+def _by_kernel(
+    artifact: Artifact, tuned: Mapping[str, Mapping[str, Tuned]]
+) -> dict[str, tuple[Tuned | None, ...]]:
+    return {
+        identity: tuple(found.get(kernel.sha256) for kernel in artifact.kernels)
+        for identity, found in sorted(tuned.items())
+    }
 
 
 def _usable(artifact: Artifact, settings: Settings) -> Artifact:

@@ -32,6 +32,7 @@ VARIABLES: dict[str, str] = {
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
     "MGX_THREADS": "threads that run a program on the CPU (default: all cores)",
     "MGX_TRUST": "whose machine code in files runs: none (default), all, or public keys (a:b)",
+    "MGX_TUNING": "any (default) or none: whether finalizing looks up tuned schedules in databases",
 }
 
 # Variables of the emulated device, which reads them itself at its first call.
@@ -63,6 +64,7 @@ class Settings:
     trust_code: bool = False
     trusted_keys: tuple[Path, ...] = ()
     vouched_gpu_code: bool = False
+    tuning: bool = True
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -85,6 +87,9 @@ class Settings:
         if gpu_code not in ("any", "vouched"):
             raise UsageError(f"MGX_GPU_CODE is '{gpu_code}'; use any or vouched")
         trust = environment.get("MGX_TRUST", "none")
+        tuning = environment.get("MGX_TUNING", "any")
+        if tuning not in ("any", "none"):
+            raise UsageError(f"MGX_TUNING is '{tuning}'; use any or none")
         return Settings(
             cache_dir=cache_dir,
             cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
@@ -101,6 +106,7 @@ class Settings:
             trust_code=trust == "all",
             trusted_keys=() if trust in ("none", "all") else _paths("MGX_TRUST", trust),
             vouched_gpu_code=gpu_code == "vouched",
+            tuning=tuning == "any",
         )
 
 

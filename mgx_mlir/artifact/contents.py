@@ -18,6 +18,7 @@ import numpy as np
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, Step
 from mgx_mlir.artifact.plan_binding import dim_text, signature_text, text_of
+from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.signature import Signature, canonical_json
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
@@ -59,7 +60,8 @@ class Contents:
     `kernels` are those that the plan's steps number. `code_objects` holds, by the identity
     of a target, one code object for each kernel, in the same order. `pipelines` are name and
     text of the pipelines that the program went through, `options` the compile options.
-    `signatures` are as the file has them, unchecked.
+    `signatures` are as the file has them, unchecked. `schedules` are those that tuning chose, by
+    the identity of a target, one a kernel, None for the best estimate.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Contents:
     code_objects: Mapping[str, tuple[CodeObject, ...]] = field(default_factory=dict)
     producer: str = field(default_factory=lambda: f"mgx-mlir {__version__}")
     signatures: tuple[Signature, ...] = ()
+    schedules: Mapping[str, tuple[Tuned | None, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for step in (step for plan in self.plan.plans for step in plan.work()):
@@ -81,6 +84,9 @@ class Contents:
                 raise ArtifactError(f"the plan reads weight '{buffer.key}', which is not there")
             if buffer.kind == "weight" and buffer.bytes != self.weights[buffer.key].nbytes:
                 raise ArtifactError(f"weight '{buffer.key}' is not of the size that the plan reads")
+        for arch, tuned in self.schedules.items():
+            if len(tuned) != len(self.kernels):
+                raise ArtifactError(f"{arch} has {len(tuned)} of {len(self.kernels)} schedules")
         for arch, found in self.code_objects.items():
             if len(found) != len(self.kernels):
                 raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
@@ -171,6 +177,12 @@ class Contents:
         """A SHA-256 of each target's code objects and their launches, by the target's identity."""
         return {arch: code_hash(found) for arch, found in sorted(self.code_objects.items())}
 
+    @cached_property
+    def schedules_hash(self) -> str:
+        """A SHA-256 of the tuned schedules; '' where there are none."""
+        found = schedules_json(self.schedules)
+        return hashlib.sha256(canonical_json(found)).hexdigest() if found else ""
+
     # For people --------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -182,6 +194,7 @@ class Contents:
             "content_hash": self.content_hash,
             "code_hashes": self.code_hashes,
             "signatures": [signature.to_json() for signature in self.signatures],
+            "schedules": schedules_json(self.schedules),
             "options": dict(self.options),
             "pipelines": [list(pipeline) for pipeline in self.pipelines],
             "steps": self.plan.step_count,
@@ -260,6 +273,12 @@ class Contents:
                 f"{size_text(size)}; launches of a run: {launches or 0}"
             )
             lines.append(f"code hash     {self.code_hashes[arch]}")
+        if self.schedules:
+            tuned = ", ".join(
+                f"{arch.partition(':')[0]} {sum(one is not None for one in found)}"
+                for arch, found in sorted(self.schedules.items())
+            )
+            lines.append(f"tuned for     {tuned} kernels, schedules hash {self.schedules_hash}")
         lines += [f"signed by     {signature.key}, unchecked" for signature in self.signatures]
         return "\n".join(lines)
 
@@ -267,6 +286,16 @@ class Contents:
 def code_hash(code_objects: Sequence[CodeObject]) -> str:
     """A SHA-256 of one target's code objects: bytes, launches and all else that a run uses."""
     return hashlib.sha256(canonical_json([code.to_json() for code in code_objects])).hexdigest()
+
+
+def schedules_json(
+    schedules: Mapping[str, Sequence[Tuned | None]],
+) -> dict[str, list[list[Any] | None]]:
+    """The schedules as JSON values, one a kernel; none of it where there are none."""
+    return {
+        arch: [None if one is None else one.to_json() for one in found]
+        for arch, found in sorted(schedules.items())
+    }
 
 
 def version_text(version: tuple[int, int]) -> str:

@@ -21,6 +21,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.contents import Contents, PortableKernel
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import DTYPES, Plan
+from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.signature import Signature, canonical_json
 from mgx_mlir.artifact.weights import Weight, chunks_of
 from mgx_mlir.artifact.writer import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALIGNMENT
@@ -62,6 +63,7 @@ def parse(
     sections = _check_sections(data, manifest, end)
     reader = _Reader(data, sections, folder, allow_absolute)
     signatures = _typed({"signatures": [], **manifest}, "signatures", list)
+    schedules = _typed({"schedules": {}, **manifest}, "schedules", dict)
     try:
         artifact = make(
             name=_typed(manifest, "name", str),
@@ -77,6 +79,7 @@ def parse(
             },
             producer=_typed(manifest, "producer", str),
             signatures=tuple(map(Signature.from_json, signatures)),
+            schedules={arch: _schedules(schedules, arch) for arch in schedules},
         )
         if artifact.content_hash != _typed(manifest, "content_hash", str):
             raise ArtifactError("the program does not have the recorded content hash")
@@ -307,6 +310,11 @@ def _texts(record: Any, name: str) -> tuple[str, ...]:
     if not all(isinstance(value, str) for value in values):
         raise ArtifactError(f"damaged: '{name}' holds more than text; {_REPAIR}")
     return tuple(values)
+
+
+def _schedules(by_arch: dict[str, Any], arch: str) -> tuple[Tuned | None, ...]:
+    found = _typed(by_arch, arch, list)
+    return tuple(None if one is None else Tuned.from_json(one) for one in found)
 
 
 def _pair(value: Any) -> tuple[str, str]:

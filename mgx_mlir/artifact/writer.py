@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact.contents import Contents, version_text
+from mgx_mlir.artifact.contents import Contents, schedules_json, version_text
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
@@ -185,8 +185,10 @@ def _manifest(
         for key, weight in artifact.weights.items()
     ]
     signatures = [signature.to_json() for signature in artifact.signatures]
+    schedules = schedules_json(artifact.schedules)
     return {
         **({"signatures": signatures} if signatures else {}),
+        **({"schedules": schedules} if schedules else {}),
         "code_objects": code_objects,
         "content_hash": artifact.content_hash,
         "kernels": kernels,

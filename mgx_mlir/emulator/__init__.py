@@ -152,6 +152,17 @@ def enable(devices: Sequence[str] | None = None) -> Path:
     return library
 
 
+def model_times(budget: int = 0) -> None:
+    """Makes the library of this process model times, if it is called before `enable`.
+
+    budget: instructions of a wave after which it counts as hung; 0 for the library's own. Variables
+    that are set stay. A library of ROCm does not read them.
+    """
+    os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
+    if budget:
+        os.environ.setdefault("MGX_EMULATOR_BUDGET", str(budget))
+
+
 def enabled() -> bool:
     """True where this process has opened the emulated library."""
     try:

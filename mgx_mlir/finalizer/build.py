@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 # Everything that the bytes of a code object depend on, below the package.
 _PARTS = (
-    *("_native", "artifact/target.py", "codegen", "dialects", "finalizer", "machine"),
+    *("_native", "artifact/architecture.py", "artifact/target.py"),
+    *("codegen", "dialects", "finalizer", "machine"),
     *("rewriting/portable.py", "rewriting/views.py", "sizes"),
 )
 _SUFFIXES = frozenset((".py", ".so"))
@@ -21,14 +23,25 @@ def build_id() -> str:
     It changes with every change of the code generators, so that a cache never gives a code
     object that an older compiler made.
     """
+    return _hash_of(_PARTS, llvm_version())
+
+
+@cache
+def generator_id() -> str:
+    """A SHA-256 over the code generators and the facts of chips, in hexadecimal: with every change
+    of them, schedules may take other times."""
+    return _hash_of(("artifact/architecture.py", "artifact/target.py", "codegen"), "")
+
+
+def _hash_of(parts: Sequence[str], first: str) -> str:
     root = Path(__file__).parents[1]
     files = [
         file
-        for part in _PARTS
+        for part in parts
         for file in sorted((root / part).rglob("*") if (root / part).is_dir() else [root / part])
         if file.suffix in _SUFFIXES
     ]
-    digest = hashlib.sha256(llvm_version().encode())
+    digest = hashlib.sha256(first.encode())
     for file in files:
         content = file.read_bytes()
         digest.update(f"{file.relative_to(root).as_posix()}\0{len(content)}\0".encode())

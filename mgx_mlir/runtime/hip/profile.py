@@ -31,7 +31,6 @@ class StepTime:
     `bytes` are those of its inputs and outputs, each counted once, `flops` its arithmetic
     operations, both for one execution. `times` counts the executions of the step in one run,
     `launches` the launches that they took. `milliseconds` has one entry a run.
-    one run did, and how many launches that took. `milliseconds` has one entry a run.
     """
 
     kernel: int
@@ -58,18 +57,40 @@ def step_times(
 
     Raises DeviceError.
     """
-    # Inputs go to the device, and a first run is made, before anything is timed.
-    program.run(inputs)
-    with Current(program.device.ordinal):
-        context = program.pool.acquire()
-        try:
-            times = _steps(program)
-            for number in range(runs):
-                _Timed(context, program, times).run()
-                progress(number + 1, runs)
-        finally:
-            program.pool.discard(context)
-    return times
+    with StepTimer(program, inputs) as timer:
+        for number in range(runs):
+            timer.run()
+            progress(number + 1, runs)
+    return timer.steps
+
+
+class StepTimer:
+    """The times of a program's steps, added up run by run; others may run in between."""
+
+    def __init__(self, program: HipProgram, inputs: Mapping[str, Any]) -> None:
+        """Inputs go to the device, and a first run is made, before anything is timed."""
+        program.run(inputs)
+        self._program = program
+        self.steps = _steps(program)
+        with Current(program.device.ordinal):
+            self._context = program.pool.acquire()
+
+    def __enter__(self) -> StepTimer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def run(self) -> float:
+        """One more run; gives the milliseconds of all its steps."""
+        with Current(self._program.device.ordinal):
+            _Timed(self._context, self._program, self.steps).run()
+        return sum(step.milliseconds[-1] for step in self.steps)
+
+    def close(self) -> None:
+        """Frees the context."""
+        with Current(self._program.device.ordinal):
+            self._program.pool.discard(self._context)
 
 
 def _steps(program: HipProgram) -> list[StepTime]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -44,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mgx_mlir import emulator
     from mgx_mlir.errors import UsageError
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.sized import SizedProgram
@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.runs < 1:
         raise UsageError(f"--runs is {options.runs}; it takes at least 1")
-    # The emulated library reads it at its first call; others do not know it.
-    os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
+    emulator.model_times()
     with progress("measuring") as tick:
         runnable = runnable_of(options, tick)
         inputs = inputs_of(runnable, options)

@@ -1,0 +1,210 @@
+"""The search among the schedules of one problem."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.schedule import Schedule
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.space import Option
+from mgx_mlir.errors import MgxError
+from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from mgx_mlir.settings import Settings
+from mgx_mlir.tuning.measure import Measured, Timing, Where, measure, where
+from mgx_mlir.tuning.problem import Problem
+from mgx_mlir.tuning.record import Key, Outcome, Record, Result
+from mgx_mlir.tuning.work import Work, candidate
+
+# Candidates of a search that is not exhaustive: those of the best estimates, and of each variant.
+TRIED = 24
+OF_VARIANT = 6
+# Candidates that are being finalized, or wait to be timed.
+AHEAD = 8
+# The part of the default's time that a winner has to save at least, beside the noise.
+GAIN = 0.01
+# Seconds for the finalizing of a candidate, and for its times.
+COMPILE_LIMIT = 120.0
+DEVICE_LIMIT = 300.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried. budget: seconds for all problems together; None for no limit."""
+
+    exhaustive: bool = False
+    budget: float | None = None
+    timing: Timing = field(default_factory=Timing)
+
+
+class Bench:
+    """A device in a process of its own, which is started again after a crash or a hang."""
+
+    def __init__(self, target: Target, settings: Settings, timing: Timing) -> None:
+        self._target, self._settings, self._timing = target, settings, timing
+        self._pool: WorkerPool | None = None
+
+    def where(self) -> Where:
+        """The device. Raises TargetError, DeviceError or WorkerError."""
+        found: Where = self._call(where, self._target, self._settings)
+        return found
+
+    def measure(self, problem: Problem, default: CodeObject, code: CodeObject) -> Measured:
+        """As measure.measure. Raises DeviceError or WorkerError."""
+        found: Measured = self._call(
+            measure, problem, default, code, self._target, self._timing, self._settings
+        )
+        return found
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self._pool is None:
+            self._pool = WorkerPool(1, DEVICE_LIMIT)
+        try:
+            return self._pool.submit(function, *arguments).result()
+        except (MgxError, WorkerError):
+            self.close()  # a device that a kernel failed on is of no more use to its process
+            raise
+
+
+@dataclass
+class Search:
+    """One problem's search. `deadline`: in seconds of time.monotonic, or None."""
+
+    work: Work
+    target: Target
+    bench: Bench
+    pool: Executor
+    exhaustive: bool
+    deadline: float | None
+    seeds: Sequence[Schedule] = ()
+    _default: CodeObject | None = None
+    _baseline: tuple[float, float] = (0.0, 0.0)
+    _outcomes: list[Outcome] = field(default_factory=list)
+
+    def run(self, key: Key, device: Where, date: str) -> Record | None:
+        """The result; None where not even the untuned choice could be timed in time.
+
+        Raises MgxError or WorkerError where the untuned choice fails.
+        """
+        self._default = self._finalized(None).result()
+        whole = self._baseline_of(self._default)
+        if whole:
+            whole = self._try_all()
+        if not self._outcomes:
+            return None
+        best = min(filter(self._wins, self._outcomes), key=lambda one: one.time, default=None)
+        default = Outcome(Schedule(), "timed", *self._baseline, self.work.space.options[0].clocks)
+        return Record(
+            key,
+            self.work.space.family,
+            self.work.problem.describe()[:500],
+            None if best is None else best.schedule,
+            default.time,
+            default.time if best is None else best.time,
+            default.spread if best is None else max(default.spread, best.spread),
+            self.exhaustive and whole,
+            device.device,
+            device.driver,
+            date,
+            (default, *self._outcomes),
+        )
+
+    def _wins(self, one: Outcome) -> bool:
+        time_, spread = self._baseline
+        return one.result == "timed" and time_ - one.time > max(GAIN * time_, spread, one.spread)
+
+    def _baseline_of(self, code: CodeObject) -> bool:
+        if self._late():
+            return False
+        times = self.bench.measure(self.work.problem, code, code).default
+        self._baseline = times.median, times.spread
+        return True
+
+    def _try_all(self) -> bool:
+        """Tries the candidates; whether none was left out for lack of time."""
+        waiting = iter(chosen(self.work.space.options, self.exhaustive, self.seeds))
+        ahead: deque[tuple[Option, Future[CodeObject]]] = deque()
+        seen = {self._default.sha256 if self._default else ""}
+        try:
+            while not self._late():
+                for option in _some(waiting, AHEAD - len(ahead)):
+                    ahead.append((option, self._finalized(option.schedule)))
+                if not ahead:
+                    return True
+                option, future = ahead.popleft()
+                self._outcomes.append(self._outcome(option, future, seen))
+        finally:
+            for _, future in ahead:
+                future.cancel()
+        return False
+
+    def _outcome(self, option: Option, future: Future[CodeObject], seen: set[str]) -> Outcome:
+        """The result of one candidate."""
+
+        def ended(result: Result, time_: float = 0.0, spread: float = 0.0) -> Outcome:
+            estimate = option.clocks if option.clocks < float("inf") else 0.0
+            return Outcome(option.schedule, result, time_, spread, estimate)
+
+        try:
+            code = future.result()
+        except MgxError:
+            return ended("refused")
+        except WorkerError as error:
+            return ended("hung" if "took more than" in str(error) else "crashed")
+        if code.sha256 in seen:
+            return ended("same")
+        seen.add(code.sha256)
+        assert self._default is not None
+        try:
+            found = self.bench.measure(self.work.problem, self._default, code)
+        except (MgxError, WorkerError) as error:
+            hung = any(words in str(error) for words in ("took more than", "it hangs"))
+            return ended("hung" if hung else "crashed")
+        if found.wrong:
+            return ended("wrong")
+        # Relative to the default beside it, so that a clock that drifts changes nothing.
+        scale = self._baseline[0] / found.default.median if found.default.median else 1.0
+        noise = max(found.default.spread, found.candidate.spread) * scale
+        return ended("timed", found.candidate.median * scale, noise)
+
+    def _finalized(self, schedule: Schedule | None) -> Future[CodeObject]:
+        return self.pool.submit(candidate, self.work.bytecode, self.target, schedule)
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+
+def chosen(
+    options: Sequence[Option], exhaustive: bool, seeds: Sequence[Schedule] = ()
+) -> list[Option]:
+    """The candidates in the order of trying: each variant's best, then others by estimate.
+
+    Without `exhaustive` some are left out. Legal `seeds`, winners of like problems, come first.
+    """
+    of_variant: dict[str, list[Option]] = {}
+    for option in options:
+        of_variant.setdefault(option.schedule.variant, []).append(option)
+    legal = {option.schedule: option for option in options}
+    order = {seed: legal[seed] for seed in seeds if seed in legal}
+    order |= {found[0].schedule: found[0] for found in of_variant.values()}
+    if exhaustive:
+        return list((order | legal).values())
+    some = [option for found in of_variant.values() for option in found[:OF_VARIANT]]
+    order |= {option.schedule: option for option in [*options[:TRIED], *some]}
+    return list(order.values())
+
+
+def _some(options: Iterator[Option], count: int) -> Iterator[Option]:
+    for _, option in zip(range(count), options, strict=False):
+        yield option
