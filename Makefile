@@ -59,7 +59,7 @@ sanitize: setup  ## the emulated device under AddressSanitizer and UBSan: engine
 	  $(PYTHON) -m pytest -x -p no:cacheprovider -p no:xdist -m "not slow" \
 	  --ignore emulator/tests/hip/test_header.py emulator/tests/engine emulator/tests/isa emulator/tests/hip
 
-# Needs libFuzzer: apt-get install libclang-rt-22-dev. What it finds belongs into the corpus.
+# Needs libFuzzer: apt-get install libclang-rt-22-dev. Its findings belong into the corpus.
 FUZZ_SECONDS ?= 120
 fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SECONDS each
 	@mkdir -p build/sanitize && cmake -G Ninja -S emulator -B build/sanitize/fuzz -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_FUZZ=ON \

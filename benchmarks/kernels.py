@@ -3,7 +3,7 @@
     python -m benchmarks.kernels [--only gemm] [--json FILE]
 
 Triton (`pip install .[slow]`) and IREE (`pip install .[bench]`) compile for these chips
-without a GPU; a row says nothing of a compiler that is not installed. Those work-groups
+without a GPU; a row says nothing of a compiler that is not installed. The work-groups
 that one compute unit holds at a time are executed, and their trace is priced by the emulated
 device's profile mode: a model's figures, none of silicon. Of
 Triton the best of several schedules is shown. Where a problem takes several kernels, U, GPU and
@@ -76,7 +76,7 @@ MATRIX_FLOP = {
 
 @dataclass(frozen=True)
 class Figures:
-    """What one compiler reaches on a problem.
+    """The figures that one compiler reaches on a problem.
 
     `u`: at fast, mid and slow latencies; `share`: of the compute units that have work; `gpu`: of
     what all of them could do; bytes a clock: where caches have all, and where memory does.

@@ -33,7 +33,7 @@ NATIVE = (
     "_mlirDialectsLLVM",
     "_mlirDialectsLinalg",
 )
-# What the generator cannot know, as (pattern, replacement): the type of a value, which upstream
+# Types that the generator cannot know, as (pattern, replacement): that of a value, which upstream
 # gives as a parameter; arguments with defaults that have no text; class variables.
 CORRECTIONS = (
     (r"^    _\w*_ = __new__\n", ""),

@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class SetupError(Exception):
-    """What is missing and what to install; printed without a traceback."""
+    """Says what is missing and what to install; printed without a traceback."""
 
 
 def say(text: str) -> None:

@@ -37,7 +37,7 @@ FROM = {
     "mgx_mlir.dialects.groups": ("is_pointwise", "is_reduction", "is_view"),
     "mgx_mlir.dialects.types": ("byte_size", "element_type", "numpy_dtype", "tensor_type"),
 }
-# What a function takes for an operand or an attribute, by the type of its accessor.
+# The types that a function takes for an operand or an attribute, by that of its accessor.
 TAKES = {
     "ir.BoolAttr": "bool | ir.Attribute",
     "ir.FloatAttr": "float | ir.Attribute",

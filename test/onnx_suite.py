@@ -31,7 +31,7 @@ def names_of(cases: Cases) -> list[tuple[str, str]]:
 
 
 def included(names: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those that the table of exclusions does not name."""
+    """The cases that the table of exclusions does not name."""
     return [case for case in names if reason(case[1]) is None]
 
 

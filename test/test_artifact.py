@@ -158,7 +158,7 @@ def test_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-# What it says -------------------------------------------------------------------------------
+# Its summary --------------------------------------------------------------------------------
 
 
 def test_content_hash_is_of_the_program_alone() -> None:
@@ -213,7 +213,7 @@ def test_summary_and_json_tell_what_is_inside() -> None:
     assert json.loads(json.dumps(finalized().to_json()))["kernels"][0]["nodes"] == ["Add_0"]
 
 
-# What is not sound --------------------------------------------------------------------------
+# Damaged files -----------------------------------------------------------------------------
 
 
 def manifest_of(data: bytes) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def test_order_and_options_are_recorded() -> None:
     assert artifact.options["exact"] is True
     assert [name for name, _ in artifact.pipelines] == list(mode_pipelines("default"))
     recorded = [str(s) for _, text in artifact.pipelines for s in parse_pipeline(text)]
-    # What ran, less the clean-up that the driver adds.
+    # The passes that ran, less the clean-up that the driver adds.
     ran = [name for name, _ in report.passes.entries]
     assert [n for n in ran if n not in CLEANUP] == [n for n in recorded if n not in CLEANUP]
     assert "mgx-fuse-reduce" not in recorded and "mgx-simplify-algebra" not in recorded

@@ -20,7 +20,7 @@ ADD = "^bb0(%p: f32, %q: f32):\n%s = mgx.add %p, %q : f32, f32 -> f32\nmgx.yield
 
 
 def kernel(arguments: str, body: str, result: str = T, returned: str = "%r") -> frozenset[int]:
-    """What a kernel may overwrite."""
+    """The inputs that a kernel may overwrite."""
     text = (
         f'mgx.kernel @k({arguments}) -> ({result}) attributes {{arch = #mgx.arch<"gfxMIGX">}} '
         f"{{\n{body}\nmgx.return {returned} : {result}\n}}"

@@ -1,7 +1,7 @@
 """Plans of random programs, run step by step in numpy: memory, copies and control flow.
 
-What a plan leaves in a buffer is all that the next steps see, so that tensors that share
-memory wrongly, or copies in the wrong order, show in the results.
+A step sees its buffers alone, so that tensors that share memory wrongly, or copies in the
+wrong order, show in the results.
 """
 
 from __future__ import annotations
@@ -131,5 +131,5 @@ def test_carried_values_that_change_places() -> None:
           : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
     }"""
     plan = check(lambda: parse(text), 0, 1, 2)
-    # What stays is copied once, before the loop.
+    # Tensors that stay are copied once, before the loop.
     assert sum(isinstance(s, Step) and s.kernel < 0 for s in walk(plan.steps)) < 12

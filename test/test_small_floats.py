@@ -99,7 +99,7 @@ def model(
 
 
 def schedules(made: onnx.ModelProto, chip: str) -> list[str]:
-    """What each kernel of a model was chosen for a chip."""
+    """The schedule that each kernel of a model gets on a chip."""
     graph = import_model(made, CompileOptions())
     optimize(graph, CompileOptions(), Report())
     return [compiler(kernel)(Target.get(chip)).why for kernel in kernels(graph.module)]
@@ -146,7 +146,7 @@ def test_two_kinds_of_fp8_give_what_the_reference_gives() -> None:
         compile_to_bytecode(made, version=(1, 0))
 
 
-# What is quantized to fp4 has a byte for each code, and the instructions take two of a byte.
+# A tensor quantized to fp4 has a byte for each code; the instructions take two codes a byte.
 @pytest.mark.parametrize(
     ("kind", "chip"),
     [("e4m3fn", "gfx942"), ("e4m3fn", "gfx1100"), ("e2m1", "gfx942"), ("e2m1", "gfx950")],

@@ -201,7 +201,7 @@ def last_fault() -> str:
 
 
 def profile(device: int = 0) -> dict[str, Any]:
-    """What the kernels of a device did since its last reset, with MGX_EMULATOR_PROFILE=1.
+    """The counts of a device's kernels since its last reset, with MGX_EMULATOR_PROFILE=1.
 
     "kernels" is a list: name, launches, total_modelled_ms, and the counts of the last launch.
     """

@@ -1,4 +1,4 @@
-"""What mgx programs mean, in numpy: the oracle of the tests, of `mgx verify`, of constant folding.
+"""The meaning of mgx programs, in numpy: the oracle of tests, `mgx verify` and constant folding.
 
     outputs = evaluate(module, weights, {"x": array})
     results = evaluate_op(op, [array, ...])

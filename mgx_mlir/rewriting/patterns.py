@@ -67,7 +67,7 @@ def rewrites(*ops: type[ir.OpView]) -> Callable[[Callable[[Any, PassContext], Re
 
 @dataclass(frozen=True)
 class PatternPass(Pass):
-    """A pass that is a set of patterns. Of several for one op, the first that matches is taken."""
+    """A pass that is a set of patterns. The first that matches an op is taken."""
 
     patterns: ClassVar[tuple[Pattern, ...]]
 

@@ -12,7 +12,7 @@ from mgx_mlir.tools.command import exit_code
 VERBS = {"time": "perf"}
 # The verbs that run a program, on a GPU unless the flags say otherwise.
 _RUNNING = ("run", "perf", "verify")
-# The words of mgx for a flag. Those of an empty tuple are how mgx works without.
+# The words of mgx for a flag. mgx works as a flag with an empty tuple asks, without any word.
 FLAGS: dict[str, tuple[str, ...]] = {
     "--binary": ("--emit-bytecode",),
     "--cpu": ("--target", "cpu"),

@@ -30,7 +30,7 @@ p.compile(migraphx.get_target("gpu"))  # or "cpu", a chip such as "gfx942", or "
 `python -m mgx_mlir.migraphx script.py ...` runs a script whose `import migraphx` is to be this
 package. A program is a view of one MLIR module of mgx ops; `print(p)` shows it.
 
-What differs:
+Differences:
 
 - Strides of parameters are those of the caller's arrays; inside, tensors are row-major, and shapes
   of instructions say so. Constants stand before all other instructions.

@@ -306,7 +306,7 @@ class AttentionCase:
 
     @property
     def tolerance(self) -> float:
-        # Of sums, and of what is rounded twice, with a tail.
+        # Sums round; with a tail, results are rounded twice.
         return TOLERANCE[self.element] * (3 if self.tail else 1)
 
 

@@ -36,7 +36,7 @@ _MEMORY = 6 << 30
 
 
 def read_artifact(data: bytes) -> str:
-    """What came of reading: 'read', or 'refused'. Anything else is raised."""
+    """The outcome of reading: 'read', or 'refused'. Anything else is raised."""
     try:
         Artifact.from_bytes(data).weight_arrays()
     except ArtifactError:
@@ -57,7 +57,7 @@ def run_artifact(data: bytes) -> str:
 
 
 def read_kernel(data: bytes, pool: WorkerPool) -> str:
-    """What came of reading in a worker: 'read', 'refused', or how the worker ended."""
+    """The outcome of reading in a worker: 'read', 'refused', or how the worker ended."""
     try:
         pool.submit(finalize_kernel_for, data, ()).result()
     except ArtifactError:

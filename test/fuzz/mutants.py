@@ -3,7 +3,7 @@
     python -m test.fuzz.mutants [--seed 0] [--count 20000] [--run 10]
 
 Every mutant is imported, one of `--run` compiled and run too. Prints each finding; the exit code
-says whether there is one. What was damaged follows from the seed and the number.
+says whether there is one. The damage follows from the seed and the number.
 """
 
 from __future__ import annotations

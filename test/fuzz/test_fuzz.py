@@ -53,7 +53,7 @@ def test_damaged_artifacts_that_can_be_read_run_or_are_refused() -> None:
 
 
 def test_inputs_that_reached_new_code_are_read_or_refused() -> None:
-    """Of those that `python -m test.fuzz.guided` kept, one of each outcome."""
+    """The inputs are those that `python -m test.fuzz.guided` kept, one of each outcome."""
     files = sorted((Path(__file__).parent / "corpus" / "artifacts").iterdir())
     assert len(files) >= 40
     assert {read_artifact(path.read_bytes()) for path in files} == {"read", "refused"}

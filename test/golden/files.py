@@ -15,7 +15,7 @@ MODULES = [path for folder in VERSIONS.values() for path in sorted(folder.glob("
 
 
 def name_of(path: Path) -> str:
-    """Such as v1.0-classifier."""
+    """The artifact's name in messages, such as v1.0-classifier."""
     return f"{path.relative_to(HERE).parts[0]}-{path.stem}"
 
 

@@ -37,7 +37,7 @@ TABLE = [row for row in operators() if row.converter is not None]
 
 
 def attributes_of(row: Operator) -> set[str]:
-    """Those of every version that the converter takes."""
+    """The attributes of every version that the converter takes."""
     if row.domain == "com.microsoft":
         schemas = onnxruntime_state.get_all_operator_schema()
         found = [s for s in schemas if (s.domain, s.name) == (row.domain, row.name)]

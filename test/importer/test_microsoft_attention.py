@@ -233,7 +233,7 @@ def assert_decodes(inputs: dict, **attributes: object) -> None:
         **attributes,
     )
     found, wanted = outputs_of(parse_onnx(model), fed), expected(model, fed)
-    # What the cache holds behind a sequence's end is left open.
+    # The cache's elements behind a sequence's end are left open.
     for b, end in enumerate(inputs["ends"]):
         for cache in (1, 2):
             found[cache][b, :, end + 1 :] = wanted[cache][b, :, end + 1 :] = 0

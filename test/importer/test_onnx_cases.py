@@ -21,7 +21,7 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import parse_onnx
 from test.importer.agreement import assert_close, outputs_of
 
-# What the cases ask for beyond what the importer takes, by a part of the reason it gives.
+# Cases that ask for more than the importer takes, by a part of the reason that it gives.
 LEFT_OUT = (
     "this operator is not supported",
     "operators of domain",

@@ -1,4 +1,4 @@
-"""What every pass and pipeline is held to, on random programs."""
+"""The rules of every pass and pipeline, on random programs."""
 
 from __future__ import annotations
 

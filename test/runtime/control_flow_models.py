@@ -179,7 +179,7 @@ def inputs(name: str, seed: int) -> dict[str, np.ndarray]:
 
 
 def expected(name: str, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the reference gives."""
+    """The reference's outputs."""
     graph = _graph(name)
     return evaluate(graph.module, graph.weights, given)
 

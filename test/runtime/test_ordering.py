@@ -124,7 +124,7 @@ def test_launches_that_share_scratch_memory_follow_each_other() -> None:
 
 
 def test_a_kernel_s_launches_stay_on_one_stream() -> None:
-    """What the first leaves in scratch memory is there for the second."""
+    """The second launch finds the first one's results in scratch memory."""
     steps = [replace(s, step=n // 2) for n, s in enumerate(chains(3, 20))]
     found = schedule(steps, MACHINE)
     assert found is not None

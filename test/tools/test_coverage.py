@@ -21,7 +21,7 @@ def test_the_page_is_current():
 
 @pytest.mark.slow
 def test_no_operator_falls_back_to_the_generic_path():
-    """What a generator took when the page was made, one takes still."""
+    """A node that a generator took when the page was made still has one."""
     found = gpu_paths.measure(gpu_paths.onnx_cases())
     for what, known in gpu_paths.gpu_paths().items():
         native = {name for name, paths in known.items() if set(paths) - {"generic"}}

@@ -1,4 +1,4 @@
-"""What the tools say of inputs, sizes and files that do not fit; and of models in parts."""
+"""The tools' messages on inputs, sizes and files that do not fit, and on models in parts."""
 
 from __future__ import annotations
 

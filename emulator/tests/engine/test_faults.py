@@ -1,4 +1,4 @@
-"""What a broken kernel, or a broken image, is answered with."""
+"""The errors that a broken kernel, or a broken image, gives."""
 
 import subprocess
 import sys

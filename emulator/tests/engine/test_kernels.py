@@ -291,7 +291,7 @@ extern "C" __global__ void alone(int groups) {
 
 @pytest.mark.parametrize("chip", ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151"))
 class TestGridBarrier:
-    """What cooperative groups' grid synchronisation compiles to."""
+    """The code that cooperative groups' grid synchronisation compiles to."""
 
     def test_work_groups_see_what_others_stored(self, chip):
         module = engine.Module(engine.hip(GRID, chip), chip)

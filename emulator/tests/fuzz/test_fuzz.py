@@ -1,6 +1,6 @@
 """A short run of each fuzz target from its corpus: the same inputs every time.
 
-`make fuzz` builds and runs them for as long as one likes. What they find goes into the corpus.
+`make fuzz` builds and runs them for as long as one likes. Their findings go into the corpus.
 """
 
 from __future__ import annotations

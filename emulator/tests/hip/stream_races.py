@@ -1,7 +1,7 @@
 """Work on several streams, in order or not. Run by test_stream_races.py in strict mode.
 
-A scenario is a function; each runs on a device without memory and streams. What begins with
-`race_` has to be reported, everything else must not be.
+A scenario is a function; each runs on a device without memory and streams. A scenario whose name
+begins with `race_` has to be reported, no other must be.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def upload(s: Scene) -> None:
 
 
 def memory_of_others(s: Scene) -> None:
-    """What was freed is nobody's: the next owner is not raced with."""
+    """Freed memory is nobody's: its next owner is not raced with."""
     for stream in (s.a, s.b):
         x = ok(hip.hipMalloc(4 * SIZE))
         s.add(stream, x)
@@ -329,7 +329,7 @@ def many_streams(s: Scene) -> None:
 
 
 def streams_that_are_gone(s: Scene) -> None:
-    """What they were given is waited for all the same, by the host and by the null stream."""
+    """The host and the null stream wait for their work all the same."""
     for flags, wait in ((NON_BLOCKING, hip.hipDeviceSynchronize), (0, lambda: s.add(None))):
         stream = ok(hip.hipStreamCreateWithFlags(flags))
         s.add(stream)

@@ -113,7 +113,7 @@ def test_own_pools(stream):
     ok(hip.hipMemPoolDestroy(own))
     default = ok(hip.hipDeviceGetDefaultMemPool(0))
     assert int(ok(hip.hipDeviceGetMemPool(0))) == int(default)
-    # What was allocated from the pool outlives it.
+    # Memory that was allocated from the pool outlives it.
     ok(hip.hipFreeAsync(pointer, stream))
     ok(hip.hipFreeAsync(second, stream))
     ok(hip.hipStreamSynchronize(stream))

@@ -10,7 +10,7 @@ from hip_support import passes, run_python
 
 @pytest.fixture(scope="module", params=["", "1"], ids=["sync", "async"])
 def reports(request, image):
-    """What was reported, by scenario of stream_races.py; "" where nothing was."""
+    """The report of each scenario of stream_races.py; "" where there is none."""
     script = f"import sys, stream_races\nsys.argv[1:] = [{'async' if request.param else ''!r}]\n"
     script += f"stream_races.main({str(image('gfx942'))!r})"
     result = run_python(

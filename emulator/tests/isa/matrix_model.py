@@ -1,4 +1,4 @@
-"""What the matrix instructions compute, in numpy and element by element from the manuals.
+"""The results of the matrix instructions, in numpy and element by element from the manuals.
 
 Independent of the engine: the layouts are the formulas of the CDNA4 ISA (7.1.4, 7.1.5.1, 7.5) and
 the tables of the RDNA3 (7.9) and RDNA4 ISA (7.12.2), written as they stand there.

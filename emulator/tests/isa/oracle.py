@@ -1,4 +1,4 @@
-"""What an instruction of cases.py should do to a `State`, by AMD's pseudocode."""
+"""The change that an instruction of cases.py makes to a `State`, by AMD's pseudocode."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ class Parser:
             self.expect("]")
 
         def run(env: Env) -> None:
-            # What the caller supplies (DATA0, S, CVT_OFF_TABLE) is declared for its type only.
+            # Names that the caller supplies (DATA0, S, CVT_OFF_TABLE) are declared for their type.
             if name in env.vars and (name.isupper() or len(name) == 1):
                 return
             zero = from_bits(*type_, 0)

@@ -49,7 +49,7 @@ def run_text(chip: str, text: str, state: State) -> None:
 
 
 def rounded(exact: Fraction, mode: int) -> np.float16:
-    """Of a number that is not zero."""
+    """The half nearest to a number that is not zero, by rounding mode."""
     with np.errstate(over="ignore"):
         near = np.float16(float(exact))
     limit = np.float16(np.inf)

@@ -29,7 +29,7 @@ def mnemonics() -> tuple[str, ...]:
 
 
 def instructions() -> list[Instruction]:
-    """What each chip has: a mnemonic counts if LLVM prints it for some operands."""
+    """The instructions of each chip: a mnemonic counts if LLVM prints it for some operands."""
     from assembler import matrix_encodings
 
     result = []
@@ -193,7 +193,7 @@ def check(
         assert (
             np.abs(d - model.d)[finite] <= tolerance[finite] + (2.0**-24 if ins.acc == "f16" else 0)
         ).all()
-    # What is no element of D keeps its bits.
+    # Registers that hold no element of D keep their bits.
     kept = np.full(got.shape, 0xFFFFFFFF, np.uint32)
     for lane, item in {
         (int(x), int(y)) for x, y in zip(model.lane.ravel(), model.item.ravel(), strict=False)

@@ -30,7 +30,7 @@ def _pooling(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
         )
         for d in range(rank)
     ]
-    # What the windows reach beyond the pads, with ceil_mode: never counted.
+    # Elements beyond the pads that windows reach with ceil_mode: never counted.
     reach = [(out[d] - 1) * strides[d] + (lengths[d] - 1) * dilations[d] + 1 for d in range(rank)]
     around = [
         (0, 0),

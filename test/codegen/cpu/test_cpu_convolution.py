@@ -168,7 +168,7 @@ def test_channels_last(x, w, pads, group):
     [((2, 8, 6, 7), 3, 1), ((1, 5, 9, 4), 3, 2), ((2, 16, 5, 5), 1, 1), ((1, 24, 1, 1), 1, 1)],
 )
 def test_pixels_that_are_computed_are_zero_beyond_the_edges(image, window, stride, last):
-    """What they are computed of is zero there, and gives 1."""
+    """Their operand is zero there, and gives 1."""
     count, channels, *sizes = image
     pad = window // 2
     outputs = [(size + 2 * pad - window) // stride + 1 for size in sizes]

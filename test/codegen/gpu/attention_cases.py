@@ -1,4 +1,4 @@
-"""What the emulated devices compute of attention: few sizes that meet many cases."""
+"""Attention on the emulated devices: few sizes that meet many cases."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _parted(target: Target, splits: int) -> ProductSchedule:
 
 
 def emulated(target: Target) -> list[Product]:
-    """What the emulated device computes: few sizes that meet many cases."""
+    """The cases that the emulated device computes: few sizes that meet many cases."""
     found = [
         Product((16, 16, 64), "nt"),
         Product((33, 40, 200), "nn", schedule=ProductSchedule(2, 1, 1, 2)),
@@ -251,7 +251,7 @@ def emulated(target: Target) -> list[Product]:
         Product((24, 40, 200), "nt", f"f8E4M3{kind}", second=f"f8E5M2{suffix}"),
         Product((24, 40, 130), "nn", f"f8E5M2{suffix}", second=f"f8E4M3{kind}", epilogue="bias"),
         Product((24, 32, 80), "nt", "f8E4M3FN", second="f8E5M2FNUZ"),
-        # Of the other kind, chips convert to bf16.
+        # fp8 of the kind that a chip lacks is converted to bf16.
         Product((24, 32, 80), "nn", "f8E4M3FN" if suffix else "f8E4M3FNUZ", epilogue="row"),
         Product((24, 32, 80), "tt", "f8E5M2" if suffix else "f8E5M2FNUZ"),
     ]

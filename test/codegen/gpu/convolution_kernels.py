@@ -285,7 +285,7 @@ class Convolution:
 
 
 def emulated(target: Target) -> list[Convolution]:
-    """What the emulated device computes: few sizes that meet many cases."""
+    """The cases that the emulated device computes: few sizes that meet many cases."""
     pads = (1, 1, 1, 1)
     found = [
         Convolution((1, 16, 8, 8), 16, (3, 3), pads=pads, epilogue="relu"),

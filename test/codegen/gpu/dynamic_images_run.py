@@ -24,7 +24,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 
-# What stands for the number of images in the kernels' text.
+# The number of images in the kernels' text, which a symbol replaces.
 IMAGES = 997
 BATCHES = (1, 3, 17)
 ODD = "images that are no multiples of 16 bytes"

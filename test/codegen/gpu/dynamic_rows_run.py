@@ -20,7 +20,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 
-# What stands for the rows in the kernels' text.
+# The number of rows in the kernels' text, which a symbol replaces.
 ROWS = 997
 ANY = " : 1 ... ?"
 PRODUCTS = (

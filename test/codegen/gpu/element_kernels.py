@@ -55,7 +55,7 @@ class ElementKernel:
         return [np.asarray(y) for y in self.meaning(*wide)]
 
     def problem(self, number: int, want: Array, have: Array, inputs: Sequence[Array]) -> str:
-        """What is wrong with a result; '' where nothing is."""
+        """The difference of a result from the wanted one; '' where there is none."""
         element = self.results[number][1]
         if element not in ROUNDING:
             wrong = have != want
@@ -406,7 +406,7 @@ def integers(size: int) -> ElementKernel:
 
 
 def emulated() -> list[ElementKernel]:
-    """What the emulated device computes in the gate: few sizes that meet many cases."""
+    """The cases that the emulated device computes in the gate: few sizes that meet many cases."""
     return [
         gelu((40, 100), "f16"),
         gelu((40, 100), "f16", schedule=PointwiseSchedule(256, 8, 2)),

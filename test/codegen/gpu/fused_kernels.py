@@ -1,7 +1,7 @@
 """Contractions with more around them for the GPU tests: mgx kernels as text.
 
-What they mean is the reference's word on the same kernel in f64; how far off a result may be,
-what they give for the magnitudes of all numbers.
+The wanted result is the reference's on the same kernel in f64; the tolerance is the reference's
+result on the magnitudes of all numbers.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def patches(images: int, side: int, high: int, wide: int, filters: int, element:
 
 
 def emulated(target: Target) -> Sequence[Fused | Weights]:
-    """What the emulated device computes."""
+    """The cases that the emulated device computes."""
     prefetch = 2 if target.matrix else 1
     return (
         added_dots((33, 40), (72, 200), "nt", "f16"),

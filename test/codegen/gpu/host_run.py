@@ -1,7 +1,7 @@
 """Runs the functions of a GPU program on the host: one thread of the GPU after another.
 
 The code is what a GPU gets, up to the last step before ROCDL; the numbers of block and
-thread become arguments. What two threads do to each other is not seen: they run in order,
+thread become arguments. Races of two threads are not seen: they run in order,
 or, with `backwards`, in the opposite order, which gives the same results if they do not race.
 """
 

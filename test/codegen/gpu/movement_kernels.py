@@ -329,7 +329,7 @@ def cumprod(
 
 @dataclass(frozen=True)
 class NearOne(ElementKernel):
-    """Of factors whose products stay finite."""
+    """Takes factors whose products stay finite."""
 
     def arrays(self) -> list[Array]:
         return [1 + x / 64 if x.dtype.kind == "f" else x for x in super().arrays()]
@@ -337,7 +337,7 @@ class NearOne(ElementKernel):
 
 @dataclass(frozen=True)
 class Boxes(ElementKernel):
-    """Of boxes, crowded around some places, and of candidates."""
+    """Takes boxes, crowded around some places, and candidates."""
 
     def arrays(self) -> list[Array]:
         rng = np.random.default_rng(5)
@@ -351,7 +351,7 @@ class Boxes(ElementKernel):
 
 
 def suppress(shape: tuple[int, ...], threshold: float, most: int) -> ElementKernel:
-    """What the reference says of it."""
+    """A kernel of mgx.suppress."""
     inputs, results = (((*shape, 4), "f32"), (shape, "i1")), ((shape, "i1"),)
     text = (
         f"%y = mgx.suppress %x0, %x1 threshold = {threshold} most = {most} : "
@@ -462,7 +462,7 @@ def pad(
 
 
 def emulated() -> list[ElementKernel]:
-    """What the emulated device computes in the gate."""
+    """The cases that the emulated device computes in the gate."""
     return [
         scatter("none", (70, 12), (150, 12), 0, "f32"),
         scatter("none", (7, 33), (5, 20), 1, "i1"),

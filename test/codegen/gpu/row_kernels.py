@@ -74,7 +74,7 @@ class RowKernel:
             return MEANINGS[self.what](self, *wide)
 
     def problem(self, want: Array, have: Array, inputs: Sequence[Array]) -> str:
-        """What is wrong with a result; '' where nothing is."""
+        """The difference of a result from the wanted one; '' where there is none."""
         if have.dtype.kind not in "fV":
             wrong = have != want
         else:
@@ -245,7 +245,7 @@ MEANINGS: dict[str, Callable[..., list[Array]]] = {
 
 
 def emulated() -> list[RowKernel]:
-    """What the emulated device computes in the gate: few sizes that meet many cases."""
+    """The cases that the emulated device computes in the gate: few sizes that meet many cases."""
     return [
         RowKernel("sum", (5, 7), (1,)),
         RowKernel("softmax", (3, 33), (1,)),

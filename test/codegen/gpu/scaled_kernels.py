@@ -140,7 +140,7 @@ def _dtype(element: str) -> type:
 
 
 def emulated(target: Target) -> list[ScaledProduct]:
-    """What the emulated device computes; most chips expand the operands."""
+    """The cases that the emulated device computes; most chips expand the operands."""
     found = [
         ScaledProduct((40, 32, 256)),
         ScaledProduct((17, 48, 128), "f8E5M2"),

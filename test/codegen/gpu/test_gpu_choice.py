@@ -1,4 +1,4 @@
-"""What schedules are chosen from, for those who listen."""
+"""The candidates of each choice of a schedule, for listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lower_kernel promises as a whole, and emit_pointwise on vectors."""
+"""The promises of lower_kernel as a whole, and emit_pointwise on vectors."""
 
 import pytest
 from mlir import ir
@@ -10,7 +10,7 @@ from mgx_mlir.dialects import context, mgx
 from mgx_mlir.errors import UnsupportedError
 from test.codegen.lowering.cases import Case
 
-# What stands around kernels, not in them.
+# Ops around kernels, not in them.
 PROGRAM_OPS = {"code_object", "if", "kernel", "launch", "loop", "return", "yield"}
 
 

@@ -46,7 +46,7 @@ def random_case(seed: int, only: str = "") -> Case:
 
 
 def problem(case: Case, target: str, settings: Settings, mode: str = "default") -> str:
-    """What is wrong with a target's results; "" where nothing is. Raises what compiling raises."""
+    """The difference of a target's results; "" where there is none. Raises as compiling does."""
     options = CompileOptions(mode=mode)
     program = mgx_mlir.compile(case.model(), target, options, settings=settings)
     found = program.run(case.feeds())

@@ -2,7 +2,7 @@
 
 Two evaluations go side by side: one as precise as onnxruntime is in f32 (f64 for f64), and one
 whose every result is rounded to the graph's own type and shaken by a few units in the last
-place. What lies between them is what rounding does to this graph: the tolerance of a comparison.
+place. Their difference is the effect of rounding on this graph: the tolerance of a comparison.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = (F16, BF16, F32, F64)
 I8, U8, I32, I64, BOOL = (np.dtype(t) for t in (np.int8, np.uint8, np.int32, np.int64, np.bool_))
 
-# What a result is shaken by, relative to each element and to the largest.
+# The noise that shakes a result, relative to each element and to the largest.
 _NOISE = {F16: 5e-4, BF16: 4e-3, F32: 1e-6, F64: 1e-6}
 # Graphs amplify rounding; beyond this share of the largest element nothing is compared.
 _MOST_NOISE = 0.02
@@ -94,7 +94,7 @@ class Value:
         """The error that rounding explains; 0 of integers."""
         if not self.is_float or not self.exact.size:
             return 0.0
-        # What should be nothing may be a rounding error of large numbers.
+        # A result that should be zero may be a rounding error of large numbers.
         most = float(np.abs(self.exact).max()) or 10.0
         return 10 * float(np.abs(self.exact - self.shaken).max()) + 4 * _NOISE[self.dtype] * most
 

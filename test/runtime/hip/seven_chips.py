@@ -33,7 +33,7 @@ CHIPS = {
     "gfx1151": (0x4A, 32, "v_wmma_f32_"),
     "gfx1201": (0x4E, 32, "v_wmma_f32_"),
 }
-# Of results in f16 that f32 or the matrix units' own sums are behind.
+# For results in f16 of sums in f32, or of the matrix units' own sums.
 TOLERANCE = 2e-2
 
 

@@ -112,7 +112,7 @@ def test_case(chip, group, name, launched):
     run(chip, group, name, launched)
 
 
-# What broke once: places in memory whose parts are negative, which buffers' bounds refuse.
+# Cases that broke once: offsets with negative terms, which buffers' bounds refuse.
 NEGATIVE = (
     ("OnnxBackendNodeModelTest", "test_slice_neg_steps_cpu"),
     ("OnnxBackendPyTorchConvertedModelTest", "test_MaxPool3d_stride_padding_cpu"),

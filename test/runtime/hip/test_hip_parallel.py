@@ -93,7 +93,7 @@ def test_every_pair_that_shares_bytes_is_ordered() -> None:
     bound = bind(artifact().plan, artifact().code_objects["gfx942"]).steps
     ((section, schedule),) = prepared.schedules.items()
     parallel = ParallelSection(prepared.steps, section.first, schedule)
-    # What each stream, and each event, comes after.
+    # The steps that each stream, and each event, comes after.
     streams: list[set[int]] = [set() for _ in range(parallel.streams)]
     events: dict[int, set[int]] = {}
     before: list[set[int]] = []

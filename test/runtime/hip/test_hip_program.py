@@ -1,4 +1,4 @@
-"""What programs on a GPU accept, refuse and compute: on emulated devices."""
+"""Programs on a GPU: the inputs that they take or refuse, and their results."""
 
 from __future__ import annotations
 
