@@ -11,7 +11,7 @@ from mlir.dialects import llvm
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.cpu.compile import compile_text
+from mgx_mlir.codegen.cpu.compile import compile_lowered
 from mgx_mlir.runtime.cpu import CodeLibrary
 
 
@@ -19,14 +19,13 @@ class CompiledModule:
     """The module's functions that return nothing, compiled as the cpu target's kernels are."""
 
     def __init__(self, module: ir.Module) -> None:
-        wrappers = []
-        for op in module.body.operations:
-            if op.operation.name == "llvm.func" and op.regions[0].blocks:
-                name = ir.StringAttr(op.attributes["sym_name"]).value
-                wrappers.append(_wrapper(name, op.regions[0].blocks[0].arguments))
-        text = llvm.translate_module_to_llvmir(module.operation) + "\n".join(wrappers)
+        functions = [op for op in module.body.operations if isinstance(op, llvm.LLVMFuncOp)]
+        with module.context, ir.Location.unknown():
+            for function in functions:
+                if function.body.blocks:
+                    _add_wrapper(module, function)
         target = Target.host_cpu()
-        data = compile_text(text, target, explicit=True)
+        data = compile_lowered(module, target, explicit=True)
         self._library = CodeLibrary(CodeObject(target.name, data, (), 0, {}))
 
     def call(self, name: str, arguments: Sequence[Any]) -> None:
@@ -35,13 +34,17 @@ class CompiledModule:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._library.address(f"packed_{name}"))(packed)
 
 
-def _wrapper(name: str, arguments: Sequence[ir.Value]) -> str:
-    """LLVM IR of a function that takes the addresses of another one's arguments."""
-    types = [str(x.type).removeprefix("!llvm.") for x in arguments]
-    lines = [f"define void @packed_{name}(ptr %arguments) {{"]
-    for i, type_ in enumerate(types):
-        lines.append(f"  %a{i} = getelementptr ptr, ptr %arguments, i64 {i}")
-        lines.append(f"  %p{i} = load ptr, ptr %a{i}")
-        lines.append(f"  %x{i} = load {type_}, ptr %p{i}")
-    given = ", ".join(f"{type_} %x{i}" for i, type_ in enumerate(types))
-    return "\n".join([*lines, f"  call void @{name}({given})", "  ret void", "}\n"])
+def _add_wrapper(module: ir.Module, function: llvm.LLVMFuncOp) -> None:
+    """Adds a function that takes the addresses of another one's arguments."""
+    pointer, name = llvm.PointerType.get(), function.sym_name.value
+    with ir.InsertionPoint(module.body):
+        type_ = ir.TypeAttr.parse("!llvm.func<void (ptr)>")
+        wrapper = llvm.LLVMFuncOp(f"packed_{name}", type_)
+    entry = wrapper.body.blocks.append(pointer)
+    with ir.InsertionPoint(entry):
+        given = []
+        for number, argument in enumerate(function.body.blocks[0].arguments):
+            place = llvm.getelementptr(pointer, entry.arguments[0], [], [number], pointer, 0)
+            given.append(llvm.load(argument.type, llvm.load(pointer, place)))
+        llvm.call(None, given, [], [], callee=ir.FlatSymbolRefAttr.get(name))
+        llvm.return_()

@@ -66,6 +66,7 @@ def _llvm() -> ctypes.CDLL:
         ("LLVMGetErrorMessage", c_void_p, [c_void_p]),
         ("LLVMGetTargetFromTriple", c_int, [c_char_p, POINTER(c_void_p), POINTER(c_void_p)]),
         *((name, None, []) for name in _INITIALIZERS),
+        ("LLVMLinkModules2", c_int, [c_void_p, c_void_p]),
         (
             "LLVMParseIRInContext2",
             c_int,
@@ -96,9 +97,16 @@ def _take_text(address: int | None) -> str:
 
 
 def compile_object(
-    llvm_ir: str, triple: str, cpu: str, features: str, explicit: bool = False
+    llvm_ir: str,
+    triple: str,
+    cpu: str,
+    features: str,
+    explicit: bool = False,
+    library: str = "",
 ) -> bytes:
     """An ELF relocatable object (position independent, level O3) from LLVM IR text.
+
+    `library`: LLVM IR that is linked to it.
 
     `triple` is of x86-64 or aarch64, `features` LLVM's list, such as '+avx2,+fma'. `explicit`
     code holds its own vectors and unrolled loops, and is only cleaned up. Raises CompilerError
@@ -109,6 +117,8 @@ def compile_object(
     machine = module = options = None
     try:
         module = _parse(context, llvm_ir)
+        if library and llvm.LLVMLinkModules2(module, _parse(context, library)):
+            raise CompilerError("linking LLVM IR failed")
         machine = _target_machine(triple, cpu, features)
         options = llvm.LLVMCreatePassBuilderOptions()
         passes = _EXPLICIT_PASSES if explicit else _PASSES

@@ -24,7 +24,8 @@ from mlir.passmanager import PassManager
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import functions
-from mgx_mlir.codegen.cpu.conversions import missing_functions
+from mgx_mlir.codegen.cpu.conversions import called_functions
+from mgx_mlir.codegen.generic.lowering.arithmetic import scalar_type
 from mgx_mlir.codegen.generic.lowering.expand import expand, expand_pass
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.machine import link_cpu as elf
@@ -80,14 +81,29 @@ def compile_module(
     if "fma" not in target.features:
         _fuse_in_f64(module)
     explicit = explicit or _has_many_paths(module)
+    with module.context, ir.Location.unknown():
+        for name, are_sizes in entries:
+            _add_entry(module, name, are_sizes)
+    return compile_lowered(module, target, explicit)
+
+
+def compile_lowered(module: ir.Module, target: Target, explicit: bool = False) -> bytes:
+    """The shared object of a module of the LLVM dialect, with the functions that LLVM may call."""
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
-    return compile_text(text + "".join(_entry(*entry) for entry in entries), target, explicit)
+    called = called_functions(_scalars(module), target)
+    return link(llvm.compile_object(text, *processor(target), explicit, called))
 
 
-def compile_text(text: str, target: Target, explicit: bool = False) -> bytes:
-    """The shared object of LLVM IR, with the functions that LLVM's code may call."""
-    text += missing_functions(text, target)
-    return link(llvm.compile_object(text, *processor(target), explicit))
+def _scalars(module: ir.Module) -> set[str]:
+    """The names of the types that ops of a module work on, or whose vectors they work on."""
+    types: set[ir.Type] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        types.update(map(scalar_type, op.operands))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return set(map(str, types))
 
 
 # LLVM 22's loop vectorizer follows every path of a chain like x + x, ..., where a loop has fewer
@@ -175,17 +191,25 @@ def _state_independence(module: ir.Module) -> None:
                 last.operation.attributes["loop_annotation"] = annotation
 
 
-def _entry(name: str, are_sizes: Sequence[bool]) -> str:
-    """LLVM IR of an exported function: unpacks the argument array and calls the body."""
-    lines = [f"define void @{name}(ptr noalias %arguments, i64 %begin, i64 %end) nounwind {{"]
-    types = ["i64" if is_size else "ptr" for is_size in are_sizes]
-    for i, type_ in enumerate(types):
-        lines.append(f"  %a{i} = getelementptr ptr, ptr %arguments, i64 {i}")
-        lines.append(f"  %p{i} = load {type_}, ptr %a{i}, align 8")
-    given = [f"{type_} %p{i}" for i, type_ in enumerate(types)]
-    lines.append(f"  call void @{name}{BODY_SUFFIX}({', '.join(['i64 %begin, i64 %end', *given])})")
-    lines.append("  ret void")
-    return "\n".join(lines) + "\n}\n"
+def _add_entry(module: ir.Module, name: str, are_sizes: Sequence[bool]) -> None:
+    """Adds an exported function: it unpacks the argument array and calls the body."""
+    pointer, i64 = llvm_dialect.PointerType.get(), ir.IntegerType.get_signless(64)
+    with ir.InsertionPoint(module.body):
+        function = llvm_dialect.LLVMFuncOp(
+            name,
+            ir.TypeAttr.parse("!llvm.func<void (ptr, i64, i64)>"),
+            arg_attrs=ir.ArrayAttr.parse("[{llvm.noalias}, {}, {}]"),
+            passthrough=ir.ArrayAttr.parse('["nounwind"]'),
+        )
+    entry = function.body.blocks.append(pointer, i64, i64)
+    array, *given = list[ir.Value](entry.arguments)
+    with ir.InsertionPoint(entry):
+        for number, is_size in enumerate(are_sizes):
+            place = llvm_dialect.getelementptr(pointer, array, [], [number], pointer, 0)
+            given.append(llvm_dialect.load(i64 if is_size else pointer, place))
+        body = ir.FlatSymbolRefAttr.get(name + BODY_SUFFIX)
+        llvm_dialect.call(None, given, [], [], callee=body)
+        llvm_dialect.return_()
 
 
 @cache

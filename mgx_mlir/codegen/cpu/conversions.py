@@ -6,6 +6,8 @@ They round to the nearest, ties to even, and keep a NaN quiet.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from mgx_mlir.artifact.target import Target
 
 # LLVM calls this function even where MLIR has expanded every rounding (it goes through
@@ -110,24 +112,24 @@ _TO_F16 = {
 }
 
 
-def missing_functions(text: str, target: Target) -> str:
-    """The functions, as LLVM IR, that code for the target may call without naming them.
+def called_functions(scalars: Set[str], target: Target) -> str:
+    """The functions that code for the target may call without naming them, as LLVM IR.
 
-    `text` is the LLVM IR of the code.
+    scalars: the names of the types that the code works on, such as "f16". Empty where LLVM calls
+    no function.
     """
     converts = "f16-convert" in target.features
     found = {}
-    if "bfloat" in text and "bf16-round" not in target.features:
+    if "bf16" in scalars and "bf16-round" not in target.features:
         found["__truncsfbf2"] = _F32_TO_BF16
-    if "half" in text and not converts:
+    if "f16" in scalars and not converts:
         found["__extendhfsf2"], found["__truncsfhf2"] = _F16_TO_F32, _F32_TO_F16
-    if "half" in text and "double" in text and not target.name.startswith("aarch64"):
-        rounding = _F64_TO_F16.replace("TO_F16", _TO_F16[converts])
-        declared = "declare double @llvm.fabs.f64(double)"
-        found["__truncdfhf2"] = rounding.replace(declared, "") if declared in text else rounding
+    if {"f16", "f64"} <= scalars and not target.name.startswith("aarch64"):
+        found["__truncdfhf2"] = _F64_TO_F16.replace("TO_F16", _TO_F16[converts])
     if not found:
         return ""
     names = ", ".join(f"ptr @{name}" for name in found)
     kind = f"appending global [{len(found)} x ptr]"
+    # Nothing calls them before LLVM has chosen instructions.
     used = f'@llvm.compiler.used = {kind} [{names}], section "llvm.metadata"'
-    return f"\n{used}\n{''.join(found.values())}"
+    return f"{used}\n{''.join(found.values())}"
