@@ -10,57 +10,64 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import gpu, llvm, rocdl
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import gpu_module_of, llvm_tool
-from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
+from mgx_mlir.codegen.gpu.builders.passes import lowered
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
 from mgx_mlir.rewriting.portable import required_features
+from mgx_mlir.rewriting.queries import ops_inside, replace
 
 # The chip whose passes make the LLVM IR: its own instructions are replaced here.
 CHIP = "gfx1100"
 TRIPLE = "spirv64-amd-amdhsa"
 
-# LLVM's type, and its letters in OpenCL's mangled names.
-_TYPES = {"f16": ("half", "Dh"), "f32": ("float", "f"), "f64": ("double", "d")}
-# The letters of signed and unsigned integers; in LLVM the operation has the sign, not the type.
-_INTEGERS = {"i8": "ch", "i16": "st", "i32": "ij", "i64": "lm"}
-# LLVM's intrinsics that OpenCL has under another name. `rint` rounds to even in the default
-# rounding mode.
-_RENAMED = {"maxnum": "fmax", "minnum": "fmin", "roundeven": "rint"}
-# LLVM's intrinsics that return NaN for a NaN; OpenCL's functions return the other number.
-_STRICT = {"maximum": "fmax", "minimum": "fmin"}
+# The letters of unsigned and signed types in OpenCL's mangled names; in LLVM the operation has the
+# sign, not the type.
+_LETTERS = {"f16": ("Dh",) * 2, "f32": ("f",) * 2, "f64": ("d",) * 2}
+_LETTERS |= {"i8": ("h", "c"), "i16": ("t", "s"), "i32": ("j", "i"), "i64": ("m", "l")}
+# LLVM's intrinsics that OpenCL has, by the name there. `rint` rounds to even in the default
+# rounding mode. OpenCL's fmax and fmin give the other number for a NaN.
 _SAME = "ceil copysign cos exp exp2 fabs floor fma log log10 log2 pow round sin sqrt trunc"
-_INTRINSICS = "|".join([*_SAME.split(), *_RENAMED, *_STRICT])
-
-_FUNCTION = rf"@(?:__ocml_(\w+?)_|llvm\.({_INTRINSICS})\.)(f16|f32|f64)\("
-_CALL = re.compile(rf"{_FUNCTION}([^)]*)\)")
-_INTEGER = r"@llvm\.([su](?:max|min))\.(i8|i16|i32|i64)\("
-_INTEGER_CALL = re.compile(_INTEGER)
-_DECLARED = re.compile(
-    rf"^declare [^\n]*(?:@llvm\.amdgcn\.|{_FUNCTION}|{_INTEGER})[^\n]*\n", re.MULTILINE
-)
-_ID = re.compile(
-    r"(%\w+) = call (?:noundef )?(?:range\([^)]*\) )?i32 @llvm\.amdgcn\.(work\w+)\.id\.([xyz])\(\)"
-)
-_BARRIER = re.compile(r"call void @llvm\.amdgcn\.s\.barrier\(\)")
-_CHIP_CALL = re.compile(r"@(llvm\.amdgcn\.[\w.]+)\(")
+_INTRINSICS = {name: name for name in _SAME.split()} | {
+    "maximum": "fmax",
+    "maxnum": "fmax",
+    "minimum": "fmin",
+    "minnum": "fmin",
+    "roundeven": "rint",
+    "smax": "max",
+    "smin": "min",
+    "umax": "max",
+    "umin": "min",
+}
+_SIGNED = frozenset(("smax", "smin"))
+_STRICT = frozenset(("maximum", "minimum"))
+_OCML = re.compile(r"__ocml_(\w+)_f\d+")
+_IDS: dict[type[ir.OpView], tuple[str, int]] = {
+    rocdl.BlockIdXOp: ("get_group_id", 0),
+    rocdl.BlockIdYOp: ("get_group_id", 1),
+    rocdl.BlockIdZOp: ("get_group_id", 2),
+    rocdl.ThreadIdXOp: ("get_local_id", 0),
+    rocdl.ThreadIdYOp: ("get_local_id", 1),
+    rocdl.ThreadIdZOp: ("get_local_id", 2),
+}
 # The name that the backend gives to an intrinsic that it knows no instruction for.
 _LEFT = re.compile(rb"spirv\.(llvm_\w+)")
-_PRELUDE = """
-declare spir_func i64 @_Z12get_local_idj(i32)
-declare spir_func i64 @_Z12get_group_idj(i32)
-declare spir_func void @_Z7barrierj(i32)
-"""
 # OpenCL's CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE.
 _FENCES = 3
+# AMD's address space of a work-item's own memory; SPIR-V's has no number.
+_PRIVATE = 5
 
 
 def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
@@ -83,7 +90,11 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
 def _code_object(program: GpuProgram, target: Target) -> CodeObject:
     if not program.launches:
         return CodeObject(target.name, b"", (), program.scratch_bytes, {})
-    data = emit_spirv(with_opencl(to_llvm_ir(gpu_module_of(program), CHIP, program.index_bits)))
+    module = gpu_module_of(program)
+    with module.context, ir.Location.unknown():
+        kernels = lowered(module, CHIP, program.index_bits)
+        _with_opencl(kernels)
+        data = emit_spirv(llvm.translate_module_to_llvmir(kernels.operation))
     left = sorted({name.decode() for name in _LEFT.findall(data)})
     if left:
         raise UnsupportedError(f"SPIR-V has no form of {', '.join(left)}")
@@ -109,60 +120,83 @@ def emit_spirv(text: str) -> bytes:
     return done.stdout
 
 
-def with_opencl(text: str) -> str:
-    """LLVM IR for a chip as LLVM IR for SPIR-V. Raises UnsupportedError for a chip's calls."""
-    text = text.replace("amdgpu_kernel", "spir_kernel").replace(" addrspace(5)", "")
-    text = _DECLARED.sub("", text)
-    text = _BARRIER.sub(f"call void @_Z7barrierj(i32 {_FENCES})", text)
-    text = _ID.sub(_identifier, text)
-    declared = {_declaration(match) for match in _CALL.finditer(text)}
-    text = _CALL.sub(lambda match: f"@{_name(match)}({match[4]})", text)
-    for match in _INTEGER_CALL.finditer(text):
-        declared.add(f"declare spir_func {match[2]} @{_integer(match)}({match[2]}, {match[2]})\n")
-    text = _INTEGER_CALL.sub(lambda match: f"@{_integer(match)}(", text)
-    text = re.sub(r"call ((?:\w+ )*)(\w+ @_Z)", r"call \1spir_func \2", text)
-    chip = sorted(set(_CHIP_CALL.findall(text)))
-    if chip:
-        raise UnsupportedError(f"SPIR-V has no form of {', '.join(chip)}")
-    return text + _PRELUDE + "".join(sorted(declared))
+class _OpenCL:
+    """Calls of OpenCL's functions, which a module declares at its end."""
+
+    def __init__(self, module: gpu.GPUModuleOp) -> None:
+        self._end = ir.InsertionPoint(module.regions[0].blocks[0])
+        self._convention = ir.Attribute.parse("#llvm.cconv<spir_funccc>")
+        self._declared: set[str] = set()
+
+    def call(
+        self, name: str, result: ir.Type | None, operands: Sequence[ir.Value], signed: bool = False
+    ) -> Sequence[ir.Value]:
+        """The results of the overload of a function for the operands."""
+        types = [str(x.type) for x in operands]
+        letters = (_LETTERS[type_][signed] for type_ in types)
+        mangled = f"_Z{len(name)}{name}{''.join(letters)}"
+        if mangled not in self._declared:
+            self._declared.add(mangled)
+            type_ = ir.TypeAttr.parse(f"!llvm.func<{result or 'void'} ({', '.join(types)})>")
+            with self._end:
+                llvm.LLVMFuncOp(mangled, type_, CConv=self._convention)
+        callee = ir.FlatSymbolRefAttr.get(mangled)
+        call = llvm.CallOp(result, operands, [], [], callee=callee, CConv=self._convention)
+        return call.operation.results
 
 
-def _integer(match: re.Match[str]) -> str:
-    """The OpenCL function of a call of LLVM's smax, smin, umax or umin."""
-    return f"_Z3{match[1][1:]}{_INTEGERS[match[2]][match[1][0] == 'u'] * 2}"
+def _with_opencl(module: gpu.GPUModuleOp) -> None:
+    """Replaces a chip's ops, and LLVM's intrinsics, by OpenCL's functions."""
+    opencl = _OpenCL(module)
+    for function in ops_inside(module, llvm.LLVMFuncOp):
+        for block in function.body.blocks:
+            for op in list(block.operations):
+                _without_chip(opencl, op)
+        if "rocdl.kernel" in function.attributes:
+            del function.attributes["rocdl.kernel"]
+            function.CConv = ir.Attribute.parse("#llvm.cconv<spir_kernelcc>")
+        elif function.sym_name.value.startswith("__ocml_"):
+            function.operation.erase()
 
 
-def _identifier(match: re.Match[str]) -> str:
-    """The number of a work item or a work-group; the kernels use 32 bits of it."""
-    name, what, dimension = match.groups()
-    function = "get_local_id" if what == "workitem" else "get_group_id"
-    call = f"call i64 @_Z12{function}j(i32 {'xyz'.index(dimension)})"
-    wide = f"%mgx.{name[1:]}"
-    return f"{wide} = {call}\n  {name} = trunc i64 {wide} to i32"
+def _without_chip(opencl: _OpenCL, op: ir.OpView) -> None:
+    i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
+
+    def number(value: int) -> ir.Value:
+        return llvm.mlir_constant(ir.IntegerAttr.get(i32, value))
+
+    for result in op.operation.results:
+        if result.type == llvm.PointerType.get(_PRIVATE):
+            result.set_type(llvm.PointerType.get())
+    with ir.InsertionPoint(op):
+        if type(op) in _IDS:
+            name, dimension = _IDS[type(op)]
+            (wide,) = opencl.call(name, i64, [number(dimension)])
+            replace(op, [llvm.trunc(i32, wide, 0)])
+        elif isinstance(op, rocdl.SBarrierOp):
+            opencl.call("barrier", None, [number(_FENCES)])
+            replace(op, [])
+        elif stem := _function(op):
+            replace(op, _called(opencl, stem, op))
 
 
-def _name(match: re.Match[str]) -> str:
-    """The OpenCL function of a call, mangled."""
-    stem = match[1] or match[2]
-    if stem in _STRICT:
-        return f"mgx.{stem}.{match[3]}"
-    stem = _RENAMED.get(stem, stem)
-    return f"_Z{len(stem)}{stem}{_TYPES[match[3]][1] * len(match[4].split(','))}"
+def _function(op: ir.OpView) -> str | None:
+    """The function of AMD's library, or intrinsic of LLVM, that OpenCL has; None for others."""
+    if isinstance(op, llvm.CallOp):
+        found = _OCML.fullmatch(op.callee.value) if op.callee else None
+        return found[1] if found else None
+    name = op.intrin.value if isinstance(op, llvm.CallIntrinsicOp) else op.operation.name
+    stem = name.removeprefix("llvm.").removeprefix("intr.").partition(".")[0]
+    if name == llvm.TruncOp.OPERATION_NAME or stem not in _INTRINSICS:
+        return None
+    return stem if str(op.operation.result.type) in _LETTERS else None
 
 
-def _declaration(match: re.Match[str]) -> str:
-    type_, letter = _TYPES[match[3]]
-    name = _name(match)
-    count = len(match[4].split(","))
-    if match[2] not in _STRICT:
-        return f"declare spir_func {type_} @{name}({', '.join([type_] * count)})\n"
-    inner = f"_Z4{_STRICT[match[2]]}{letter * 2}"
-    return f"""declare spir_func {type_} @{inner}({type_}, {type_})
-define internal {type_} @{name}({type_} %a, {type_} %b) alwaysinline {{
-  %one = call spir_func {type_} @{inner}({type_} %a, {type_} %b)
-  %sum = fadd {type_} %a, %b
-  %nan = fcmp uno {type_} %a, %b
-  %result = select i1 %nan, {type_} %sum, {type_} %one
-  ret {type_} %result
-}}
-"""
+def _called(opencl: _OpenCL, stem: str, op: ir.OpView) -> Sequence[ir.Value]:
+    """The results of OpenCL's function, with LLVM's results for a NaN."""
+    operands, type_ = list(op.operands), op.operation.result.type
+    found = opencl.call(_INTRINSICS.get(stem, stem), type_, operands, stem in _SIGNED)
+    if stem not in _STRICT:
+        return found
+    nan = llvm.fcmp(llvm.FCmpPredicate.uno, *operands)
+    return [llvm.select(nan, llvm.fadd(*operands), found[0])]

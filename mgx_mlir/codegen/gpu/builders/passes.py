@@ -152,6 +152,14 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
 
     Raises CompilerError naming the pass that fails.
     """
+    return llvm.translate_module_to_llvmir(lowered(module, chip, index_bits).operation)
+
+
+def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
+    """The one gpu.module in `module`, lowered in place to the dialects of LLVM and of AMD's chips.
+
+    Raises CompilerError naming the pass that fails.
+    """
     if chip == "gfx908":
         _without_inline_assembly(module)
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
@@ -159,7 +167,7 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     _remainders_of_llvm(gpu_module)
     _relax_atomics(gpu_module)
     _keep_loop_annotations(gpu_module)
-    return llvm.translate_module_to_llvmir(gpu_module.operation)
+    return gpu_module
 
 
 def _remainders_of_llvm(gpu_module: gpu.GPUModuleOp) -> None:
