@@ -75,7 +75,7 @@ def finalize(
         return result
     if not _has_compiler():
         raise _no_compiler(artifact, missing)
-    from mgx_mlir.finalizer import finalize_all  # no part of mgx-mlir-runtime
+    from mgx_mlir.finalizer import Workers, finalize_all  # no part of mgx-mlir-runtime
 
     tuned = _schedules(artifact, missing, settings)
     cache = kernel_cache(settings)
@@ -83,7 +83,7 @@ def finalize(
     found = finalize_all(
         artifact.kernels,
         missing,
-        jobs=settings.jobs,
+        Workers(settings.jobs),
         cache=cache,
         progress=progress,
         times=None if report is None else report.kernels,

@@ -19,7 +19,6 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError, TargetError, UsageError, UserError
-from mgx_mlir.finalizer import FinalizeOptions
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.cache_entry import encode, sign_entry
@@ -107,7 +106,7 @@ def public(key: Path) -> str:
 def entry_of(artifact: Artifact, target: str, elf: bytes) -> tuple[str, CodeObject]:
     """The evil entry that the cache would have for the artifact's kernel."""
     (kernel,), chip = artifact.kernels, Target.get(target)
-    name = cache_key(kernel.sha256, chip.identity, FinalizeOptions().key(), build_id())
+    name = cache_key(kernel.sha256, chip.identity, build_id())
     return name, replace(artifact.code_objects[chip.identity][0], data=elf)
 
 

@@ -54,30 +54,32 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class FinalizeOptions:
-    """The options that a code object depends on, beside kernel and target."""
+class Workers:
+    """The processes that finalize kernels: `jobs` of this machine, or those of `executor`.
 
-    def key(self) -> str:
-        """The options as text: part of the cache key."""
-        return repr(self)
+    A kernel that takes longer than `time_limit` seconds fails. An executor (Dask's, for a farm of
+    machines) keeps its own time limits, and sees to it that bytes that crash MLIR's reader are an
+    error.
+    """
+
+    jobs: int = 1
+    executor: Executor | None = None
+    time_limit: float = TIME_LIMIT
 
 
-def finalize_kernel(
-    bytecode: bytes, target: Target, options: FinalizeOptions = FinalizeOptions()
-) -> CodeObject:
+def finalize_kernel(bytecode: bytes, target: Target) -> CodeObject:
     """The code object of one stored kernel for one target.
 
     A pure function of picklable values: the same arguments give the same bytes. Raises
     ArtifactError for bytes that are no portable kernel, UnsupportedError or CompilerError
     for one that cannot be compiled.
     """
-    return finalize_kernel_for(bytecode, (target,), options)[0]
+    return finalize_kernel_for(bytecode, (target,))[0]
 
 
 def finalize_kernel_for(
     bytecode: bytes,
     targets: Sequence[Target],
-    options: FinalizeOptions = FinalizeOptions(),
     tuned: Mapping[str, Tuned] = MappingProxyType({}),
 ) -> list[CodeObject]:
     """The code objects of one stored kernel for several targets.
@@ -125,28 +127,21 @@ def _scheduled(compile_for: Compiler, target: Target, tuned: Tuned | None) -> Co
 
 
 def timed_finalize(
-    bytecode: bytes,
-    targets: Sequence[Target],
-    options: FinalizeOptions,
-    tuned: Mapping[str, Tuned],
+    bytecode: bytes, targets: Sequence[Target], tuned: Mapping[str, Tuned]
 ) -> tuple[float, list[CodeObject]]:
     """finalize_kernel_for, with the seconds that it took in its process."""
     started = time.perf_counter()
-    found = finalize_kernel_for(bytecode, targets, options, tuned)
+    found = finalize_kernel_for(bytecode, targets, tuned)
     return time.perf_counter() - started, found
 
 
 def finalize_all(
     kernels: Sequence[PortableKernel],
     targets: Sequence[Target],
+    workers: Workers = Workers(),
     *,
-    jobs: int = 1,
-    executor: Executor | None = None,
     cache: Cache | None = None,
     progress: Progress | None = None,
-    time_limit: float = TIME_LIMIT,
-    options: FinalizeOptions = FinalizeOptions(),
-    reproducers: Path | None = None,
     times: dict[str, float] | None = None,
     tuned: Tuning = MappingProxyType({}),
 ) -> dict[str, list[CodeObject]]:
@@ -155,15 +150,13 @@ def finalize_all(
     `tuned` has the schedules of kernels that were tuned; others are chosen by estimate. `times`
     gets the seconds of each kernel that was finalized, by its name.
 
-    Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
-    machines; it keeps its own time limits). A few kernels that this process made are finalized
-    in this process. Kernels read from a file always get a process of their own, so that bytes
-    that crash MLIR's reader are an error; a given executor has to see to that itself. A kernel
-    that takes longer than `time_limit` seconds fails. Raises CompilerError naming the kernel, its
-    ONNX nodes, the target and the failing pass; its reproducer lies in `reproducers`, by
-    default in the system's folder for temporary files.
+    A few kernels that this process made are finalized in this process. Kernels read from a file
+    always get a process of their own, so that bytes that crash MLIR's reader are an error. Raises
+    CompilerError naming the kernel, its ONNX nodes, the target and the failing pass; its
+    reproducer lies in the system's folder for temporary files.
     """
-    run = _Run(kernels, targets, cache, progress, options, reproducers, times, tuned)
+    jobs, limit = workers.jobs, workers.time_limit
+    run = _Run(kernels, targets, cache, progress, times, tuned)
     run.look_up()
     tasks = run.tasks()
     names = ", ".join(target.name for target in targets)
@@ -171,15 +164,13 @@ def finalize_all(
     if not tasks:
         return run.result()
     trusted = not any(task.kernel.from_file for task in tasks)
-    if executor is None and trusted and (jobs <= 1 or len(tasks) <= FEW):
+    if workers.executor is None and trusted and (jobs <= 1 or len(tasks) <= FEW):
         for task in tasks:
-            run.finish(task, functools.partial(_in_thread, task, options, time_limit))
+            run.finish(task, functools.partial(_in_thread, task, limit))
         return run.result()
-    with _pool(executor, min(max(jobs, 1), len(tasks)), time_limit) as pool:
+    with _pool(workers.executor, min(max(jobs, 1), len(tasks)), limit) as pool:
         futures: dict[Future[Any], _Task] = {
-            pool.submit(
-                timed_finalize, task.kernel.bytecode, task.targets, options, task.tuned
-            ): task
+            pool.submit(timed_finalize, task.kernel.bytecode, task.targets, task.tuned): task
             for task in tasks
         }
         try:
@@ -210,14 +201,11 @@ class _Run:
         targets: Sequence[Target],
         cache: Cache | None,
         progress: Progress | None,
-        options: FinalizeOptions,
-        reproducers: Path | None,
         times: dict[str, float] | None,
         tuned: Tuning,
     ) -> None:
         self._kernels, self._targets = kernels, targets
-        self._cache, self._progress = cache, progress
-        self._options, self._reproducers, self._times = options, reproducers, times
+        self._cache, self._progress, self._times = cache, progress, times
         self._tuned = {
             (digest, identity): one
             for identity, found in tuned.items()
@@ -273,7 +261,7 @@ class _Run:
     def _key(self, kernel: PortableKernel, target: Target) -> str:
         tuned = self._tuned.get((kernel.sha256, target.identity))
         schedule = () if tuned is None else (repr(tuned),)
-        return cache_key(kernel.sha256, target.identity, self._options.key(), build_id(), *schedule)
+        return cache_key(kernel.sha256, target.identity, build_id(), *schedule)
 
     def _report(self) -> None:
         if self._progress is not None and self._distinct:
@@ -284,7 +272,7 @@ class _Run:
     def _failure(self, task: _Task, error: Exception) -> MgxError:
         kernel = task.kernel
         nodes = f" (ONNX nodes {', '.join(kernel.nodes)})" if kernel.nodes else ""
-        path = _write_reproducer(kernel, self._reproducers)
+        path = _write_reproducer(kernel)
         names = ",".join(target.name for target in task.targets)
         command = shlex.join(
             [sys.executable, "-m", "mgx_mlir.finalizer", str(path), "--arch", names]
@@ -303,16 +291,14 @@ def _pool(executor: Executor | None, jobs: int, time_limit: float) -> Iterator[E
         yield pool
 
 
-def _in_thread(
-    task: _Task, options: FinalizeOptions, time_limit: float
-) -> tuple[float, list[CodeObject]]:
+def _in_thread(task: _Task, time_limit: float) -> tuple[float, list[CodeObject]]:
     """Runs a task in this process, in a thread that is left behind when it takes too long."""
     outcome: list[Any] = []
 
     def run() -> None:
         try:
             bytecode = task.kernel.bytecode
-            outcome.extend((True, timed_finalize(bytecode, task.targets, options, task.tuned)))
+            outcome.extend((True, timed_finalize(bytecode, task.targets, task.tuned)))
         except BaseException as error:
             outcome.extend((False, error))
 
@@ -327,10 +313,8 @@ def _in_thread(
     raise outcome[1]
 
 
-def _write_reproducer(kernel: PortableKernel, folder: Path | None) -> Path:
-    if folder is None:
-        folder = Path(tempfile.mkdtemp(prefix="mgx-"))
-    folder.mkdir(parents=True, exist_ok=True)
+def _write_reproducer(kernel: PortableKernel) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="mgx-"))
     path = folder / f"{''.join(c if c.isalnum() else '_' for c in kernel.name)}.mlirbc"
     path.write_bytes(kernel.bytecode)
     return path

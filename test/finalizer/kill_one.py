@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from mgx_mlir.artifact.record import Artifact  # noqa: E402
 from mgx_mlir.artifact.target import Target  # noqa: E402
-from mgx_mlir.finalizer import FinalizeOptions, finalize_all  # noqa: E402
+from mgx_mlir.finalizer import finalize_all  # noqa: E402
 from mgx_mlir.finalizer.build import build_id  # noqa: E402
 from mgx_mlir.finalizer.cache import Cache, cache_key  # noqa: E402
 from mgx_mlir.rewriting.portable import portable_kernel, read_kernel  # noqa: E402
@@ -54,8 +54,7 @@ def main(folder: Path, rounds: int, seed: int) -> None:
         assert cache.verify() == [], f"round {number}: damaged entries"
         for target in TARGETS:
             for kernel, code in zip(kernels, want[target.identity], strict=True):
-                options = FinalizeOptions().key()
-                key = cache_key(kernel.sha256, target.identity, options, build_id())
+                key = cache_key(kernel.sha256, target.identity, build_id())
                 assert cache.get(key) == code, f"round {number}: {kernel.name} for {target.name}"
         left += len(list(folder.glob("??/.*")))
     print(f"{rounds} rounds, {left} unfinished files left behind")

@@ -8,6 +8,7 @@ import pickle
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -20,7 +21,7 @@ from stored_kernels import stored
 import mgx_mlir.finalizer as finalizer
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError
-from mgx_mlir.finalizer import finalize_all, finalize_kernel, finalize_kernel_for
+from mgx_mlir.finalizer import Workers, finalize_all, finalize_kernel, finalize_kernel_for
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
@@ -71,13 +72,14 @@ def test_equal_kernels_are_finalized_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_processes_give_what_one_process_gives() -> None:
     kernels = [stored(f"k{n}", size=n) for n in range(4, 10)]
     alone = finalize_all(kernels, [GFX942, GFX1100])
-    assert finalize_all(kernels, [GFX942, GFX1100], jobs=2) == alone
+    assert finalize_all(kernels, [GFX942, GFX1100], Workers(2)) == alone
 
 
 def test_any_executor_will_do() -> None:
     kernels = [stored(), stored(op="mul")]
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        assert finalize_all(kernels, [GFX942], executor=executor) == finalize_all(kernels, [GFX942])
+        found = finalize_all(kernels, [GFX942], Workers(executor=executor))
+    assert found == finalize_all(kernels, [GFX942])
 
 
 def test_cache_spares_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,9 +121,10 @@ def test_failure_names_kernel_nodes_target_and_reproducer(
 
     monkeypatch.setattr(passes, "expand_pass", lambda wide: "convert-nothing{")
     monkeypatch.setattr(passes, "run_passes", _failing)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kernel = stored("k3_add", node="encoder/Add_17")
     with pytest.raises(CompilerError) as caught:
-        finalize_all([kernel], [GFX942], reproducers=tmp_path)
+        finalize_all([kernel], [GFX942])
     message = str(caught.value)
     assert "kernel k3_add (ONNX nodes encoder/Add_17) for gfx942: pass 'x' failed" in message
     command = shlex.split(message.rpartition("reproduce with: ")[2])
@@ -181,7 +184,7 @@ def test_interrupt_ends_the_workers_at_once() -> None:
 def test_in_process_work_has_a_time_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finalizer, "finalize_kernel_for", lambda *_: time.sleep(5))
     with pytest.raises(CompilerError, match=r"more than 0\.2 seconds"):
-        finalize_all([stored()], [GFX942], time_limit=0.2)
+        finalize_all([stored()], [GFX942], Workers(time_limit=0.2))
 
 
 def test_scripts_without_a_main_guard_can_finalize(tmp_path: Path) -> None:
@@ -189,10 +192,10 @@ def test_scripts_without_a_main_guard_can_finalize(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from stored_kernels import stored\n"
-        "from mgx_mlir.finalizer import finalize_all\n"
+        "from mgx_mlir.finalizer import Workers, finalize_all\n"
         "from mgx_mlir.artifact.target import Target\n"
         "kernels = [stored(size=n) for n in range(3, 7)]\n"
-        "print(len(finalize_all(kernels, [Target.get('gfx942')], jobs=2)['gfx942']))\n"
+        "print(len(finalize_all(kernels, [Target.get('gfx942')], Workers(2))['gfx942']))\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{Path(__file__).parent}"}
     done = subprocess.run(

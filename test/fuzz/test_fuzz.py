@@ -16,7 +16,7 @@ from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError
-from mgx_mlir.finalizer import finalize_all
+from mgx_mlir.finalizer import Workers, finalize_all
 from mgx_mlir.finalizer.worker import WorkerPool
 from mgx_mlir.tools.mgx import main
 from test.fuzz import mutate
@@ -73,7 +73,7 @@ def test_kernels_that_end_the_reader_end_a_worker_only() -> None:
 def test_kernel_of_a_file_is_never_read_in_this_process(path: Path) -> None:
     kernel = PortableKernel("k7", path.read_bytes(), nodes=("Add_0",), from_file=True)
     with pytest.raises((ArtifactError, CompilerError), match=r"kernel k7 \(ONNX nodes Add_0\)"):
-        finalize_all([kernel], [GFX942], jobs=1, time_limit=2.0)
+        finalize_all([kernel], [GFX942], Workers(time_limit=2.0))
 
 
 def test_inspecting_a_kernel_that_ends_the_reader_is_an_error(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import disassemble
-from mgx_mlir.finalizer import finalize_all
+from mgx_mlir.finalizer import Workers, finalize_all
 from mgx_mlir.finalizer.build import llvm_version
 from test.ratchet.programs import Source
 
@@ -74,7 +74,7 @@ def rows_of(
     targets = [Target.get(target) for target in source.targets]
     jobs = len(os.sched_getaffinity(0))
     for target, codes in zip(
-        targets, finalize_all(artifact.kernels, targets, jobs=jobs).values(), strict=True
+        targets, finalize_all(artifact.kernels, targets, Workers(jobs)).values(), strict=True
     ):
         for kernel, code in zip(artifact.kernels, codes, strict=True):
             key = Key(name, kernel.name, target.name)
