@@ -15,13 +15,23 @@ from mgx_mlir.rewriting.flops import flops_of_op
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_values
-from mgx_mlir.rewriting.queries import blocks, erase_dead, identity, shape, users
+from mgx_mlir.rewriting.queries import (
+    blocks,
+    element_bits,
+    element_type,
+    erase_dead,
+    identity,
+    shape,
+    users,
+)
 
 # Constants of at most this many elements stay in the program; larger ones become weights.
 INLINE_ELEMENTS = 64
 # Elements that a compilation may read and write to compute constants: this many, and this many
 # for each element of the model's weights.
 _WORK, _WORK_OF_EACH = 1 << 28, 64
+# The most elements of a weight that are compared with each other.
+_MOST_EQUAL = 1 << 16
 # Operations of a product that numpy does in the time in which it writes an element.
 _FLOPS_AN_ELEMENT = 16
 
@@ -38,7 +48,8 @@ class FoldConstants(Pass):
     whose result has more than `max_elements` elements stays too, as does one that would take
     more work than a model with so many weights may cost. Ops that expand weights of few bits
     stay where the product's kernel reads fewer bytes so (see `prologues`). With
-    `keep_quantized`, quantized constants are not expanded to floats.
+    `keep_quantized`, quantized constants are not expanded to floats or wider integers. A weight
+    of integers that are all equal, such as a vector of zero points, becomes a constant.
     """
 
     max_elements: int = 1 << 28
@@ -73,11 +84,25 @@ class _Folder:
         self.arrays: dict[ir.Value, np.ndarray] = {}
 
     def run(self, block: ir.Block) -> None:
+        for literal in [op for op in block.operations if isinstance(op, mgx.LiteralOp)]:
+            self._shrink(literal)
         self.kept = prologue_values(block)
         ops = [op for op in block.operations if self._is_foldable(op)]
         stay = (*mgx.SOURCES, *mgx.BROADCASTS)
         for op in [op for op in ops if not isinstance(op, stay) and self._is_needed(op)]:
             self._materialize(op)
+
+    def _shrink(self, op: mgx.LiteralOp) -> None:
+        """Replaces a weight of few integers, all equal, by a constant. The op is dead then."""
+        weight, type_ = self.context.weights.get(op.key.value), op.result.type
+        is_integer = isinstance(element_type(op.result), ir.IntegerType)
+        if weight is None or not is_integer or not 0 < math.prod(weight.shape) <= _MOST_EQUAL:
+            return
+        array = weight.array()
+        if array.dtype == object or not np.all(array == array.flat[0]):
+            return
+        with ir.InsertionPoint(op), op.location:
+            op.result.replace_all_uses_with(mgx.splat(array.flat[0], type_))
 
     def _is_foldable(self, op: ir.OpView) -> bool:
         if isinstance(op, mgx.LiteralOp):
@@ -95,7 +120,7 @@ class _Folder:
     def _depends_on_foldable(self, op: ir.OpView) -> bool:
         if not op.operation.name.startswith("mgx.") or len(op.regions):
             return False
-        if self.options.keep_quantized and isinstance(op, mgx.DequantizelinearOp):
+        if self.options.keep_quantized and _expands(op):
             return False
         if len(op.results) != 1 or not len(op.operands) or op.result in self.kept:
             return False
@@ -165,3 +190,10 @@ class _Folder:
             one = evaluate_op(op, [a.reshape(-1)[:1].reshape(()) for a in operands])
             return np.broadcast_to(np.asarray(one[0]).reshape(()), dims)
         return np.asarray(evaluate_op(op, operands)[0])
+
+
+def _expands(op: ir.OpView) -> bool:
+    """Whether an op makes floats or integers of 32 bits of quantized numbers."""
+    if isinstance(op, mgx.ConvertOp):
+        return element_bits(op.x) == 8 and str(element_type(op.result)) == "i32"
+    return isinstance(op, mgx.DequantizelinearOp)

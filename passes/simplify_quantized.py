@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
@@ -17,38 +19,45 @@ from mgx_mlir.rewriting.queries import (
     broadcast_source,
     broadcast_to,
     definition,
+    element_bits,
     element_type,
     erase_dead,
-    is_along,
+    group_of,
     is_constant,
+    is_static,
     replace,
     shape,
     splat,
 )
+from mgx_mlir.rewriting.views import trace
 
 _INTEGERS = frozenset({"i8", "ui8"})
 _FLOATS = frozenset({"f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"})
-# The most bytes of the sums that a zero point adds at each position of a padded result.
+# The most bytes of the offsets that a zero point adds at each position of a padded result.
 MAX_BORDER = 1 << 22
 
 
 @dataclass(frozen=True)
 class SimplifyQuantized(Pass):
-    """Moves scales and zero points behind the products of 8-bit tensors and constant weights.
+    """Moves scales and zero points behind the products of 8-bit tensors.
 
     Before:  %a = mgx.dequantizelinear %x scale %s zero_point %z : tensor<2x3xui8>, ...
              %b = mgx.dequantizelinear %w scale %t : tensor<3x4xi8>, ...
              %y = mgx.dot %a, %b : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
     After:   %i = ... %x - 128                     // as signed numbers
              %p = mgx.quant_dot %i, %w : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
-             %c = ... (%z - 128) * sums of %w      // constant where %z is
+             %c = ... (%z - 128) * sums of %w      // constant where %z and %w are
              %y = ... (%p - %c) * (%s * %t)
 
     Dots and convolutions of integers less their zero points (MatMulInteger, QLinearConv)
-    lose the wide subtractions in the same way. x has one scale and one zero point, known or
-    not; those of the constant w may differ by output channel, and w less its zero point has
-    to fit 8 bits. Two tensors that are no constants may not have zero points. Sums of
-    integers are exact; float results differ from the original by its rounding.
+    lose the wide subtractions in the same way. No operand need be constant. Scales and zero
+    points may differ by row and column of a dot, or by output channel of a convolution; where w
+    has a zero point, it is multiplied by the sums of x. Sums of integers are exact; float
+    results differ from the original by its rounding.
+
+    A convolution with one channel a group and a zero point of w multiplies the differences instead,
+    as integers of 32 bits: no matrix instruction is lost, and no sums are added. Where the offset
+    of a padded convolution would be a large constant, x is padded with its zero point first.
 
     8-bit floats stay as they are, constant or not, where they have no zero points: their
     products are summed in f32.
@@ -61,7 +70,7 @@ class SimplifyQuantized(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)):
+                if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)) or not is_static(op):
                     continue
                 node = node_name(op)
                 with ir.InsertionPoint(op), op.location:
@@ -74,65 +83,64 @@ class SimplifyQuantized(Pass):
 
 @dataclass(frozen=True)
 class _Quantized:
-    """(value - zero) * scale; a zero or a scale that is None is 0 or 1. Both are small
-    tensors that broadcast to the value."""
+    """(value - zero) * scale; a zero or a scale that is None is 0 or 1.
+
+    Both have the value's rank, with sizes of 1 along the dimensions where they do not differ.
+    """
 
     value: ir.Value
     zero: ir.Value | None
     scale: ir.Value | None
 
+    @property
+    def element(self) -> str:
+        return str(element_type(self.value))
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in _FLOATS
+
 
 def _integer_contraction(op: ir.OpView) -> ir.Value | None:
     """The op's result by a product of 8-bit numbers; None unless its operands are quantized."""
+    if isinstance(op, mgx.CONVOLUTIONS) and op.channels_last:
+        return None
     x, w = (_quantized(value) for value in op.operands)
     if x is None or w is None or (x.scale is None) != (w.scale is None):
         return None
-    same = element_type(x.value) == element_type(w.value)
-    kinds = _is_float(x) and _is_float(w) and isinstance(op, mgx.DOTS)
-    if (_is_float(x) or _is_float(w)) and not (same or kinds):
-        return None
-    if x.zero is None and x.scale is None and w.zero is None and not _is_float(x):
+    if x.is_float or w.is_float:
+        kinds = x.is_float and w.is_float and isinstance(op, mgx.DOTS)
+        if not (kinds or x.element == w.element) or x.zero is not None or w.zero is not None:
+            return None
+    if [x.value, w.value] == list(op.operands) and x.element == w.element:
         return None  # the op is an integer contraction already
-    if [x.value, w.value] == list(op.operands):
+    if not all(map(partial(_may_leave, op), (0, 0, 1, 1), (x.zero, x.scale, w.zero, w.scale))):
         return None
-    if not _is_single(x.zero) or not _is_single(x.scale):
-        return None
-    rank = len(shape(w.value))
-    channel = 0 if isinstance(op, mgx.CONVOLUTIONS) else rank - 1
-    # The scale may have fewer dimensions than the weights: the last ones.
-    if w.scale is not None and not is_along(w.scale, channel - rank + len(shape(w.scale))):
-        return None
-    if _is_float(x):
-        if x.zero is not None or w.zero is not None:
-            return None
+    if x.is_float:
         total = _product(op, x.value, w.value)
-    elif is_constant(w.value):
-        weights = _centred(w)
-        signed = _signed(x)
-        if weights is None or (total := _product(op, signed.value, weights)) is None:
-            return None
-        if signed.zero is not None:
-            offset = _offset(op, signed.zero, weights)
-            if offset is None:
-                return None
-            total = mgx.sub(total, broadcast_to(offset, shape(total)))
     else:
-        if x.zero is not None or w.zero is not None or not same:
+        w = _signed(w)
+        if x.scale is None and _takes_differences(op, w):
             return None
-        if str(element_type(x.value)) != "i8":
-            return None
-        total = _product(op, x.value, w.value)
+        total = _total(op, x, w)
     result = element_type(op.result)
     if x.scale is None or w.scale is None:
         return _as(total, result)
-    # One factor for the result's channel.
-    dims = [1] * len(shape(total))
-    dims[1 if isinstance(op, mgx.CONVOLUTIONS) else -1] = prod(shape(w.scale))
     f32 = ir.F32Type.get()
-    by_channel = _as(mgx.reshape(w.scale, dims), f32)
-    factor = mgx.mul(broadcast_to(mgx.reshape(_as(x.scale, f32), []), dims), by_channel)
-    floats = mgx.mul(_as(total, f32), broadcast_to(factor, shape(total)))
+    pairs = enumerate((x.scale, w.scale))
+    scales = [_as(_behind(op, number, scale), f32) for number, scale in pairs]
+    floats = _as(total, f32)
+    for factor in _factors(scales, all(map(is_constant, scales))):
+        floats = mgx.mul(floats, broadcast_to(factor, shape(total)))
     return _as(floats, result)
+
+
+def _factors(values: Sequence[ir.Value], is_known: bool) -> Sequence[ir.Value]:
+    """The values, as one product where it is constant or small; the epilogue multiplies others."""
+    dims = [max(sizes) for sizes in zip(*map(shape, values), strict=True)]
+    if not is_known and prod(dims) > 1:
+        return values
+    return [mgx.mul(*(broadcast_to(value, dims) for value in values))]
 
 
 # Operands --------------------------------------------------------------------------------
@@ -142,7 +150,7 @@ def _quantized(value: ir.Value) -> _Quantized | None:
     """The 8-bit tensor behind a value: dequantized, shifted by a zero point, or as it is."""
     op = definition(value)
     if isinstance(op, mgx.DequantizelinearOp):
-        return _quantized_parts(op.x, op.zero_point, _narrow(op.scale))
+        return _quantized_parts(op.x, op.zero_point, op.scale)
     if isinstance(op, mgx.SubOp):
         source = definition(op.a)
         if not isinstance(source, mgx.ConvertOp) or str(element_type(op.a)) != "i32":
@@ -161,67 +169,126 @@ def _quantized_parts(
 ) -> _Quantized | None:
     if str(element_type(value)) not in _INTEGERS | _FLOATS:
         return None
-    if zero is not None and splat(zero) == 0:
+    if zero is not None and _number(zero) == 0:
         zero = None
-    return _Quantized(value, None if zero is None else _narrow(zero), scale)
+    return _Quantized(value, zero and _narrow(zero), scale and _narrow(scale))
 
 
 def _narrow(value: ir.Value) -> ir.Value:
-    """A scale or a zero point before its broadcast."""
-    number = splat(value)
+    """A scale or a zero point with sizes of 1 where it does not differ."""
+    dims, number, varying = shape(value), _number(value), _varying(value)
     if number is not None:
-        return mgx.splat(number, ir.RankedTensorType.get([], element_type(value)))
+        return mgx.splat(number, ir.RankedTensorType.get([1] * len(dims), element_type(value)))
+    once = [axis for axis, size in enumerate(dims) if axis not in varying and size > 1]
+    return mgx.slice(value, once, [0] * len(once), [1] * len(once)) if once else value
+
+
+def _number(value: ir.Value) -> np.generic | None:
+    """The one number that a constant has everywhere, wider or as it is; or None."""
+    value = broadcast_source(value)
     op = definition(value)
-    if not isinstance(op, mgx.ConvertOp):
-        return broadcast_source(value)
-    return mgx.convert(broadcast_source(op.x), element_type(value))
+    if isinstance(op, mgx.ConvertOp) and element_bits(op.x) < element_bits(value):
+        value = op.x
+    return splat(value)
 
 
-def _is_float(x: _Quantized) -> bool:
-    return str(element_type(x.value)) in _FLOATS
+def _varying(value: ir.Value) -> set[int]:
+    """The dimensions along which a value's elements may differ."""
+    if _number(value) is not None:
+        return set()
+    while isinstance(op := definition(value), mgx.ConvertOp):
+        value = op.x
+    _, layout, _ = trace(value)
+    moving = [any(size != 1 and stride for size, stride in dim) for dim in layout.dims]
+    return {number for number, moves in enumerate(moving) if moves}
 
 
-def _is_single(value: ir.Value | None) -> bool:
-    return value is None or prod(shape(value)) == 1
+def _may_leave(op: ir.OpView, number: int, parameter: ir.Value | None) -> bool:
+    """Whether a scale or zero point of an operand is the same for all that are summed up."""
+    if parameter is None:
+        return True
+    differs = {axis for axis, size in enumerate(shape(parameter)) if size > 1}
+    if isinstance(op, mgx.CONVOLUTIONS):
+        return differs <= ({0} if number else set())
+    return len(shape(parameter)) - 1 - number not in differs
 
 
-def _centred(w: _Quantized) -> ir.Value | None:
-    """Constant weights minus their zero point, as i8; None where the differences do not fit."""
-    if w.zero is None and str(element_type(w.value)) == "i8":
-        return w.value
-    if str(element_type(w.value)) == "ui8":
-        # Unsigned weights fit where the zero point is in the middle, as quantizers choose it.
-        point = None if w.zero is None else splat(w.zero)
-        if point is None or int(point) != 128:
-            return None
-        return _toggled(w.value)
-    return None
+def _behind(op: ir.OpView, number: int, parameter: ir.Value) -> ir.Value:
+    """A scale or zero point of an operand, with sizes that broadcast to the result."""
+    dims = shape(parameter)
+    if isinstance(op, mgx.CONVOLUTIONS) and number:  # the filters' first dimension
+        return mgx.reshape(parameter, [1, dims[0], *[1] * (len(dims) - 2)])
+    return parameter
+
+
+def _takes_differences(op: ir.OpView, w: _Quantized) -> bool:
+    """Whether an op is a convolution of one channel a group whose weights have a zero point."""
+    by_channel = isinstance(op, mgx.CONVOLUTIONS) and group_of(op) == shape(op.x)[1] > 1
+    return by_channel and w.zero is not None
+
+
+def _difference(x: _Quantized) -> ir.Value:
+    """An operand less its zero point, in i32."""
+    i32 = ir.IntegerType.get_signless(32)
+    wide = mgx.convert(x.value, i32)
+    if x.zero is None:
+        return wide
+    return mgx.sub(wide, broadcast_to(_as(x.zero, i32), shape(wide)))
 
 
 def _signed(x: _Quantized) -> _Quantized:
-    """x with its numbers as i8 and its zero point as one number in i32."""
-    zero = x.zero
-    if zero is not None:
-        zero = _as(mgx.reshape(zero, []), ir.IntegerType.get_signless(32))
-    if str(element_type(x.value)) == "i8":
+    """x with its numbers as i8 and its zero point in i32."""
+    i32, shift = ir.IntegerType.get_signless(32), 128 if x.element == "ui8" else 0
+    dims, number = shape(x.value), 0 if x.zero is None else splat(x.zero)
+    zero = x.zero and _as(x.zero, i32)
+    if number is not None:
+        one = ir.RankedTensorType.get([1] * len(dims), i32)
+        zero = mgx.splat(int(number) - shift, one) if number != shift else None
+    elif shift and zero is not None:
+        zero = mgx.sub(zero, mgx.splat(shift, zero.type))
+    if not shift:
         return _Quantized(x.value, zero, x.scale)
-    middle = mgx.constant(np.int32(128))
-    zero = mgx.neg(middle) if zero is None else mgx.sub(zero, middle)
-    return _Quantized(_toggled(x.value), zero, x.scale)
-
-
-def _toggled(value: ir.Value) -> ir.Value:
-    """Unsigned 8-bit numbers minus 128, as signed numbers."""
-    wide = mgx.convert(value, "int32")
-    middle = mgx.splat(128, wide.type)
-    return mgx.convert(mgx.sub(wide, middle), "int8")
+    wide = mgx.convert(x.value, i32)
+    narrow = mgx.convert(mgx.sub(wide, mgx.splat(shift, wide.type)), "int8")
+    return _Quantized(narrow, zero, x.scale)
 
 
 # Results ---------------------------------------------------------------------------------
 
 
-def _product(op: ir.OpView, x: ir.Value, w: ir.Value) -> ir.Value:
-    """The op's product of two i8 tensors, in i32, or of two of 8-bit floats, in f32."""
+def _total(op: ir.OpView, x: _Quantized, w: _Quantized) -> ir.Value:
+    """The sums of (x - x.zero) * (w - w.zero), in i32; w is signed."""
+    if _takes_differences(op, w):
+        return _product(op, _difference(x), _difference(w))
+    x = _signed(x)
+    if (padded := _padded(op, x)) is not None:
+        x = _Quantized(padded, x.zero, x.scale)
+        nothing = ir.DenseI64ArrayAttr.get([0] * 2 * (len(shape(padded)) - 2))
+        op = _product(op, padded, w.value, pads=nothing).owner.opview
+    total = _product(op, x.value, w.value)
+    for number, other, part in ((0, w, x), (1, _Quantized(x.value, None, None), w)):
+        if part.zero is None:
+            continue
+        factors = [_sums(op, 1 - number, other), _behind(op, number, part.zero)]
+        known = is_constant(other.value) and is_constant(part.zero)
+        first, *rest = (broadcast_to(factor, shape(total)) for factor in _factors(factors, known))
+        total = mgx.sub(total, mgx.mul(first, *rest) if rest else first)
+    return total
+
+
+def _padded(op: ir.OpView, x: _Quantized) -> ir.Value | None:
+    """x with padding, where the offset by its zero point would differ by position and be large."""
+    if not isinstance(op, mgx.CONVOLUTIONS) or not any(op.pads) or x.zero is None:
+        return None
+    number, half = splat(x.zero), len(op.pads) // 2
+    if number is None or 4 * prod(shape(op.result)[1:]) <= MAX_BORDER:
+        return None
+    low, high = ([0, 0, *list(op.pads)[i : i + half]] for i in (0, half))
+    return mgx.pad(x.value, low, high, value=float(number))
+
+
+def _product(op: ir.OpView, x: ir.Value, w: ir.Value, **changed: ir.Attribute) -> ir.Value:
+    """The op's product of integers, in i32, or of 8-bit floats, in f32."""
     kind = mgx.QuantDotOp if isinstance(op, mgx.DOTS) else mgx.QuantConvolutionOp
     floats = isinstance(element_type(x), ir.FloatType)
     wide = ir.F32Type.get() if floats else ir.IntegerType.get_signless(32)
@@ -229,31 +296,40 @@ def _product(op: ir.OpView, x: ir.Value, w: ir.Value) -> ir.Value:
         kind.OPERATION_NAME,
         results=[ir.RankedTensorType.get(shape(op.result), wide)],
         operands=[x, w],
-        attributes={key: op.attributes[key] for key in op.attributes},
+        attributes={key: op.attributes[key] for key in op.attributes} | changed,
     )
-    return created.results[0]
+    value: ir.Value = created.results[0]
+    return value
 
 
-def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None:
-    """The offset of the result by x's zero point: it times the sums of the weights that see x."""
-    sums = _as(weights, ir.IntegerType.get_signless(32))
+def _sums(op: ir.OpView, number: int, operand: _Quantized) -> ir.Value:
+    """The sums of the elements of one operand that each result is made of, in i32.
+
+    They have sizes of 1 where results share them.
+    """
+    values = _difference(operand)
+    rank = len(shape(values))
     if not isinstance(op, mgx.CONVOLUTIONS):
-        sums = mgx.reduce_sum(sums, [len(shape(weights)) - 2])
-        return mgx.mul(sums, broadcast_to(zero, shape(sums)))
-    taps = mgx.reduce_sum(sums, [1])
-    channels, _, *kernel = shape(taps)
+        return mgx.reduce_sum(values, [rank - 1 - number])
+    group, (count, channels, *image) = group_of(op), shape(op.x)
+    window = list(op.pads), list(op.strides), list(op.dilations)
+    if number == 0:  # each group's channels, below a window of ones
+        outputs, filters = shape(op.result)[2:], shape(op.w)[2:]
+        parts = mgx.reshape(values, [count, group, channels // group, *image])
+        sums = mgx.reshape(mgx.reduce_sum(parts, [2]), [count, group, *image])
+        if prod(filters) > 1 or list(outputs) != image:
+            taps = ir.RankedTensorType.get([group, 1, *filters], element_type(values))
+            sums = mgx.quant_convolution(sums, mgx.splat(1, taps), *window, group=group)
+        wide = [count, group, 1 if group == 1 else shape(op.w)[0] // group, *outputs]
+        sums = broadcast_to(mgx.reshape(sums, [count, group, 1, *outputs]), wide)
+        return mgx.reshape(sums, [count, wide[1] * wide[2], *outputs])
+    filter_ = mgx.reduce_sum(values, [1])
     if not any(op.pads):
-        total = mgx.reduce_sum(taps, list(range(2, 2 + len(kernel))))
-        total = mgx.reshape(total, [1, channels, *[1] * len(kernel)])
-        return mgx.mul(total, broadcast_to(zero, shape(total)))
+        total = mgx.reduce_sum(filter_, list(range(2, rank)))
+        return mgx.reshape(total, [1, shape(op.w)[0], *[1] * (rank - 2)])
     # Taps that read padding add nothing: a convolution of ones counts the taps that do not.
-    dims = shape(op.y)
-    if 4 * prod(dims[1:]) > MAX_BORDER:
-        return None
-    image = shape(op.x)[2:]
-    ones = mgx.splat(1, ir.RankedTensorType.get([1, 1, *image], element_type(taps)))
-    border = mgx.quant_convolution(ones, taps, list(op.pads), list(op.strides), list(op.dilations))
-    return mgx.mul(border, broadcast_to(zero, shape(border)))
+    ones = mgx.splat(1, ir.RankedTensorType.get([1, 1, *image], element_type(filter_)))
+    return mgx.quant_convolution(ones, filter_, *window)
 
 
 def _as(value: ir.Value, element: ir.Type) -> ir.Value:

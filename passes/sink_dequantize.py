@@ -18,6 +18,7 @@ from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
     blocks,
     definition,
+    element_bits,
     element_type,
     is_static,
     replace,
@@ -96,9 +97,25 @@ def view_quantized(op: ir.OpView, context: PassContext) -> ir.Value | None:
     return _dequantized(_like(op, [x]), inner, op)
 
 
+@rewrites(*(op for op in mgx.VIEW_OPS if op not in mgx.BROADCASTS))
+def view_narrow(op: ir.OpView, context: PassContext) -> ir.Value | None:
+    """A view of 8-bit integers, widened after it; and of these less their zero points."""
+    inner = definition(op.operands[0])
+    if not is_static(op) or not isinstance(inner, mgx.SubOp | mgx.ConvertOp):
+        return None
+    if isinstance(inner, mgx.ConvertOp):
+        return mgx.convert(_like(op, [inner.x]), element_type(inner.y)) if _widens(inner) else None
+    wide = definition(inner.a)
+    if not isinstance(wide, mgx.ConvertOp) or not _widens(wide):
+        return None
+    return mgx.sub(_like(op, [inner.a]), _viewed(op, inner.b))
+
+
 @dataclass(frozen=True)
 class SinkDequantize(PatternPass):
     """Moves dequantizelinear below views, concats, gathers and maxima, or cancels it.
+
+    Conversions of 8-bit integers to i32, and subtractions of their zero points, move below views.
 
     Before:  %f = mgx.dequantizelinear %x scale %s zero_point %z : ...
              %t = mgx.transpose %f permutation = [1, 0] : ...
@@ -119,6 +136,7 @@ class SinkDequantize(PatternPass):
         gather_quantized,
         pool_quantized,
         view_quantized,
+        view_narrow,
     )
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
@@ -189,11 +207,18 @@ def _may_be_empty(pooling: mgx.PoolingOp) -> bool:
 
 def _dequantized(x: ir.Value, inner: mgx.DequantizelinearOp, op: ir.OpView) -> ir.Value:
     """x with the scale and the zero point of `inner`: one number each, or in the order of `op`."""
-    same = []
-    for value in list(inner.operands)[1:]:
-        number, type_ = splat(value), ir.RankedTensorType.get(shape(x), element_type(value))
-        same.append(_like(op, [value]) if number is None else mgx.splat(number, type_))
+    same = [_viewed(op, value) for value in list(inner.operands)[1:]]
     return mgx.dequantizelinear(x, *same, to=element_type(inner.y))
+
+
+def _viewed(op: ir.OpView, value: ir.Value) -> ir.Value:
+    """A scale or zero point in the order of `op`."""
+    number, type_ = splat(value), ir.RankedTensorType.get(shape(op.result), element_type(value))
+    return _like(op, [value]) if number is None else mgx.splat(number, type_)
+
+
+def _widens(op: mgx.ConvertOp) -> bool:
+    return str(element_type(op.y)) == "i32" and element_bits(op.x) == 8
 
 
 def _like(op: ir.OpView, operands: Sequence[ir.Value]) -> ir.Value:

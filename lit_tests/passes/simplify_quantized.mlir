@@ -97,3 +97,23 @@ func.func @main(%x: tensor<2x4xf8E4M3FN>, %v: tensor<4x4xf8E4M3FN>, %t: tensor<4
   %y = mgx.dot %a, %b : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
   return %y : tensor<2x4xf32>
 }
+
+// -----
+
+// Weights with a zero point: the product of the signed numbers, less the zero point times the sums
+// of each row.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xi8>, %[[W:.*]]: tensor<3x4xi8>
+// CHECK:         %[[P:.*]] = mgx.quant_dot %[[X]], %[[W]] : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
+// CHECK:         %[[S:.*]] = mgx.reduce_sum %{{.*}} axes = [1] : tensor<2x3xi32> -> tensor<2x1xi32>
+// CHECK:         %[[O:.*]] = mgx.mul %
+// CHECK:         mgx.sub %[[P]], %[[O]]
+func.func @main(%x: tensor<2x3xi8>, %w: tensor<3x4xi8>) -> tensor<2x4xi32> {
+  %z = mgx.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+  %zb = mgx.multibroadcast %z : tensor<4xi32> -> tensor<3x4xi32>
+  %a = mgx.convert %x : tensor<2x3xi8> -> tensor<2x3xi32>
+  %i = mgx.convert %w : tensor<3x4xi8> -> tensor<3x4xi32>
+  %b = mgx.sub %i, %zb : tensor<3x4xi32>, tensor<3x4xi32> -> tensor<3x4xi32>
+  %y = mgx.dot %a, %b : tensor<2x3xi32>, tensor<3x4xi32> -> tensor<2x4xi32>
+  return %y : tensor<2x4xi32>
+}

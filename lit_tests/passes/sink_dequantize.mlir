@@ -73,3 +73,23 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xui8>) {
   %u = mgx.quantizelinear %x scale %r zero_point %z : tensor<4xf32>, tensor<4xf32>, tensor<4xui8> -> tensor<4xui8>
   return %f, %u : tensor<4xf32>, tensor<4xui8>
 }
+
+// -----
+
+// Integers less their zero point are widened after a view of them; others are wide before it.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<1x2x3xui8>, %[[Y:.*]]: tensor<1x2x3xi32>
+// CHECK:         %[[V:.*]] = mgx.reshape %[[X]] : tensor<1x2x3xui8> -> tensor<2x3xui8>
+// CHECK:         %[[I:.*]] = mgx.convert %[[V]] : tensor<2x3xui8> -> tensor<2x3xi32>
+// CHECK:         mgx.sub %[[I]], %{{.*}} : tensor<2x3xi32>
+// CHECK:         %[[D:.*]] = mgx.sub %[[Y]], %{{.*}} : tensor<1x2x3xi32>
+// CHECK:         mgx.reshape %[[D]]
+func.func @main(%x: tensor<1x2x3xui8>, %y: tensor<1x2x3xi32>) -> (tensor<2x3xi32>, tensor<2x3xi32>) {
+  %z = mgx.constant dense<3> : tensor<1x2x3xi32>
+  %i = mgx.convert %x : tensor<1x2x3xui8> -> tensor<1x2x3xi32>
+  %d = mgx.sub %i, %z : tensor<1x2x3xi32>, tensor<1x2x3xi32> -> tensor<1x2x3xi32>
+  %a = mgx.reshape %d : tensor<1x2x3xi32> -> tensor<2x3xi32>
+  %e = mgx.sub %y, %z : tensor<1x2x3xi32>, tensor<1x2x3xi32> -> tensor<1x2x3xi32>
+  %b = mgx.reshape %e : tensor<1x2x3xi32> -> tensor<2x3xi32>
+  return %a, %b : tensor<2x3xi32>, tensor<2x3xi32>
+}

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.weights import WeightStore
+from mgx_mlir.passes import simplify_quantized
+from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.rewriting.graph import Graph
 from test.passes.graphs import check_keeps_results, parse
@@ -126,15 +128,108 @@ def test_zero_points_known_at_run_time() -> None:
     assert count(after, "mgx.quant_dot") == 1
 
 
-def test_an_unsigned_weight_with_another_zero_point_stays() -> None:
+@pytest.mark.parametrize("x_zero", [0, 9])
+@pytest.mark.parametrize("w_zero", ["3", "[3, 250, 128, 0, 77]"])
+def test_unsigned_weights_of_any_zero_point_add_the_sums_of_rows(x_zero: int, w_zero: str) -> None:
     w = weights((6, 5), np.uint8)
-    x_type = "tensor<4x6xi8>"
-    text = (
-        "%scales = mgx.constant dense<0.5> : tensor<f32>"
-        + dequantized(x_type, 0, "6x5", "ui8", 3).replace("SCALES", "tensor<f32>")
-        + "%y = mgx.dot %a, %b : tensor<4x6xf32>, tensor<6x5xf32> -> tensor<4x5xf32>"
+    x_type = "tensor<4x6xui8>"
+    text = "%scales = mgx.constant dense<0.5> : tensor<f32>" + dequantized(
+        x_type, x_zero, "6x5", "ui8", 0
+    ).replace("SCALES", "tensor<f32>").replace(
+        "%wz = mgx.constant dense<0> : tensor<6x5xui8>",
+        f"%points = mgx.constant dense<{w_zero}> : tensor<5xui8>\n"
+        "%wz = mgx.multibroadcast %points : tensor<5xui8> -> tensor<6x5xui8>",
     )
+    text += "%y = mgx.dot %a, %b : tensor<4x6xf32>, tensor<6x5xf32> -> tensor<4x5xf32>"
     after = check_keeps_results(
-        lambda: product(text, w, x_type, "tensor<4x5xf32>"), (SimplifyQuantized(),)
+        lambda: product(text, w, x_type, "tensor<4x5xf32>"), (SimplifyQuantized(),), rtol=1e-4
     )
-    assert count(after, "mgx.quant_dot") == 0
+    assert count(after, "mgx.quant_dot") == 1 and count(after, "mgx.dot") == 0
+
+
+def test_both_operands_and_their_zero_points_known_at_run_time() -> None:
+    text = """
+      %s = mgx.constant dense<0.5> : tensor<2x4x4xf32>
+      %z = mgx.constant dense<7> : tensor<2x4x4xui8>
+      %t = mgx.transpose %x permutation = [0, 2, 1] : tensor<2x4x4xui8> -> tensor<2x4x4xui8>
+      %first = mgx.slice %x axes = [0, 1, 2] starts = [0, 0, 0] ends = [2, 1, 1]
+          : tensor<2x4x4xui8> -> tensor<2x1x1xui8>
+      %zero = mgx.multibroadcast %first : tensor<2x1x1xui8> -> tensor<2x4x4xui8>
+      %a = mgx.dequantizelinear %x scale %s zero_point %z
+          : tensor<2x4x4xui8>, tensor<2x4x4xf32>, tensor<2x4x4xui8> -> tensor<2x4x4xf32>
+      %b = mgx.dequantizelinear %t scale %s zero_point %zero
+          : tensor<2x4x4xui8>, tensor<2x4x4xf32>, tensor<2x4x4xui8> -> tensor<2x4x4xf32>
+      %y = mgx.dot %a, %b : tensor<2x4x4xf32>, tensor<2x4x4xf32> -> tensor<2x4x4xf32>
+    """
+    after = check_keeps_results(
+        lambda: product(text, weights((1, 1), np.int8), "tensor<2x4x4xui8>", "tensor<2x4x4xf32>"),
+        (SimplifyQuantized(),),
+        rtol=1e-4,
+    )
+    assert count(after, "mgx.quant_dot") == 1 and count(after, "mgx.dot") == 0
+
+
+def convolved(x_zero: int, w_zero: int, group: int, channels: int, pads: list[int]) -> str:
+    """A convolution of 4 filters on an image of 8 x 8; the window has 3 x 3 pixels."""
+    each = channels // group
+    size = 6 + pads[0] + pads[2]
+    x_type = f"tensor<2x{channels}x8x8xui8>"
+    parts = dequantized(x_type, x_zero, f"4x{each}x3x3", "ui8", w_zero)
+    return (
+        "%scales = mgx.constant dense<0.5> : tensor<f32>"
+        + parts.replace("SCALES", "tensor<f32>")
+        + f"%y = mgx.convolution %a, %b pads = {pads} strides = [1, 1] dilations = [1, 1] "
+        f"{{group = {group} : i64}} : tensor<2x{channels}x8x8xf32>, tensor<4x{each}x3x3xf32> "
+        f"-> tensor<2x4x{size}x{size}xf32>"
+    )
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1]])
+@pytest.mark.parametrize(("group", "channels"), [(1, 3), (2, 4), (4, 4)])
+def test_a_convolution_whose_weights_have_a_zero_point(
+    group: int, channels: int, pads: list[int]
+) -> None:
+    w, size = weights((4, channels // group, 3, 3), np.uint8), 6 + 2 * pads[0]
+    text = convolved(9, 100, group, channels, pads)
+    types = f"tensor<2x{channels}x8x8xui8>", f"tensor<2x4x{size}x{size}xf32>"
+    after = check_keeps_results(lambda: product(text, w, *types), (SimplifyQuantized(),), rtol=1e-4)
+    assert count(after, "mgx.convolution") == 0
+    depthwise = f"tensor<2x{channels}x8x8xi32>, tensor<4x{channels // group}x3x3xi32>"
+    assert (depthwise in str(after.module)) == (group == 4)
+
+
+def test_a_large_image_is_padded_with_its_zero_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simplify_quantized, "MAX_BORDER", 100)
+    w = weights((4, 3, 3, 3), np.uint8)
+    text = convolved(9, 100, 1, 3, [1, 2, 1, 2]).replace("2x4x8x8xf32", "2x4x8x10xf32")
+    after = check_keeps_results(
+        lambda: product(text, w, "tensor<2x3x8x8xui8>", "tensor<2x4x8x10xf32>"),
+        (SimplifyQuantized(),),
+        rtol=1e-4,
+    )
+    assert count(after, "mgx.pad") == 1 and count(after, "mgx.convolution") == 0
+
+
+def test_many_zero_points_and_wide_weights_that_are_stored() -> None:
+    """Weights are widened, and a stored vector of zeros is subtracted, before the product."""
+    zeros = np.zeros(96, np.int8)
+    store = WeightStore()
+    key = store.add_array(zeros)
+
+    def graph() -> Graph:
+        text = f"""
+          %z = mgx.literal "{key}" : tensor<96xi8>
+          %wide = mgx.convert %z : tensor<96xi8> -> tensor<96xi32>
+          %zero = mgx.multibroadcast %wide : tensor<96xi32> -> tensor<6x96xi32>
+          %i = mgx.convert %w : W_TYPE -> tensor<6x96xi32>
+          %b = mgx.sub %i, %zero : tensor<6x96xi32>, tensor<6x96xi32> -> tensor<6x96xi32>
+          %a = mgx.convert %x : tensor<4x6xi8> -> tensor<4x6xi32>
+          %y = mgx.dot %a, %b : tensor<4x6xi32>, tensor<6x96xi32> -> tensor<4x96xi32>
+        """
+        made = product(text, weights((6, 96), np.int8), "tensor<4x6xi8>", "tensor<4x96xi32>")
+        made.weights.add_array(zeros)
+        return made
+
+    after = check_keeps_results(graph, (FoldConstants(keep_quantized=True), SimplifyQuantized()))
+    assert count(after, "mgx.quant_dot") == 1 and count(after, "mgx.reduce_sum") == 0
+    assert "tensor<6x96xi32>" not in str(after.module)
