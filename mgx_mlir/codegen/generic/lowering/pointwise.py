@@ -7,29 +7,22 @@ contraction kernels inline their epilogues with it on vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.lowering import functions
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.by_class import ByClass
 from mgx_mlir.codegen.generic.lowering.convert import change, convert, load, store
-from mgx_mlir.codegen.generic.lowering.element import BOOL, F32, F64, SIGNED, Element, element_of
-from mgx_mlir.codegen.generic.lowering.integers import (
-    integer_divide,
-    integer_power,
-    integer_remainder,
-    shift_left,
-    shift_right,
-)
+from mgx_mlir.codegen.generic.lowering.element import BOOL, F32, F64, Element, element_of
+from mgx_mlir.codegen.generic.lowering.numeric import computes
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
 
-# An emitter gets the arithmetic, the op, the element type of its operands, and the operands in the
-# type where that element is computed; it gives a value of the same type, or a bool.
-Emitter = Callable[[Arithmetic, Any, Element, Sequence[ir.Value]], ir.Value]
+# An emitter of an op with attributes gets the op before the arguments of a numeric function.
+Emitter = Callable[[Any, Arithmetic, Element, ir.Value], ir.Value]
 emits: ByClass[Emitter] = ByClass()
 # An emitter of an op whose operands differ in type gets and gives values as memory holds them.
 StoredEmitter = Callable[[Arithmetic, Any, Sequence[ir.Value]], ir.Value]
@@ -52,16 +45,17 @@ def emit_pointwise(op: ir.OpView, operands: Sequence[ir.Value]) -> list[ir.Value
     if stored is not None:
         return [stored(a, op, operands)]
     emitter = emits.of(op)
-    if emitter is None:
+    compute = computes.of(op) if emitter is None else partial(emitter, op)
+    if compute is None:
         raise UnsupportedError(f"{op.location}: {op.operation.name} is not a pointwise op")
     element, result = element_of(op.operands[0].type), element_of(op.result.type)
-    value = emitter(a, op, element.computed(), [load(a, element, x) for x in operands])
+    value = compute(a, element.computed(), *(load(a, element, x) for x in operands))
     return [value if result.kind == BOOL else store(a, result, value)]
 
 
 def pointwise_ops() -> tuple[type[ir.OpView], ...]:
     """The classes of the ops that `emit_pointwise` takes, without constants and bodies of ops."""
-    classes = (*emits.classes(), *emits_stored.classes())
+    classes = (*computes.classes(), *emits.classes(), *emits_stored.classes())
     return tuple(class_ for class_ in classes if class_ is not mgx.ConstantOp)
 
 
@@ -105,114 +99,26 @@ def number(a: Arithmetic, element: Element, value: float | int | bool) -> ir.Val
     return a.constant(value, element.storage())
 
 
-# Emitters on floats, and on all numbers
-
-
-def _function(name: str) -> Emitter:
-    if hasattr(functions, name):
-        return lambda a, op, element, x: getattr(functions, name)(a, x[0])
-    return lambda a, op, element, x: a.math(name, x[0])
-
-
-_FUNCTIONS: dict[type[ir.OpView], str] = {
-    mgx.AcosOp: "acos",
-    mgx.AcoshOp: "acosh",
-    mgx.AsinOp: "asin",
-    mgx.AsinhOp: "asinh",
-    mgx.AtanOp: "atan",
-    mgx.AtanhOp: "atanh",
-    mgx.CeilOp: "ceil",
-    mgx.CosOp: "cos",
-    mgx.CoshOp: "cosh",
-    mgx.ErfOp: "erf",
-    mgx.ExpOp: "exp",
-    mgx.FloorOp: "floor",
-    mgx.LogOp: "log",
-    mgx.Log1pOp: "log1p",
-    mgx.Log2Op: "log2",
-    mgx.NearbyintOp: "roundeven",
-    mgx.RsqrtOp: "rsqrt",
-    mgx.SinOp: "sin",
-    mgx.SinhOp: "sinh",
-    mgx.SqrtOp: "sqrt",
-    mgx.TanOp: "tan",
-    mgx.TanhOp: "tanh",
-}
-for _class, _name in _FUNCTIONS.items():
-    emits(_class)(_function(_name))
-
-
-@emits(mgx.AbsOp)
-def _abs(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    if element.is_float:
-        return a.math("absf", x[0])
-    if element.kind != SIGNED:
-        return x[0]
-    zero = a.int(0, x[0])
-    negative = a.icompare("slt", x[0], zero)
-    return a.select(negative, arith.subi(zero, x[0]), x[0])
-
-
-@emits(mgx.NegOp)
-def _neg(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.neg(x[0]) if element.is_float else arith.subi(a.int(0, x[0]), x[0])
-
-
-@emits(mgx.RecipOp)
-def _recip(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.div(a.float(1.0, x[0]), x[0])
-
-
-@emits(mgx.ReluOp)
-def _relu(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    zero = a.int(0, x[0])  # keeps a NaN, as the comparison is false for it
-    return a.select(a.less(element, x[0], zero), zero, x[0])
-
-
-@emits(mgx.SigmoidOp)
-def _sigmoid(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    one = a.float(1.0, x[0])
-    return a.div(one, a.add(one, a.math("exp", a.neg(x[0]))))
-
-
-@emits(mgx.SignOp)
-def _sign(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    zero, one = a.int(0, x[0]), a.int(1, x[0])
-    result = a.select(a.less(element, zero, x[0]), one, x[0])
-    if element.kind == "unsigned":
-        return result
-    return a.select(a.less(element, x[0], zero), a.int(-1, x[0]), result)
+# Ops with attributes
 
 
 @emits(mgx.EluOp)
-def _elu(a: Arithmetic, op: mgx.EluOp, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    zero = a.float(0.0, x[0])
-    below = a.mul(a.float(op.alpha.value, x[0]), a.math("expm1", x[0]))
-    return a.select(a.compare("ogt", x[0], zero), x[0], below)
+def _elu(op: mgx.EluOp, a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    zero = a.float(0.0, x)
+    below = a.mul(a.float(op.alpha.value, x), a.math("expm1", x))
+    return a.select(a.compare("ogt", x, zero), x, below)
 
 
 @emits(mgx.LeakyReluOp)
-def _leaky_relu(
-    a: Arithmetic, op: mgx.LeakyReluOp, element: Element, x: Sequence[ir.Value]
-) -> ir.Value:
-    below = a.mul(a.float(op.alpha.value, x[0]), x[0])
-    return a.select(a.compare("ogt", x[0], a.float(0.0, x[0])), x[0], below)
-
-
-@emits(mgx.BitwiseNotOp, mgx.NotOp)
-def _not(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return arith.xori(x[0], a.int(-1, x[0]))
-
-
-@emits(mgx.IsnanOp)
-def _isnan(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.compare("uno", x[0], x[0])
+def _leaky_relu(op: mgx.LeakyReluOp, a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    below = a.mul(a.float(op.alpha.value, x), x)
+    return a.select(a.compare("ogt", x, a.float(0.0, x)), x, below)
 
 
 @emits(mgx.IsinfOp)
-def _isinf(a: Arithmetic, op: mgx.IsinfOp, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    positive = a.compare("oeq", x[0], a.float(float("inf"), x[0]))
-    negative = a.compare("oeq", x[0], a.float(float("-inf"), x[0]))
+def _isinf(op: mgx.IsinfOp, a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    positive = a.compare("oeq", x, a.float(float("inf"), x))
+    negative = a.compare("oeq", x, a.float(float("-inf"), x))
     if op.detect_positive.value and op.detect_negative.value:
         return arith.ori(positive, negative)
     if op.detect_positive.value:
@@ -220,123 +126,6 @@ def _isinf(a: Arithmetic, op: mgx.IsinfOp, element: Element, x: Sequence[ir.Valu
     if op.detect_negative.value:
         return negative
     return a.constant(False, ir.IntegerType.get_signless(1))
-
-
-@emits(mgx.AddOp)
-def _add(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.add(*x) if element.is_float else arith.addi(*x)
-
-
-@emits(mgx.SubOp)
-def _sub(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.sub(*x) if element.is_float else arith.subi(*x)
-
-
-@emits(mgx.MulOp)
-def _mul(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.product(element, *x)
-
-
-@emits(mgx.DivOp)
-def _div(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.div(*x) if element.is_float else integer_divide(a, element, *x)
-
-
-@emits(mgx.FmodOp)
-def _fmod(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    if element.is_float:
-        return arith.remf(*x)
-    return integer_remainder(a, element, *x)
-
-
-@emits(mgx.ModOp)
-def _mod(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    remainder = _fmod(a, op, element, x)
-    if element.kind == "unsigned":
-        return remainder
-    zero = a.int(0, x[0])
-    differs = arith.xori(a.less(element, remainder, zero), a.less(element, x[1], zero))
-    if element.is_float:
-        nonzero = a.compare("one", remainder, zero)
-        return a.select(arith.andi(differs, nonzero), a.add(remainder, x[1]), remainder)
-    nonzero = a.icompare("ne", remainder, zero)
-    return a.select(arith.andi(differs, nonzero), arith.addi(remainder, x[1]), remainder)
-
-
-@emits(mgx.PowOp)
-def _pow(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    if not element.is_float:
-        return integer_power(a, element, *x)
-    return functions.power(a, *x)
-
-
-@emits(mgx.MaxOp)
-def _max(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.maximum(element, *x)
-
-
-@emits(mgx.MinOp)
-def _min(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.minimum(element, *x)
-
-
-@emits(mgx.SqdiffOp)
-def _sqdiff(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    difference = _sub(a, op, element, x)
-    return a.product(element, difference, difference)
-
-
-@emits(mgx.PreluOp)
-def _prelu(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    positive = a.less(element, a.int(0, x[0]), x[0])
-    return a.select(positive, x[0], a.product(element, *x))
-
-
-@emits(mgx.BitwiseAndOp, mgx.LogicalAndOp)
-def _and(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return arith.andi(*x)
-
-
-@emits(mgx.BitwiseOrOp, mgx.LogicalOrOp)
-def _or(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return arith.ori(*x)
-
-
-@emits(mgx.BitwiseXorOp, mgx.LogicalXorOp)
-def _xor(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return arith.xori(*x)
-
-
-@emits(mgx.ShiftLeftOp)
-def _shift_left(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return shift_left(a, element, *x)
-
-
-@emits(mgx.ShiftRightOp)
-def _shift_right(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return shift_right(a, element, *x)
-
-
-@emits(mgx.EqualOp)
-def _equal(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.equal(element, *x)
-
-
-@emits(mgx.GreaterOp)
-def _greater(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.less(element, x[1], x[0])
-
-
-@emits(mgx.LessOp)
-def _less(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.less(element, *x)
-
-
-@emits(mgx.ClipOp)
-def _clip(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    value, low, high = x  # keeps a NaN in x
-    value = a.select(a.less(element, value, low), low, value)
-    return a.select(a.less(element, high, value), high, value)
 
 
 # Ops whose operands differ in type
