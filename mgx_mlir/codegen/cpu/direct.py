@@ -95,67 +95,84 @@ def emit_direct(
     end: ir.Value,
 ) -> None:
     """Builds the work of items begin .. end at the insertion point."""
-    image = problem.b
-    assert isinstance(image, Image)
-    copy = emit.stack(cut.elements(problem), problem.accumulator)
-    height = image_height(problem)
-    blocks = ceil_div(height, cut.image_rows)
+    assert isinstance(problem.b, Image)
+    rows = RowBlocks(problem, problem.b, cut, b)
 
-    def item(number: Index) -> None:
-        batch = emit.div(number, blocks)
-        first = emit.mul(emit.rem(number, blocks), cut.image_rows)
-        rows: Index = cut.image_rows
-        if height % cut.image_rows:
-            rows = emit.minimum(rows, emit.sub(height, first))
-        copy_rows(problem, image, cut, b, copy, batch, first)
+    def block(batch: Index, first: Index, count: Index) -> None:
         for m in range(problem.M):
-            _row_of_channel(problem, image, cut, a, copy, store, batch, m, first, rows)
+            _row_of_channel(rows, a, store, (batch, m, first), count)
 
-    emit.loop(begin, end, 1, item)
+    rows.each(begin, end, block)
 
 
-def copy_rows(
-    problem: Contraction,
-    image: Image,
-    cut: Direct,
-    source: ir.Value,
-    copy: ir.Value,
-    batch: Index,
-    first: Index,
-    fill: ir.Value | None = None,
-) -> None:
-    """Copies the input of `cut.image_rows` rows of output from `first` on; `fill` around it."""
-    channels = problem.K // math.prod(image.window)
-    read = _plane_reader(source, image, cut.lanes, fill)
-    start = image.start(batch)
-    tall = len(image.sizes) == 2
-    size = cut.planes * cut.width
+class RowBlocks:
+    """Blocks of rows of output, each with a copy of the input that its windows read."""
 
-    def channel(c: Index) -> None:
-        base = emit.add(start, image.channel.offset(c))
+    def __init__(self, problem: Contraction, image: Image, cut: Direct, source: ir.Value) -> None:
+        self.problem, self.image, self.cut, self.source = problem, image, cut, source
+        self.memory = emit.stack(cut.elements(problem), problem.accumulator)
 
-        def row(r: Index) -> None:
-            place: Index = base
-            limit: Index = image.sizes[-1]
-            if tall:
-                at = emit.add(emit.linear(r, (first, image.steps[0])), -image.pads[0])
-                place = emit.linear(base, (at, image.strides[0]))
-                inside = emit.compare("ult", at, image.sizes[0])
-                limit = arith.select(inside, emit.value(limit), emit.value(0))
-            target = emit.mul(emit.linear(r, (c, cut.rows)), size)
+    def each(
+        self,
+        begin: ir.Value,
+        end: ir.Value,
+        block: Callable[[Index, Index, Index], None],
+        around: float = 0,
+    ) -> None:
+        """Builds block(batch, first row, rows) for each block begin .. end, after its copy.
 
-            def part(q: Index) -> None:
-                at = emit.add(emit.mul(q, cut.planes), -image.pads[-1])
-                for plane, x in enumerate(read(place, at, limit)):
-                    x = emit.convert(x, image.element, problem.accumulator)
-                    to = emit.add(emit.add(target, plane * cut.width), q)
-                    emit.store_vector(x, copy, to)
+        `around`: the elements around the input.
+        """
+        problem, cut = self.problem, self.cut
+        height = image_height(problem)
+        blocks = ceil_div(height, cut.image_rows)
 
-            emit.loop(0, cut.width, cut.lanes, part)
+        def item(number: Index) -> None:
+            batch = emit.div(number, blocks)
+            first = emit.mul(emit.rem(number, blocks), cut.image_rows)
+            rows: Index = cut.image_rows
+            if height % cut.image_rows:
+                rows = emit.minimum(rows, emit.sub(height, first))
+            self._copy(batch, first, around)
+            block(batch, first, rows)
 
-        emit.loop(0, cut.rows, 1, row)
+        emit.loop(begin, end, 1, item)
 
-    emit.loop(0, channels, 1, channel)
+    def _copy(self, batch: Index, first: Index, around: float) -> None:
+        """Copies the input of `cut.image_rows` rows of output from `first` on."""
+        problem, image, cut = self.problem, self.image, self.cut
+        channels = problem.K // math.prod(image.window)
+        fill = emit.constant(around, image.element, cut.lanes) if around else None
+        read = _plane_reader(self.source, image, cut.lanes, fill)
+        start = image.start(batch)
+        tall = len(image.sizes) == 2
+        size = cut.planes * cut.width
+
+        def channel(c: Index) -> None:
+            base = emit.add(start, image.channel.offset(c))
+
+            def row(r: Index) -> None:
+                place: Index = base
+                limit: Index = image.sizes[-1]
+                if tall:
+                    at = emit.add(emit.linear(r, (first, image.steps[0])), -image.pads[0])
+                    place = emit.linear(base, (at, image.strides[0]))
+                    inside = emit.compare("ult", at, image.sizes[0])
+                    limit = arith.select(inside, emit.value(limit), emit.value(0))
+                target = emit.mul(emit.linear(r, (c, cut.rows)), size)
+
+                def part(q: Index) -> None:
+                    at = emit.add(emit.mul(q, cut.planes), -image.pads[-1])
+                    for plane, x in enumerate(read(place, at, limit)):
+                        x = emit.convert(x, image.element, problem.accumulator)
+                        to = emit.add(emit.add(target, plane * cut.width), q)
+                        emit.store_vector(x, self.memory, to)
+
+                emit.loop(0, cut.width, cut.lanes, part)
+
+            emit.loop(0, cut.rows, 1, row)
+
+        emit.loop(0, channels, 1, channel)
 
 
 def _plane_reader(
@@ -181,17 +198,15 @@ def _plane_reader(
 
 
 def _row_of_channel(
-    problem: Contraction,
-    image: Image,
-    cut: Direct,
+    blocks: RowBlocks,
     weights: ir.Value,
-    copy: ir.Value,
     store: Store,
-    batch: Index,
-    m: int,
-    first: Index,
+    first: tuple[Index, int, Index],
     rows: Index,
 ) -> None:
+    """Builds rows of one channel of a block; `first` is their batch, channel and first row."""
+    problem, image, cut = blocks.problem, blocks.image, blocks.cut
+    batch, m, top = first
     lanes, accumulator = cut.lanes, problem.accumulator
     size = cut.planes * cut.width
     tall = len(image.sizes) == 2
@@ -204,12 +219,12 @@ def _row_of_channel(
 
     def row(r: Index) -> None:
         base = emit.mul(r, row_step * size)
-        n = emit.mul(emit.add(first, r), image.width)
+        n = emit.mul(emit.add(top, r), image.width)
 
         def part(column: Index) -> None:
             total = emit.constant(0, accumulator, lanes)
             for w, offset in taps:
-                x = emit.load_vector(copy, emit.add(emit.add(base, column), offset), lanes)
+                x = emit.load_vector(blocks.memory, emit.add(emit.add(base, column), offset), lanes)
                 total = emit.multiply_add(w, x, total, accumulator)
             mask = None
             if image.width % lanes:

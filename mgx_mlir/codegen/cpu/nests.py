@@ -111,12 +111,12 @@ def build_single(body: BufferBody, stage: Stage, begin: ir.Value, end: ir.Value)
             rest = emit.div(rest, group.size)
         if split.outer:
             counts.insert(0, rest)
-        dims: list[Index] = [0] * len(nest.sizes)
+        code = _Code.of(body, stage)
         offsets = emission.start(body, nest)
         for group, count in zip(nest.parallel, counts, strict=False):
-            offsets = emission.bind(body, nest, group, count, offsets, dims)
+            offsets = code.bind(group, count, offsets)
         if split.outer >= len(nest.parallel):
-            emission.emit(body, nest, offsets, stage.initial, dims)
+            code.emit(offsets)
             return
         size = nest.parallel[split.outer].size
         low: Index = 0
@@ -126,48 +126,96 @@ def build_single(body: BufferBody, stage: Stage, begin: ir.Value, end: ir.Value)
             high = emit.add(low, split.part)
             if size % split.part:
                 high = emit.minimum(high, size)
-        _inner(body, stage, nest, split.outer, low, high, offsets, dims)
+        code.inner(split.outer, low, high, offsets)
 
     if len(nest.parallel) == 1 and split.parts > 1 and not nest.reduction:
         # Items are neighbouring parts of one loop: one loop covers them all.
         size = nest.parallel[0].size
         low = emit.mul(begin, split.part)
         high = emit.minimum(emit.mul(end, split.part), size)
-        dims: list[Index] = [0] * len(nest.sizes)
-        _inner(body, stage, nest, 0, low, high, emission.start(body, nest), dims)
+        _Code.of(body, stage).inner(0, low, high, emission.start(body, nest))
         return
     emit.loop(begin, end, 1, item)
 
 
-def _inner(
-    body: BufferBody,
-    stage: Stage,
-    nest: Nest,
-    position: int,
-    low: Index,
-    high: Index,
-    offsets: list[Index],
-    dims: list[Index],
-) -> None:
-    """Parallel groups from `position` on as loops, the first from low to high."""
+@dataclass(frozen=True)
+class _Code:
+    """The code of a nest inside of loops, which bind dimensions and move the operands' offsets."""
 
-    def descend(at: int, low: Index, high: Index, offsets: list[Index]) -> None:
-        if at == len(nest.parallel):
-            emission.emit(body, nest, offsets, stage.initial, dims)
+    body: BufferBody
+    stage: Stage
+    nest: Nest
+    dims: list[Index]
+
+    @staticmethod
+    def of(body: BufferBody, stage: Stage) -> _Code:
+        assert stage.nest is not None
+        return _Code(body, stage, stage.nest, [0] * len(stage.nest.sizes))
+
+    def bind(self, group: Group, count: Index, offsets: list[Index]) -> list[Index]:
+        """The operands' offsets with `group` at iteration `count`."""
+        return emission.bind(self.body, self.nest, group, count, offsets, self.dims)
+
+    def emit(self, offsets: list[Index]) -> None:
+        """The nest's work with all parallel dimensions bound."""
+        emission.emit(self.body, self.nest, offsets, self.stage.initial, self.dims)
+
+    def inner(self, position: int, low: Index, high: Index, offsets: list[Index]) -> None:
+        """Parallel groups from `position` on as loops, the first from low to high."""
+        groups = self.nest.parallel
+        if position == len(groups):
+            self.emit(offsets)
             return
-        group = nest.parallel[at]
-        if at == len(nest.parallel) - 1 and _across(nest):
-            _accumulate_in_memory(body, stage, nest, group, low, high, offsets, dims)
+        if position == len(groups) - 1 and _across(self.nest):
+            self._accumulate_in_memory(groups[position], low, high, offsets)
             return
 
         def iteration(count: Index) -> None:
-            inner = emission.bind(body, nest, group, count, offsets, dims)
-            size = nest.parallel[at + 1].size if at + 1 < len(nest.parallel) else 1
-            descend(at + 1, 0, size, inner)
+            inner = self.bind(groups[position], count, offsets)
+            size = groups[position + 1].size if position + 1 < len(groups) else 1
+            self.inner(position + 1, 0, size, inner)
 
         emit.loop(low, high, 1, iteration)
 
-    descend(position, low, high, offsets)
+    def _accumulate_in_memory(
+        self, group: Group, low: Index, high: Index, offsets: list[Index]
+    ) -> None:
+        """Reduces a block of columns at a time, the sums in the result's memory."""
+        body, nest, initial = self.body, self.nest, self.stage.initial
+        assert all(nest.operands[number].is_output for number in initial)
+
+        def clear(count: Index) -> None:
+            inner = self.bind(group, count, offsets)
+            for number, value in initial.items():
+                view = nest.operands[number].view
+                assert view is not None
+                body.store_at(body.value(value), view.piece, inner[number])
+
+        def block(start: Index) -> None:
+            stop = emit.minimum(emit.add(start, COLUMN_BLOCK), high)
+            if initial:
+                emit.loop(start, stop, 1, clear)
+
+            def reduce(position: int, offsets: list[Index]) -> None:
+                if position == len(nest.reduction):
+
+                    def column(count: Index) -> None:
+                        inner = self.bind(group, count, offsets)
+                        flat = replace(nest, reduction=())
+                        emission.emit(body, flat, inner, {}, self.dims)
+
+                    emit.loop(start, stop, 1, column)
+                    return
+                axis = nest.reduction[position]
+
+                def step(count: Index) -> None:
+                    reduce(position + 1, self.bind(axis, count, offsets))
+
+                emit.loop(0, axis.size, 1, step)
+
+            reduce(0, offsets)
+
+        emit.loop(low, high, COLUMN_BLOCK, block)
 
 
 def _across(nest: Nest) -> bool:
@@ -184,54 +232,6 @@ def _across(nest: Nest) -> bool:
     return unit > sum(abs(o.form.coefficient(along)) == 1 for o in inputs) and all(
         nest.accumulates(o) and abs(o.form.coefficient(across)) == 1 for o in nest.outputs
     )
-
-
-def _accumulate_in_memory(
-    body: BufferBody,
-    stage: Stage,
-    nest: Nest,
-    group: Group,
-    low: Index,
-    high: Index,
-    offsets: list[Index],
-    dims: list[Index],
-) -> None:
-    """Reduces a block of columns at a time, the sums in the result's memory."""
-    flat = replace(nest, reduction=())
-
-    def block(start: Index) -> None:
-        stop = emit.minimum(emit.add(start, COLUMN_BLOCK), high)
-        first = len(nest.operands) - len(nest.outputs)
-
-        def clear(count: Index) -> None:
-            inner = emission.bind(body, flat, group, count, offsets, dims)
-            for number, value in stage.initial.items():
-                piece = nest.operands[number].view.piece  # type: ignore[union-attr]
-                body.store_at(body.value(value), piece, inner[number])
-
-        assert all(number >= first for number in stage.initial)
-        if stage.initial:
-            emit.loop(start, stop, 1, clear)
-
-        def reduce(position: int, offsets: list[Index]) -> None:
-            if position == len(nest.reduction):
-
-                def column(count: Index) -> None:
-                    inner = emission.bind(body, flat, group, count, offsets, dims)
-                    emission.emit(body, flat, inner, {}, dims)
-
-                emit.loop(start, stop, 1, column)
-                return
-            axis = nest.reduction[position]
-
-            def step(count: Index) -> None:
-                reduce(position + 1, emission.bind(body, flat, axis, count, offsets, dims))
-
-            emit.loop(0, axis.size, 1, step)
-
-        reduce(0, offsets)
-
-    emit.loop(low, high, COLUMN_BLOCK, block)
 
 
 # Several nests by rows -----------------------------------------------------------------------
@@ -349,8 +349,7 @@ def build_rows(
 
     def row(number: Index) -> None:
         for stage in stages:
-            assert stage.nest is not None
-            _row_of(body, stage, stage.nest, rows, number)
+            _row_of(_Code.of(body, stage), rows, number)
 
     low = emit.mul(begin, per_item)
     high = emit.mul(end, per_item)
@@ -359,14 +358,14 @@ def build_rows(
     emit.loop(low, high, 1, row)
 
 
-def _row_of(body: BufferBody, stage: Stage, nest: Nest, rows: int, number: Index) -> None:
+def _row_of(code: _Code, rows: int, number: Index) -> None:
+    nest = code.nest
     split = _row_groups(nest, rows) if rows > 1 else (0, 0)
     assert split is not None
     count, inner = split
     groups = nest.parallel[:count]
     first = number
-    dims: list[Index] = [0] * len(nest.sizes)
-    offsets = emission.start(body, nest)
+    offsets = emission.start(code.body, nest)
     counts: list[Index] = []
     if inner:
         part = nest.parallel[count].size // inner
@@ -378,11 +377,11 @@ def _row_of(body: BufferBody, stage: Stage, nest: Nest, rows: int, number: Index
     if groups:
         counts.insert(0, first)
     for group, index in zip(groups, counts, strict=False):
-        offsets = emission.bind(body, nest, group, index, offsets, dims)
+        offsets = code.bind(group, index, offsets)
     if inner:
         low = emit.mul(counts[-1], inner)
-        _inner(body, stage, nest, count, low, emit.add(low, inner), offsets, dims)
+        code.inner(count, low, emit.add(low, inner), offsets)
     elif count < len(nest.parallel):
-        _inner(body, stage, nest, count, 0, nest.parallel[count].size, offsets, dims)
+        code.inner(count, 0, nest.parallel[count].size, offsets)
     else:
-        emission.emit(body, nest, offsets, stage.initial, dims)
+        code.emit(offsets)

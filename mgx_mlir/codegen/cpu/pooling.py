@@ -16,13 +16,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu.direct import (
-    Direct,
-    choose_direct,
-    copy_rows,
-    image_height,
-    tap_offsets,
-)
+from mgx_mlir.codegen.cpu.direct import Direct, RowBlocks, choose_direct, tap_offsets
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
@@ -30,7 +24,6 @@ from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import ceil_div
 
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
@@ -114,31 +107,19 @@ def emit_pooling(
 ) -> None:
     """Builds the work of items begin .. end at the insertion point."""
     problem, image, cut = pooling.problem, pooling.image, pooling.cut
-    accumulator, lanes = problem.accumulator, cut.lanes
-    source = inputs[image.argument]
+    lanes = cut.lanes
     epilogue = Epilogue(pooling.match, inputs, outputs)
-    copy = emit.stack(cut.elements(problem), accumulator)
-    height = image_height(problem)
-    blocks = ceil_div(height, cut.image_rows)
-    neutral = -math.inf if pooling.mode == "max" else 0.0
+    rows = RowBlocks(problem, image, cut, inputs[image.argument])
     offsets = tap_offsets(problem, image, cut)
     row_size = cut.planes * cut.width * (image.steps[0] if len(image.sizes) == 2 else 1)
 
-    def item(number: Index) -> None:
-        batch = emit.div(number, blocks)
-        first = emit.mul(emit.rem(number, blocks), cut.image_rows)
-        rows: Index = cut.image_rows
-        if height % cut.image_rows:
-            rows = emit.minimum(rows, emit.sub(height, first))
-        fill = emit.constant(neutral, image.element, lanes)
-        copy_rows(problem, image, cut, source, copy, batch, first, fill)
-
+    def block(batch: Index, first: Index, count: Index) -> None:
         def row(r: Index) -> None:
             out = emit.add(first, r)
 
             def part(column: Index) -> None:
                 base = emit.linear(column, (r, row_size))
-                taps = [emit.load_vector(copy, emit.add(base, at), lanes) for at in offsets]
+                taps = [emit.load_vector(rows.memory, emit.add(base, at), lanes) for at in offsets]
                 total = taps[0]
                 for x in taps[1:]:
                     if pooling.mode == "max":
@@ -154,9 +135,9 @@ def emit_pooling(
 
             emit.loop(0, image.width, lanes, part)
 
-        emit.loop(0, rows, 1, row)
+        emit.loop(0, count, 1, row)
 
-    emit.loop(begin, end, 1, item)
+    rows.each(begin, end, block, -math.inf if pooling.mode == "max" else 0)
 
 
 def _count(pooling: Pooling, row: Index, column: Index) -> ir.Value:

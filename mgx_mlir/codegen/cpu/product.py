@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -73,7 +73,7 @@ def add_contraction(
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
         epilogue = Epilogue(match, places, pointers[len(used) :][: len(outputs)])
         sums = pointers[len(used) + len(outputs) :][: len(before)]
-        store = partial(_store_total, problem, sums, epilogue) if before else epilogue
+        store = _Total(problem, sums, epilogue) if before else epilogue
         shared = schedule is not None and schedule.shared
         b: ir.Value | Vectors = pointers[-1] if shared else places[problem.b.argument]
         if isinstance(problem.b, Computed):
@@ -97,23 +97,24 @@ def _add_sums(
     return sums
 
 
-def _store_total(
-    problem: Contraction,
-    before: Sequence[ir.Value],
-    store: Epilogue,
-    sums: ir.Value,
-    batch: Index,
-    m: Index,
-    n: Index,
-    mask: ir.Value | None,
-) -> None:
+@dataclass(frozen=True)
+class _Total:
     """Adds the sums of other products, which have the result's layout, and stores the total."""
-    place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
-    lanes = ir.VectorType(sums.type).shape[0]
-    for memory in before:
-        more = emit.load_vector(memory, place, lanes, mask)
-        sums = emit.plus(sums, more, problem.accumulator)
-    store(sums, batch, m, n, mask)
+
+    problem: Contraction
+    before: Sequence[ir.Value]
+    store: Epilogue
+
+    def __call__(
+        self, sums: ir.Value, batch: Index, m: Index, n: Index, mask: ir.Value | None
+    ) -> None:
+        problem = self.problem
+        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+        lanes = ir.VectorType(sums.type).shape[0]
+        for memory in self.before:
+            more = emit.load_vector(memory, place, lanes, mask)
+            sums = emit.plus(sums, more, problem.accumulator)
+        self.store(sums, batch, m, n, mask)
 
 
 def _transposing_launch(

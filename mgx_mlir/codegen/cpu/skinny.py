@@ -8,7 +8,7 @@ up at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -259,70 +259,71 @@ class _Emitter:
         return emit.lane_mask(emit.sub(count, column), self.lanes)
 
     def _along_k(self, batch: Index, first: Index, count: Index) -> None:
-        problem, lanes, columns = self.problem, self.lanes, self.cut.columns
-        start = self.matrix.start(batch)
+        start, width = self.matrix.start(batch), self.cut.tile
 
         def tile(column: Index, width: int) -> None:
+            here = emit.add(first, column)
             places = [
-                emit.add(start, self.matrix.column.offset(emit.add(emit.add(first, column), j)))
-                for j in range(width)
+                emit.add(start, self.matrix.column.offset(emit.add(here, j))) for j in range(width)
             ]
+            for number, sums in enumerate(self._sums_along_k(batch, here, places)):
+                x = emit.reduce_add(sums, self.problem.accumulator)
+                row, j = divmod(number, width)
+                at = emit.add(column, row * self.cut.columns + j)
+                if self.cut.transposed:
+                    at = emit.add(emit.mul(emit.add(column, j), self.transposed_row), row)
+                emit.store(x, self.sums, at)
 
-            def step(k: Index, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
-                moved = self.matrix.row.offset(k)
-                left = []
-                for row in range(problem.M):
-                    memory, place = self._left(batch, row, k)
-                    left.append(emit.load_vector(memory, place, lanes, mask))
-                result = list(sums)
-                for j, place in enumerate(places):
-                    if isinstance(self.b, ir.Value):
-                        x = emit.load_vector(self.b, emit.add(place, moved), lanes, mask)
-                    else:
-                        here = emit.add(emit.add(first, column), j)
-                        x = self.b(batch, k, here, lanes, True)
-                    x = emit.convert(x, self.matrix.element, problem.accumulator)
-                    for row in range(problem.M):
-                        at = row * width + j
-                        result[at] = emit.multiply_add(
-                            left[row], x, result[at], problem.accumulator
-                        )
-                return result
-
-            zero = emit.constant(0, problem.accumulator, lanes)
-            whole = problem.K // lanes * lanes
-            sums = [zero] * (problem.M * width)
-
-            def part(first: Index, end: Index) -> list[ir.Value]:
-                return emit.loop(first, end, lanes, lambda k, *s: step(k, None, list(s)), sums)
-
-            far = SUM_VECTORS * lanes
-            if whole <= far or not emit.is_float(problem.accumulator):
-                sums = part(0, whole)
-            else:
-
-                def some(k: Index, *totals: ir.Value) -> list[ir.Value]:
-                    found = part(k, emit.minimum(emit.add(k, far), whole))
-                    return [
-                        emit.plus(x, y, problem.accumulator)
-                        for x, y in zip(totals, found, strict=True)
-                    ]
-
-                sums = emit.loop(0, whole, far, some, sums)
-            if problem.K % lanes:
-                sums = step(whole, emit.lane_mask(problem.K - whole, lanes), sums)
-            for row in range(problem.M):
-                for j in range(width):
-                    x = emit.reduce_add(sums[row * width + j], problem.accumulator)
-                    at = emit.add(column, row * columns + j)
-                    if self.cut.transposed:
-                        at = emit.add(emit.mul(emit.add(column, j), self.transposed_row), row)
-                    emit.store(x, self.sums, at)
-
-        width = self.cut.tile
         tiled = emit.mul(emit.div(count, width), width)
         emit.loop(0, tiled, width, lambda column: tile(column, width))
         emit.loop(tiled, count, 1, lambda column: tile(column, 1))
+
+    def _sums_along_k(
+        self, batch: Index, first: Index, places: Sequence[Index]
+    ) -> Sequence[ir.Value]:
+        """Vectors of partial sums of each row with the columns at `places`, `first` and next."""
+        problem, lanes, width = self.problem, self.lanes, len(places)
+
+        def step(k: Index, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
+            moved = self.matrix.row.offset(k)
+            left = []
+            for row in range(problem.M):
+                memory, place = self._left(batch, row, k)
+                left.append(emit.load_vector(memory, place, lanes, mask))
+            result = list(sums)
+            for j, place in enumerate(places):
+                if isinstance(self.b, ir.Value):
+                    x = emit.load_vector(self.b, emit.add(place, moved), lanes, mask)
+                else:
+                    x = self.b(batch, k, emit.add(first, j), lanes, True)
+                x = emit.convert(x, self.matrix.element, problem.accumulator)
+                for row in range(problem.M):
+                    at = row * width + j
+                    result[at] = emit.multiply_add(left[row], x, result[at], problem.accumulator)
+            return result
+
+        zero = emit.constant(0, problem.accumulator, lanes)
+        whole = problem.K // lanes * lanes
+        sums = [zero] * (problem.M * width)
+
+        def part(first: Index, end: Index) -> list[ir.Value]:
+            return emit.loop(first, end, lanes, lambda k, *s: step(k, None, list(s)), sums)
+
+        far = SUM_VECTORS * lanes
+        if whole <= far or not emit.is_float(problem.accumulator):
+            sums = part(0, whole)
+        else:
+
+            def some(k: Index, *totals: ir.Value) -> list[ir.Value]:
+                found = part(k, emit.minimum(emit.add(k, far), whole))
+                return [
+                    emit.plus(x, y, problem.accumulator) for x, y in zip(totals, found, strict=True)
+                ]
+
+            sums = emit.loop(0, whole, far, some, sums)
+        if problem.K % lanes:
+            sums = step(whole, emit.lane_mask(problem.K - whole, lanes), sums)
+        return sums
 
     def _finish(self, batch: Index, first: Index, count: Index) -> None:
         lanes = self.lanes
