@@ -9,9 +9,8 @@ from pathlib import Path
 
 # Everything that the bytes of a code object depend on, below the package.
 _PARTS = (
-    *("_native", "artifact/architecture.py", "artifact/target.py"),
-    *("codegen", "dialects", "finalizer", "machine"),
-    *("rewriting/portable.py", "rewriting/views.py", "sizes"),
+    *("_native", "artifact", "capabilities.py", "codegen", "dialects", "finalizer", "machine"),
+    *("rewriting", "scan.py", "sizes"),
 )
 _SUFFIXES = frozenset((".py", ".so"))
 

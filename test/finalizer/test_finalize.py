@@ -21,10 +21,11 @@ from stored_kernels import stored
 import mgx_mlir.finalizer as finalizer
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError
-from mgx_mlir.finalizer import Workers, finalize_all, finalize_kernel, finalize_kernel_for
+from mgx_mlir.finalizer import Workers, build, finalize_all, finalize_kernel, finalize_kernel_for
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from test.test_layers import edges
 
 GFX942, GFX1100 = Target.get("gfx942"), Target.get("gfx1100")
 
@@ -106,6 +107,19 @@ def test_cache_tells_targets_and_builds_apart(
 def test_build_is_named_by_its_content() -> None:
     assert len(build_id()) == 64
     assert build_id() == build_id()
+
+
+def test_build_holds_every_module_that_code_depends_on() -> None:
+    known, found = edges(), set[str]()
+    waiting = [name for name in known if name.startswith("codegen.")]
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += known[name]
+    # These hold the words of messages, and read the environment.
+    found -= {"advice", "errors", "settings", "suggest", "text", "version"}
+    parts = {part.removesuffix(".py") for part in build._PARTS}
+    assert {name.partition(".")[0] for name in found} <= parts
 
 
 def test_damaged_bytecode_is_named() -> None:
