@@ -70,15 +70,16 @@ def test_all_variants_of_a_product_are_listed() -> None:
     with heard() as found:
         why = compiler(kernel)(Target.get("gfx942")).why
     (variants,) = found.variants
-    assert list(variants.answers) == ["direct", "broad", "skinny", "resident", "narrow", "tiles"]
+    names = ["depthwise", "direct", "broad", "skinny", "resident", "narrow", "tiles"]
+    assert list(variants.answers) == names
     skinny, tiles = variants.answers["skinny"], variants.answers["tiles"]
     assert isinstance(skinny, Offer) and skinny.schedule in why
     assert isinstance(tiles, Offer) and tiles.clocks
     assert found.choices == []  # those of `tiles`, which is not taken, tell nothing
     lines = variants.describe().splitlines()
-    assert lines[1] == "  direct, refused: no convolution"
-    assert lines[3].startswith("  skinny, taken: ")
-    assert lines[6].startswith("  tiles, not taken: ") and lines[6].endswith(" clocks")
+    assert lines[2] == "  direct, refused: no convolution"
+    assert lines[4].startswith("  skinny, taken: ")
+    assert lines[7].startswith("  tiles, not taken: ") and lines[7].endswith(" clocks")
 
 
 def test_refused_variants_of_a_convolution_say_why() -> None:

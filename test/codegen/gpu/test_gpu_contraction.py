@@ -17,7 +17,7 @@ from mgx_mlir.codegen.gpu.families.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.families.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import stored_along
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.families.contraction.resident import Resident
+from mgx_mlir.codegen.gpu.families.contraction.recipes.resident import Resident
 from mgx_mlir.codegen.gpu.families.contraction.space import schedules
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
@@ -304,7 +304,7 @@ def resident_of(convolution: Convolution, chip: str) -> Resident:
     unit = unit_for(target, convolution.element, "f32")
     product = product_of_terms(match)
     assert unit is not None and product is not None
-    return Resident(stored_along(product), match.problem.b, unit, target.wave_size)
+    return Resident(stored_along(product), match.problem.b, unit, target, 2, 8)
 
 
 def test_few_rows_are_read_where_columns_lie_side_by_side() -> None:

@@ -10,7 +10,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand
-from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.problem.problem import ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 
 # blockIdx.z counts batches.
@@ -134,3 +134,25 @@ def reads(
         wide = min(width, unit.chunk) or unit.chunk
         found.append((extent * unit.tile_depth // threads // wide, wide))
     return found
+
+
+# Products of one result, each of which is an instruction.
+MAX_TAPS = 64
+
+
+def direct_refusal(match: Match) -> Refusal | None:
+    """Why plain sums do not serve a convolution; None where they do."""
+    problem, image = match.problem, match.problem.b
+    if not isinstance(image, Image):
+        return Refusal("no convolution")
+    if match.added:
+        return Refusal("products whose sums are added")
+    if isinstance(image, ComputedImage):
+        return Refusal("pixels that are computed")
+    if image.channel.size != 1:
+        return Refusal(f"{image.channel.size} channels a group")
+    if problem.K > MAX_TAPS:
+        return Refusal(f"a window of {problem.K} elements a channel")
+    if max(problem.batch, problem.M) > MAX_BATCH:
+        return Refusal(f"{problem.batch} images of channels are more than {MAX_BATCH}")
+    return None

@@ -11,7 +11,6 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders import function, memory
-from mgx_mlir.codegen.problem.match import Match, used_arguments
 
 
 @dataclass(frozen=True)
@@ -39,44 +38,48 @@ class DynamicRows:
     steps: Mapping[Argument, int]
 
 
-# Emits a function's body from its buffers, as pointers in order, and its LDS (if it has any).
-Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
-
-
-def add_function(
-    functions: ir.Block,
-    name: str,
-    parameters: Sequence[Parameter],
-    threads: int,
-    grid: tuple[int, int, int],
-    body: Body,
-    lds: tuple[int, str] | None = None,
-    rows: DynamicRows | None = None,
-    is_vectors: bool = False,
-) -> Launch:
-    """Appends a kernel to a gpu.module's block; `lds`: elements and their type.
+@dataclass(frozen=True)
+class WorkGroups:
+    """How many work-groups a function has, their threads, and their LDS: elements and their type.
 
     `is_vectors`: the body is vectors already, so that LLVM need not look for more; a body with
     LDS always is. With `rows`, the body gets the buffers of one work-group's rows, and the grid's
     x is `rows.blocks`.
     """
+
+    threads: int
+    grid: tuple[int, int, int]
+    lds: tuple[int, str] | None = None
+    is_vectors: bool = False
+    rows: DynamicRows | None = None
+
+
+# Emits a function's body from its buffers, as pointers in order, and its LDS (if it has any).
+Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
+
+
+def add_function(
+    functions: ir.Block, name: str, parameters: Sequence[Parameter], groups: WorkGroups, body: Body
+) -> Launch:
+    """Appends a kernel to a gpu.module's block."""
     types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in parameters]
     promises = [function.promise(p.written) for p in parameters]
     arguments = [p.argument for p in parameters]
+    lds, rows, grid = groups.lds, groups.rows, groups.grid
     if rows is not None:
         types.append(ir.IntegerType.get_signless(64))
         promises.append({})
         arguments.append(rows.size)
         grid = (rows.blocks, *grid[1:])
     local = ((lds[0], emit.element_type(lds[1])),) if lds else ()
-    vectors = bool(lds) or is_vectors
-    shape = function.Shape(threads, grid if rows is None else None, local, vectors)
+    vectors = bool(lds) or groups.is_vectors
+    shape = function.Shape(groups.threads, grid if rows is None else None, local, vectors)
     with function.raw_function(functions, name, types, promises, shape) as values:
         pointers = values[: len(parameters)]
         if rows is not None:
             pointers = _of_block(pointers, arguments, rows, values[len(parameters)])
         body(pointers, values[-1] if lds else None)
-    return Launch(name, grid, (threads, 1, 1), tuple(arguments))
+    return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))
 
 
 def _of_block(
@@ -114,21 +117,3 @@ def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]
 def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
     """Each pointer as a raw buffer, whose bounds the hardware checks."""
     return {number: memory.buffer(pointer) for number, pointer in pointers.items()}
-
-
-def parameters_of(match: Match, sizes: tuple[Sequence[int], Sequence[int]]) -> list[Parameter]:
-    """The parameters of a function that does all of a kernel: inputs, then results.
-
-    sizes: elements of each of the kernel's inputs and of each result.
-    """
-    read = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used_arguments(match)]
-    return read + outputs_of(match.result_elements, sizes[1])
-
-
-def buffers_of(
-    match: Match, pointers: Sequence[ir.Value]
-) -> tuple[dict[int, ir.Value], list[ir.Value]]:
-    """Raw buffers of a function with `parameters_of`: the inputs by number, and the results."""
-    numbers = [number for number, _ in used_arguments(match)]
-    inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-    return inputs, list(raw_buffers(dict(enumerate(pointers[len(numbers) :]))).values())

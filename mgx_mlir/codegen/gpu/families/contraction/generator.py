@@ -21,13 +21,14 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
-from mgx_mlir.codegen.gpu.families.contraction import direct, finish, multiply, packing
+from mgx_mlir.codegen.gpu.families.contraction import finish, multiply, packing
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     DynamicRows,
     Parameter,
+    WorkGroups,
     add_function,
     outputs_of,
     raw_buffers,
@@ -59,29 +60,6 @@ def generate(
     by a schedule without split-K. Needs an active MLIR context and location.
     """
     return _Generator(product, sizes, tiling, name, tail, rows).run()
-
-
-def generate_direct(
-    plan: direct.Direct, sizes: tuple[Sequence[int], Sequence[int]], name: str
-) -> GpuProgram:
-    """The function `<name>_0` for a convolution that `direct` does not refuse."""
-    match = plan.match
-    used = used_arguments(match)
-    numbers = [number for number, _ in used]
-    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
-    parameters += outputs_of(match.result_elements, sizes[1])
-    module, functions = gpu_module()
-
-    def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
-        plain = dict(zip(numbers, pointers, strict=False))
-        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-        thread = thread_number(direct.THREADS)
-        x, y, z = (block_number(d, n) for d, n in zip("xyz", plan.grid, strict=True))
-        place = emit.linear(thread, (x, direct.THREADS)), y, z
-        direct.emit_direct(plan, plain, raw_buffers(plain), list(outputs.values()), place)
-
-    launch = add_function(functions, f"{name}_0", parameters, direct.THREADS, plan.grid, body)
-    return GpuProgram(module, (launch,), 0, 32)
 
 
 @dataclass(frozen=True)
@@ -164,7 +142,8 @@ class _Generator:
             here = block_number("x", blocks)
             packing.emit_packing(packings, inputs, list(outputs.values()), here, thread)
 
-        return add_function(functions, name, parameters, packing.THREADS, (blocks, 1, 1), body)
+        groups = WorkGroups(packing.THREADS, (blocks, 1, 1))
+        return add_function(functions, name, parameters, groups, body)
 
     def _finish(
         self, functions: ir.Block, name: str, parts: Parameter, results: list[Parameter]
@@ -185,7 +164,8 @@ class _Generator:
             splits, result = self.schedule.splits, self.product.result
             finish.emit_finish(match, result, splits, sums, inputs, outputs, number)
 
-        return add_function(functions, name, parameters, finish.THREADS, (blocks, 1, 1), body)
+        groups = WorkGroups(finish.THREADS, (blocks, 1, 1))
+        return add_function(functions, name, parameters, groups, body)
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
         reads = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
@@ -201,9 +181,8 @@ class _Generator:
 
         elements = BUFFERS * (self.rows + self.columns) * self.unit.tile_depth
         lds = (elements, self.unit.element)
-        return add_function(
-            functions, name, parameters, self.threads, self.grid, body, lds, self.dynamic_rows
-        )
+        groups = WorkGroups(self.threads, self.grid, lds, rows=self.dynamic_rows)
+        return add_function(functions, name, parameters, groups, body)
 
     def _input(self, number: int, element: str) -> Parameter:
         if number in self.product.packings:

@@ -10,12 +10,13 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.choice import first_offer
-from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
+from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major, stored_along
-from mgx_mlir.codegen.gpu.families.contraction.direct import direct_refusal
+from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
+from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
-from mgx_mlir.codegen.gpu.families.contraction.variants import Request, Sizes, variants
+from mgx_mlir.codegen.gpu.families.contraction.variants import variants
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.refusal import Refusal
@@ -55,7 +56,8 @@ def match_program(
     location.
     """
     plain = direct_refusal(match) is None
-    product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
+    place = match.place or row_major(match.problem)
+    product = Product(match, place, {}) if plain else product_of_terms(match)
     if product is None:
         return Refusal("products whose sums are added have unlike columns")
     along = product if plain else stored_along(product)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith
@@ -12,70 +14,161 @@ from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.builders.ordering import fence
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.families.choice import terms
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
+from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LDS_BYTES_A_CLOCK
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import (
-    add_function,
-    buffers_of,
-    parameters_of,
+from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, Work
+from mgx_mlir.codegen.gpu.families.contraction.recipes.images import (
+    ImageBlocks,
+    ImageWork,
+    pixel_group,
 )
-from mgx_mlir.codegen.gpu.families.contraction.narrow import Narrow
+from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
 
+# Bytes that a compute unit loads or stores in a clock: a line of the cache.
+MEMORY_BYTES_A_CLOCK = 64
+# Clocks of a work-group's instructions before it multiplies; other work-groups can hide half.
+START_CLOCKS = 2000
 # Tiles of results side by side that a wave computes at a time, and registers for their sums.
 MOST_SIDE, MOST_SUMS = 4, {"mfma": 32, "wmma": 16}
 
 
-def generate_narrow(
-    found: Narrow, sizes: tuple[Sequence[int], Sequence[int]], name: str
-) -> GpuProgram:
-    """The function `<name>_0`. sizes: elements of each input and of each result."""
-    match = found.product.match
-    parameters = parameters_of(match, sizes)
-    module, functions = gpu_module()
-    threads = found.waves * found.wave_size
+@dataclass(frozen=True)
+class Narrow(ImageBlocks):
+    """A work-group has `high` x `wide` results; each of `waves_m` waves computes a row at a time.
 
-    def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
+    `filters`: a matrix with a row for each filter and columns (channel, tap). `transposed`: whether
+    filters are the product's columns, and not its rows. `tiles`: tiles of filters of a wave.
+    """
+
+    filters: Matrix
+    transposed: bool
+    tiles: int
+    waves_m: int
+    waves_n: int
+
+    @cached_property
+    def count(self) -> int:
+        """The number of filters."""
+        return self.filters.row.size
+
+    @property
+    def own(self) -> int:
+        return self.waves_n * self.tiles * self.unit.rows
+
+    @cached_property
+    def taps(self) -> int:
+        return math.prod(self.image.window)
+
+    @cached_property
+    def together(self) -> int:
+        """Pixels that a lane multiplies at a time."""
+        return max(1, self.unit.per_lane // PIXEL_CHANNELS)
+
+    @cached_property
+    def steps(self) -> int:
+        return ceil_div(self.taps, self.unit.groups * self.together)
+
+    @cached_property
+    def group(self) -> int:
+        return pixel_group(self.image)
+
+    @cached_property
+    def parts(self) -> int:
+        """Kinds of columns that lie together in LDS: as many as windows move by."""
+        step = self.image.steps[1]
+        return step if self.group % step == 0 else 1
+
+    @cached_property
+    def pitch(self) -> int:
+        return self.patch[1] * self.group * PIXEL_CHANNELS
+
+    @property
+    def waves(self) -> int:
+        return self.waves_m * self.waves_n
+
+    @property
+    def turns(self) -> int:
+        return ceil_div(math.prod(self.patch), self.waves * self.target.wave_size)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a lane's filters."""
+        return self.tiles * self.steps * self.together * PIXEL_CHANNELS * self.size // 4
+
+    @property
+    def joined(self) -> int:
+        """Tiles whose results a lane stores together, to store 16 bytes."""
+        size = max(emit.element_bytes(e) for e in self.product.match.result_elements)
+        wide = self.unit.kind == "mfma" and self.unit.values * size == 8
+        return 2 if self.transposed and wide and self.tiles % 2 == 0 else 1
+
+    def begin(self, lds: ir.Value | None) -> Work:
         assert lds is not None
-        inputs, outputs = buffers_of(match, pointers)
-        epilogue = Epilogue(match, found.product.result, inputs, outputs)
-        _Block(found, thread_number(threads), lds).emit(inputs, epilogue)
+        return _Block(self, lds).emit
 
-    lds = (found.lds_elements, found.unit.element)
-    launch = add_function(functions, f"{name}_0", parameters, threads, found.grid, body, lds)
-    return GpuProgram(module, (launch,), 0, 32)
+    @property
+    def instructions(self) -> int:
+        """Instructions of one wave that multiply."""
+        pieces = min(PIXEL_CHANNELS // self.unit.per_lane, self.image.channel.size)
+        tiles = self.high // self.waves_m * ceil_div(self.wide, self.unit.rows) * self.tiles
+        return tiles * self.steps * max(1, pieces)
+
+    @property
+    def clocks(self) -> float:
+        """Estimated clocks; see `cost`."""
+        unit, target, gpu = self.unit, self.target, self.target.gpu
+        each = 2 * unit.rows * unit.columns * unit.depth / (unit.flops / gpu.simds)
+        matrix = self.instructions * each * max(1.0, self.waves / gpu.simds)
+        read = self.instructions // self.tiles * self.target.wave_size * unit.per_lane * self.size
+        filled = self.lds_elements * self.size
+        lds = (self.waves * read + 2 * filled) / LDS_BYTES_A_CLOCK
+        own = self.registers * 4 * self.target.wave_size * self.waves
+        result = self.high * self.wide * self.own * self.size
+        moved = (
+            filled * self.image.channel.size // PIXEL_CHANNELS + own + result
+        ) / MEMORY_BYTES_A_CLOCK
+        a_unit = ceil_div(math.prod(self.groups.grid), target.compute_units)
+        waves = 8
+        if unit.kind == "mfma":
+            waves = gpu.lane_vgprs // (self.registers + 96) * gpu.simds
+        held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
+        rounds = ceil_div(a_unit, held)
+        busy = START_CLOCKS / 2 + sum(x**3 for x in (matrix, lds, moved)) ** (1 / 3)
+        alone = START_CLOCKS + matrix + lds + moved
+        terms(matrix=a_unit * matrix, lds=a_unit * lds, memory=a_unit * moved)
+        return rounds * BLOCK_LATENCY + max(a_unit * busy, rounds * alone)
+
+    def describe(self) -> str:
+        return (
+            f"{self.high}x{self.wide} results of {self.waves_n}x{self.tiles * self.unit.rows} "
+            f"filters a block, {self.waves_m}x{self.waves_n} waves, "
+            f"pixels of {PIXEL_CHANNELS} in LDS, {self.unit.kind} of {self.unit.element}"
+        )
 
 
-class _Block:
+class _Block(ImageWork):
     """The work of a thread."""
 
-    def __init__(self, found: Narrow, thread: Index, lds: ir.Value) -> None:
-        self.found, self.image, self.unit, self.lds = found, found.image, found.unit, lds
-        unit, (images, rows, columns) = self.unit, found.blocks
-        block = block_number("x", found.grid[0])
-        self.x0 = emit.mul(emit.rem(block, columns), found.wide) if columns > 1 else 0
-        rest = emit.div(block, columns)
-        self.y0 = emit.mul(emit.rem(rest, rows), found.high)
-        self.number = emit.div(rest, rows) if images > 1 else 0
-        self.thread = thread
-        lane, wave = emit.rem(thread, found.wave_size), emit.div(thread, found.wave_size)
-        self.wave_m: Index = emit.rem(wave, found.waves_m) if found.waves_m > 1 else 0
-        wave_n: Index = emit.div(wave, found.waves_m) if found.waves_n > 1 else 0
-        self.row, self.group = emit.rem(lane, unit.rows), emit.div(lane, unit.rows)
-        own = found.tiles * unit.rows
-        first = emit.linear(wave_n, (block_number("y", found.grid[1]), found.waves_n))
-        self.n0 = emit.mul(first, own)
+    def __init__(self, found: Narrow, lds: ir.Value) -> None:
+        super().__init__(found)
+        self.found, self.lds, unit = found, lds, self.unit
+        self.wave_m: Index = emit.rem(self.wave, found.waves_m) if found.waves_m > 1 else 0
+        wave_n: Index = emit.div(self.wave, found.waves_m) if found.waves_n > 1 else 0
+        first = emit.linear(wave_n, (self.filters, found.waves_n))
+        self.n0 = emit.mul(first, found.tiles * unit.rows)
         # The lane's first tap in a step.
         self.tap: Index = emit.mul(self.group, found.together) if unit.groups > 1 else 0
 
-    def emit(self, inputs: Mapping[int, ir.Value], epilogue: Epilogue) -> None:
+    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
         found, unit = self.found, self.unit
-        patches = self._read_pixels(inputs[self.image.argument])
-        read = self._read_filters(inputs[found.filters.argument])
+        patches = self._read_pixels(inputs.buffers[self.image.argument])
+        read = self._read_filters(inputs.buffers[found.filters.argument])
         # One for each of a wave's tiles, or for tiles that are stored together.
         self.columns = self._columns()
         if found.transposed:
@@ -140,25 +233,15 @@ class _Block:
         """The thread's groups of pixels: for each whether there is one, its offset in LDS, and
         the values read."""
         found, image = self.found, self.image
-        threads, (lines, groups) = found.waves * found.wave_size, found.patch
-        total, size, channels = lines * groups, found.size, image.channel.size
+        (lines, groups), channels = found.patch, image.channel.size
         start, read = image.start(self.number), []
-        for turn in range(found.turns):
-            number = emit.add(self.thread, turn * threads)
-            mine: ir.Value | bool = True
-            if (turn + 1) * threads > total:
-                mine = emit.compare("slt", number, total)
+        for mine, number in self.shares(lines * groups):
             line, group = emit.div(number, groups), emit.rem(number, groups)
-            y = emit.sub(emit.add(emit.mul(self.y0, image.steps[0]), line), image.pads[0])
-            x = emit.linear(emit.mul(self.x0, image.steps[1]), (group, found.group))
-            x = emit.sub(x, found.shift)
-            inside = [emit.compare("ult", y, image.sizes[0])]
-            inside.append(emit.compare("ult", x, image.sizes[1]))
-            place = emit.linear(start, (y, image.strides[0]), (x, image.strides[1]))
+            place, inside = self.pixel(start, line, group)
             step = image.channel.stride if image.strides[1] == 1 else found.group
             values = []
             for c in range(channels):
-                at = memory.guarded(emit.add(place, c * (step or 0)), inside, size)
+                at = memory.guarded(emit.add(place, c * (step or 0)), inside, found.size)
                 values.append(memory.load(buffer, at, found.group))
             to = emit.linear(
                 emit.mul(line, found.pitch), (group, found.group // found.parts * PIXEL_CHANNELS)
@@ -212,7 +295,7 @@ class _Block:
                             parts.append(emit.constant(0, image.element, PIXEL_CHANNELS))
                             continue
                         inside.append(emit.compare("slt", t, found.taps))
-                    if found.count % (found.waves_n * found.tiles * self.unit.rows):
+                    if found.count % found.own:
                         inside.append(emit.compare("slt", n, found.count))
                     at = memory.guarded(emit.add(start, tap.offset(t)), inside, found.size)
                     parts.append(memory.load(buffer, at, PIXEL_CHANNELS))
@@ -303,19 +386,10 @@ class _Block:
 
     def _store(self, epilogue: Epilogue, y: Index, x: int, sums: Sequence[ir.Value]) -> None:
         """Stores a tile's results, from column x of row y of the work-group on."""
-        found, unit, (high, wide) = self.found, self.unit, self.image.outputs
+        found, unit = self.found, self.unit
         lane = self.row if found.transposed else emit.mul(self.group, unit.values)
-        here = emit.add(x, lane)
-        column, row = emit.add(self.x0, here), emit.add(self.y0, y)
-        inside = []
-        if x + unit.rows > found.wide:
-            inside.append(emit.compare("slt", here, found.wide))
-        if wide % found.wide:
-            inside.append(emit.compare("slt", column, wide))
-        if high % found.high:
-            inside.append(emit.compare("slt", row, high))
-        position = emit.linear(column, (row, wide), (self.number, high * wide))
-        beyond = bool(found.count % (found.waves_n * found.tiles * unit.rows))
+        position, inside = self.result(y, x, lane)
+        beyond = found.count % found.own != 0
         for number, n in enumerate(self.columns):
             first = number * found.joined
             total = reduce(memory.concatenated, sums[first : first + found.joined])

@@ -10,7 +10,7 @@ their sums. Where there are few columns, several waves of a work-group share a c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -24,16 +24,13 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
-from mgx_mlir.codegen.gpu.families.contraction.function import (
-    add_function,
-    buffers_of,
-    parameters_of,
-)
+from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, OneFunction, Work
+from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.computed import readable, repeats
 from mgx_mlir.codegen.problem.problem import (
     Computed,
@@ -59,38 +56,50 @@ _ELEMENTS = frozenset(("bf16", "f16", "f32"))
 
 
 @dataclass(frozen=True)
-class Skinny:
+class Skinny(OneFunction):
     """A work-group has `waves`, of which `shared` compute the same `columns`.
 
     A lane takes `lanes` elements along k in a step.
     """
 
+    product: Product
+    target: Target
     lanes: int
     columns: int
     shared: int
     waves: int = _BLOCK_WAVES
 
+    @property
+    def groups(self) -> WorkGroups:
+        problem = self.product.match.problem
+        grid = ceil_div(problem.N, self.waves // self.shared * self.columns), 1, problem.batch
+        lds = (self.waves * problem.M * self.columns, "f32") if self.shared > 1 else None
+        return WorkGroups(self.waves * self.target.wave_size, grid, lds)
+
     def describe(self) -> str:
         parts = f", k in {self.shared} parts" if self.shared > 1 else ""
         return f"{self.columns} columns a wave, {self.lanes} elements a lane{parts}"
 
+    def begin(self, lds: ir.Value | None) -> Work:
+        return _Wave(self, lds).emit
 
-def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] | Refusal:
-    """The product with few rows, or its transpose, and its schedule."""
-    problem = match_product.match.problem
-    if match_product.packings or match_product.match.added or problem.accumulator != "f32":
+
+def as_skinny(request: Request) -> Skinny | Refusal:
+    """The plan for a product with few rows, or its transpose."""
+    found = request.product
+    problem = found.match.problem
+    if found.packings or found.match.added or problem.accumulator != "f32":
         return Refusal(f"packed operands, added products, or sums in {problem.accumulator}")
     operands = [x for operand in (problem.a, problem.b) for x in in_memory(operand)]
     if any(isinstance(x, Windows | Image) for x in operands):
         return Refusal("windows")
     if problem.a.element not in _ELEMENTS:
         return Refusal(f"elements of type {problem.a.element}")
-    match_product = of_fewer_rows(match_product)
-    problem = match_product.match.problem
+    found = of_fewer_rows(found)
+    problem = found.match.problem
     if problem.M > MAX_ROWS or isinstance(problem.a, Computed):
         return Refusal(f"{problem.M} rows, or computed ones")
-    cut = _cut(problem, target)
-    return cut if isinstance(cut, Refusal) else (match_product, cut)
+    return _cut(found, request.target)
 
 
 def of_fewer_rows(found: Product) -> Product:
@@ -102,8 +111,8 @@ def of_fewer_rows(found: Product) -> Product:
     return replace(found, match=found.match.transposed(), result=result)
 
 
-def _cut(problem: Contraction, target: Target) -> Skinny | Refusal:
-    b = problem.b
+def _cut(found: Product, target: Target) -> Skinny | Refusal:
+    problem, b = found.match.problem, found.match.problem.b
     assert isinstance(b, Matrix)
     lanes = _lanes(problem, b)
     step = lanes * target.wave_size
@@ -114,14 +123,14 @@ def _cut(problem: Contraction, target: Target) -> Skinny | Refusal:
     if isinstance(b, Computed) and problem.K % step and is_risky(b.op):
         return Refusal(f"elements beyond K = {problem.K} may not be finite")
     wanted = _WAVES_A_UNIT * target.compute_units
-    found = problem.batch * problem.N
-    columns = next((n for n in (4, 2) if problem.N % n == 0 and found // n >= wanted), 1)
+    results = problem.batch * problem.N
+    columns = next((n for n in (4, 2) if problem.N % n == 0 and results // n >= wanted), 1)
     shared = 1
-    while shared < _BLOCK_WAVES and found // columns * shared < wanted // 2:
+    while shared < _BLOCK_WAVES and results // columns * shared < wanted // 2:
         if 2 * shared * step > problem.K:
             break
         shared *= 2
-    return Skinny(lanes, columns, shared)
+    return Skinny(found, target, lanes, columns, shared)
 
 
 def _lanes(problem: Contraction, b: Matrix) -> int:
@@ -140,34 +149,6 @@ def _lanes(problem: Contraction, b: Matrix) -> int:
     return lanes
 
 
-def generate_skinny(
-    found: Product,
-    cut: Skinny,
-    sizes: tuple[Sequence[int], Sequence[int]],
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The function `<name>_0`. sizes: elements of each input and of each result."""
-    match, problem = found.match, found.match.problem
-    parameters = parameters_of(match, sizes)
-    groups = cut.waves // cut.shared
-    blocks = ceil_div(problem.N, groups * cut.columns)
-    module, functions = gpu_module()
-
-    def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
-        inputs, outputs = buffers_of(match, pointers)
-        epilogue = Epilogue(match, found.result, inputs, outputs)
-        thread = thread_number(cut.waves * target.wave_size)
-        block = block_number("x", blocks)
-        batch = block_number("z", problem.batch)
-        _Wave(problem, cut, target, inputs, lds).emit(thread, block, batch, epilogue)
-
-    lds = (cut.waves * problem.M * cut.columns, "f32") if cut.shared > 1 else None
-    threads, grid = cut.waves * target.wave_size, (blocks, 1, problem.batch)
-    launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, lds)
-    return GpuProgram(module, (launch,), 0, 32)
-
-
 def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
     """Adds to each sum, in f32, the products of two neighbours of f16."""
     no = arith.constant(ir.IntegerType.get_signless(1), 0)
@@ -181,23 +162,22 @@ def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
 
 
 class _Wave:
-    def __init__(
-        self,
-        problem: Contraction,
-        cut: Skinny,
-        target: Target,
-        inputs: Mapping[int, ir.Value],
-        lds: ir.Value | None,
-    ) -> None:
-        self.problem, self.cut, self.target = problem, cut, target
-        self.inputs, self.lds = inputs, lds
+    def __init__(self, cut: Skinny, lds: ir.Value | None) -> None:
+        self.cut, self.problem, self.target = cut, cut.product.match.problem, cut.target
+        self.lds = lds
+        problem, target = self.problem, self.target
         # An instruction multiplies two neighbours of f16 and adds both products to a sum in f32.
         halves = target.gpu.dots_halves and problem.a.element == "f16"
         self.pairs = halves and cut.lanes % 2 == 0
         self.step = cut.shared * target.wave_size * cut.lanes
 
-    def emit(self, thread: Index, block: Index, batch: Index, epilogue: Epilogue) -> None:
+    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
+        self.inputs = inputs.buffers
         problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
+        groups = cut.groups
+        thread = thread_number(groups.threads)
+        block = block_number("x", groups.grid[0])
+        batch = block_number("z", groups.grid[2])
         wave = across.uniform(emit.div(thread, wave_size))
         lane = emit.rem(thread, wave_size)
         part, group = emit.rem(wave, cut.shared), emit.div(wave, cut.shared)
@@ -342,3 +322,6 @@ class _Wave:
     def _is_one(self, read: Read) -> bool:
         """Whether a lane's elements along k are all the same."""
         return read.per_byte == 1 and repeats(read.matrix.row, self.cut.lanes)
+
+
+RECIPE = Recipe("skinny", 40, as_skinny)

@@ -11,7 +11,7 @@ LDS, once. As in `skinny`, B is read once and nothing of it goes through LDS.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,17 +25,14 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import (
-    add_function,
-    buffers_of,
-    parameters_of,
-)
-from mgx_mlir.codegen.gpu.families.contraction.skinny import dot_products, of_fewer_rows
-from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Windows
+from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, OneFunction, Work
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, of_fewer_rows
+from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.problem.problem import Computed, Matrix, Windows
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -52,29 +49,38 @@ _RESULTS = 4
 
 
 @dataclass(frozen=True)
-class Broad:
+class Broad(OneFunction):
     """`width` columns a lane, `lanes` side by side, `depth` rows of B a lane in a step."""
 
+    product: Product
+    target: Target
     width: int
     lanes: int
     depth: int
     waves: int
 
     @property
+    def groups(self) -> WorkGroups:
+        problem, threads = self.product.match.problem, self.waves * self.target.wave_size
+        grid = ceil_div(problem.N, self.columns), 1, problem.batch
+        return WorkGroups(threads, grid, (threads // _DPP_ROW * problem.M * self.columns, "f32"))
+
+    @property
     def columns(self) -> int:
         """Columns of a work-group."""
         return self.width * self.lanes
 
-    def groups(self, wave_size: int) -> int:
-        """Lanes of a wave that hold the same columns."""
-        return wave_size // self.lanes
-
     def describe(self) -> str:
         return f"{self.columns} columns a block of {self.waves} waves, {self.depth} rows a lane"
 
+    def begin(self, lds: ir.Value | None) -> Work:
+        assert lds is not None
+        return _Block(self, lds).emit
 
-def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | Refusal:
-    """The product with few rows, or its transpose, and its schedule."""
+
+def as_broad(request: Request) -> Broad | Refusal:
+    """The plan for a product with few rows, or its transpose."""
+    found = request.product
     problem = found.match.problem
     if found.packings or found.match.added or problem.accumulator != "f32":
         return Refusal(f"packed operands, added products, or sums in {problem.accumulator}")
@@ -84,12 +90,11 @@ def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | Refusal:
     problem = found.match.problem
     if problem.M > MAX_ROWS or problem.b.element not in _ELEMENTS:
         return Refusal(f"{problem.M} rows of {problem.b.element}")
-    cut = _cut(problem, target)
-    return cut if isinstance(cut, Refusal) else (found, cut)
+    return _cut(found, request.target)
 
 
-def _cut(problem: Contraction, target: Target) -> Broad | Refusal:
-    b = problem.b
+def _cut(found: Product, target: Target) -> Broad | Refusal:
+    problem, b = found.match.problem, found.match.problem.b
     assert isinstance(b, Matrix)
     size = emit.element_bytes(b.element)
     width = vector_width(b.column, b.row, b.batch, offset=b.offset, limit=CHUNK_BYTES // size)
@@ -107,58 +112,24 @@ def _cut(problem: Contraction, target: Target) -> Broad | Refusal:
     waves = problem.K * lanes // (depth * target.wave_size)
     if waves == 0 or (not enough and waves < _MOST_WAVES):
         return Refusal(f"{blocks[-1]} blocks of {waves} waves leave the chip idle")
-    return Broad(width, lanes, depth, max(1, min(_MOST_WAVES, 1 << waves.bit_length() - 1)))
-
-
-def generate_broad(
-    found: Product,
-    cut: Broad,
-    sizes: tuple[Sequence[int], Sequence[int]],
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The function `<name>_0`. sizes: elements of each input and of each result."""
-    match, problem = found.match, found.match.problem
-    parameters = parameters_of(match, sizes)
-    blocks = ceil_div(problem.N, cut.columns)
-    threads = cut.waves * target.wave_size
-    module, functions = gpu_module()
-
-    def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
-        assert lds is not None
-        inputs, outputs = buffers_of(match, pointers)
-        epilogue = Epilogue(match, found.result, inputs, outputs)
-        block, batch = block_number("x", blocks), block_number("z", problem.batch)
-        _Block(problem, cut, target, inputs, lds).emit(
-            thread_number(threads), block, batch, epilogue
-        )
-
-    parts = threads // _DPP_ROW
-    lds = (parts * problem.M * cut.columns, "f32")
-    grid = (blocks, 1, problem.batch)
-    launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, lds)
-    return GpuProgram(module, (launch,), 0, 32)
+    waves = max(1, min(_MOST_WAVES, 1 << waves.bit_length() - 1))
+    return Broad(found, target, width, lanes, depth, waves)
 
 
 class _Block:
-    def __init__(
-        self,
-        problem: Contraction,
-        cut: Broad,
-        target: Target,
-        inputs: Mapping[int, ir.Value],
-        lds: ir.Value,
-    ) -> None:
-        self.problem, self.cut, self.target = problem, cut, target
+    def __init__(self, cut: Broad, lds: ir.Value) -> None:
+        self.cut, self.problem, self.lds = cut, cut.product.match.problem, lds
+        problem, self.threads = self.problem, cut.groups.threads
         self.a, self.b = problem.a, problem.b
-        self.inputs, self.lds = inputs, lds
-        self.threads = cut.waves * target.wave_size
         self.step = self.threads // cut.lanes * cut.depth
         # An instruction multiplies two neighbours of f16 along k.
-        self.pairs = target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
+        self.pairs = cut.target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
 
-    def emit(self, thread: Index, block: Index, batch: Index, epilogue: Epilogue) -> None:
-        problem, cut = self.problem, self.cut
+    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
+        self.inputs = inputs.buffers
+        problem, cut, grid = self.problem, self.cut, self.cut.groups.grid
+        thread = thread_number(self.threads)
+        block, batch = block_number("x", grid[0]), block_number("z", grid[2])
         side, group = emit.rem(thread, cut.lanes), emit.div(thread, cut.lanes)
         first = emit.mul(block, cut.columns)
         n = emit.add(first, emit.mul(side, cut.width))
@@ -289,3 +260,6 @@ def _flat(vectors: Sequence[ir.Value]) -> ir.Value:
         memory.element(x, i) for x in vectors for i in range(ir.VectorType(x.type).shape[0])
     ]
     return memory.joined(elements)
+
+
+RECIPE = Recipe("broad", 30, as_broad)

@@ -1,0 +1,166 @@
+"""Convolutions of one channel a group (depthwise): no product of matrices, but plain sums.
+
+A thread computes neighbouring results of a few rows. It reads each row of its window once,
+as vectors where the image's rows allow. Where images are large, all threads of a work-group
+share the filter's elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import vector_width
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, Work
+from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
+from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.problem.problem import Axis, Image
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
+
+THREADS = 256
+
+
+class Direct(PlainSums):
+    """Plain sums of one channel a thread; a thread's columns divide those of the results."""
+
+    @property
+    def flat(self) -> bool:
+        """Whether a work-group has several channels, each too small for one of its own."""
+        return math.prod(self.counts) < THREADS * 3 // 4
+
+    @property
+    def threads(self) -> int:
+        """Threads of one channel of one image; of all channels and images where `flat`."""
+        problem, plane = self.match.problem, math.prod(self.counts)
+        return problem.batch * problem.M * plane if self.flat else plane
+
+    @property
+    def groups(self) -> WorkGroups:
+        problem, blocks = self.match.problem, ceil_div(self.threads, THREADS)
+        grid = (blocks, 1, 1) if self.flat else (blocks, problem.M, problem.batch)
+        return WorkGroups(THREADS, grid)
+
+    def describe(self) -> str:
+        return f"{self.width}x{self.rows} results a thread"
+
+    def begin(self, lds: ir.Value | None) -> Work:
+        return partial(_emit, self)
+
+
+def as_direct(request: Request) -> Direct | Refusal:
+    """The plan for a convolution that `direct_refusal` does not refuse."""
+    if refusal := direct_refusal(request.match):
+        return refusal
+    image = request.match.problem.b
+    assert isinstance(image, Image)
+    *_, high, wide = Direct(request.product, image, 1, 1).geometry
+    rows = min(high.outputs, 4 if high.step == 1 else 2)
+    return Direct(request.product, image, rows, math.gcd(wide.outputs, 8))
+
+
+def _emit(direct: Direct, inputs: Inputs, epilogue: Epilogue) -> None:
+    """Emits the work of a thread."""
+    problem, thread = direct.match.problem, thread_number(THREADS)
+    x, m, batch = (block_number(d, n) for d, n in zip("xyz", direct.groups.grid, strict=True))
+    number = emit.linear(thread, (x, THREADS))
+    accumulator, total = problem.accumulator, direct.threads
+    inside = [emit.compare("slt", number, total)] if total % THREADS else []
+    rest, starts = direct.starts(number)
+    if direct.flat:
+        # Threads beyond the last have to stay in bounds: filters are read without a check.
+        rest = emit.minimum(rest, problem.batch * problem.M - 1)
+        m, batch = emit.rem(rest, problem.M), emit.div(rest, problem.M)
+
+    weights = []
+    for tap in range(problem.K):
+        weight = emit.load(inputs.pointers[problem.a.argument], problem.a.at(batch, m, tap))
+        weight = emit.convert(weight, problem.a.element, accumulator)
+        weights.append(emit.splat(weight, direct.width))
+    read = _Reader(direct, inputs.buffers[direct.image.argument], starts, batch, inside)
+    sums: list[ir.Value] = [emit.constant(0, accumulator, direct.width)] * direct.rows
+    for step in direct.steps:
+        elements = read.row(step)
+        for i, first in step.users:
+            for s in range(direct.geometry[-1].window):
+                window = read.window(elements, s)
+                sums[i] = emit.multiply_add(window, weights[first + s], sums[i], accumulator)
+    for i, total_ in enumerate(sums):
+        n, conditions = direct.result(starts, i, 0)
+        epilogue(total_, batch, m, n, [*inside, *conditions], False)
+
+
+class _Reader:
+    """Rows of a thread's windows."""
+
+    def __init__(
+        self,
+        direct: Direct,
+        buffer: ir.Value,
+        starts: Sequence[Index],
+        batch: Index,
+        inside: Sequence[ir.Value],
+    ) -> None:
+        self.direct, self.image, self.buffer = direct, direct.image, buffer
+        self.starts, self.inside = starts, inside
+        self.start = direct.image.start(batch)
+        *outer, last = direct.geometry
+        others = [Axis.of((dim.size, dim.stride)) for dim in outer]
+        limit = 16 // emit.element_bytes(self.image.element)
+        limit = math.gcd(limit, last.size, direct.width * last.step)
+        self.most = 1
+        if last.stride == 1:
+            row = Axis(((last.size, 1),))
+            offset = self.image.offset
+            self.most = vector_width(row, *others, self.image.batch, offset=offset, limit=limit)
+
+    def row(self, step: Step) -> dict[int, ir.Value]:
+        """Elements by their distance from the first result's coordinate times the step."""
+        direct, image, last = self.direct, self.image, self.direct.geometry[-1]
+        place, conditions = direct.row(self.start, self.starts, step)
+        base = emit.mul(self.starts[-1], last.step)
+        wanted = sorted(
+            {
+                i * last.step + s * last.dilation - last.pad
+                for i in range(direct.width)
+                for s in range(last.window)
+            }
+        )
+        beyond = (last.outputs - direct.width) * last.step + wanted[-1] >= last.size
+        elements: dict[int, ir.Value] = {}
+        for first in sorted({x // self.most * self.most for x in wanted}):
+            mine = [x - first for x in wanted if first <= x < first + self.most]
+            # The narrowest vector that holds them.
+            count = self.most
+            while count > 1 and mine[0] // (count // 2) == mine[-1] // (count // 2):
+                count //= 2
+            begin = first + mine[0] // count * count
+            column = emit.add(base, begin)
+            bounds = [*self.inside, *conditions]
+            if wanted[0] < 0 or beyond:
+                bounds.append(emit.compare("ult", column, last.size))
+            at = emit.add(place, emit.mul(column, last.stride))
+            at = memory.guarded(at, bounds, emit.element_bytes(image.element))
+            x = memory.load(self.buffer, at, count)
+            elements |= {begin + i: memory.element(x, i) for i in range(count)}
+        return elements
+
+    def window(self, elements: Mapping[int, ir.Value], tap: int) -> ir.Value:
+        """The elements that the results of a row multiply with one tap."""
+        last, problem = self.direct.geometry[-1], self.direct.match.problem
+        first = tap * last.dilation - last.pad
+        x = memory.joined([elements[i * last.step + first] for i in range(self.direct.width)])
+        return emit.convert(x, self.image.element, problem.accumulator)
+
+
+RECIPE = Recipe("direct", 20, as_direct, plain=True)

@@ -1,0 +1,128 @@
+"""Convolutions of images with three or four channels, a model's first layer, by one function.
+
+A work-group loads the pixels under its windows to LDS, where a pixel has four elements. It loads
+its filters to registers in the layout of the matrix cores: in a step, each lane has one tap, a
+pixel, of its row of results and of its filter. Pixels that one row of results needs at once lie
+together in LDS: every second pixel, where windows move by two.
+
+Filters have four channels too (see mgx-layout-weights). Where three are in use, the fourth may
+have any value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from mgx_mlir.capabilities import PIXEL_CHANNELS
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.choice import least
+from mgx_mlir.codegen.gpu.families.contraction.convolution import (
+    PACKED_FILTER,
+    PACKED_IMAGE,
+    split,
+)
+from mgx_mlir.codegen.gpu.families.contraction.recipes.images import pixel_group
+from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
+from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
+
+MOST_WAVES = 4
+# Registers for a lane's filters, and for these and the pixels that a thread takes to LDS.
+MOST_FILTERS, MOST_WAITING = 112, {"mfma": 160, "wmma": 128}
+
+
+def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | None:
+    """Why such work-groups do not serve a convolution; None where they do.
+
+    sizes: elements of each input.
+    """
+    image, problem = match.problem.b, match.problem
+    if not isinstance(image, Image) or isinstance(image, ComputedImage) or match.added:
+        return Refusal("no convolution of an image as it is")
+    if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
+        return Refusal(f"{image.channel.size} channels, {len(image.sizes)} dimensions")
+    if unit.kind not in ("mfma", "wmma") or unit.element not in ("bf16", "f16", "f32"):
+        return Refusal("no matrix cores for the type")
+    if unit.element != image.element or problem.batch != image.batch.size:
+        return Refusal("groups, or converted elements")
+    if math.prod(image.window) == 1:
+        return Refusal("no windows")
+    if problem.a.batch.stride != 0:
+        return Refusal("groups")
+    if pixel_group(image) * emit.element_bytes(image.element) < 8:
+        return Refusal("pixels that are not read by 8 bytes")
+    a = problem.a
+    channel, tap = split(a.column, image.channel.size)
+    strides = [stride for axis in (a.row, tap) for _, stride in axis.factors]
+    whole = all(x % PIXEL_CHANNELS == 0 for x in (a.offset, sizes[a.argument], *strides))
+    if channel.stride != 1 or not whole:
+        return Refusal(f"taps of filters that are not {PIXEL_CHANNELS} elements")
+    return None
+
+
+def as_narrow(request: Request) -> Narrow | Refusal:
+    """The best such work-groups for a convolution and its product."""
+    if isinstance(request.tiles, Refusal):
+        return request.tiles
+    match, product, unit, target = request.match, request.exact, request.unit, request.target
+    if not product.packings:
+        return Refusal("operands that are read as they are")
+    if refusal := narrow_refusal(match, request.sizes[0], unit):
+        return refusal
+    image = match.problem.b
+    assert isinstance(image, Image)
+    place = {PACKED_IMAGE: image.argument, PACKED_FILTER: match.problem.a.argument}
+    problem = product.match.problem
+    assert isinstance(problem.b, Matrix)
+    a, b = (replace(x, argument=place.get(x.argument, x.argument)) for x in (problem.a, problem.b))
+    inner = replace(product.match, problem=replace(problem, a=a, b=b))
+    product = replace(product, match=inner, packings={})
+
+    def make(high: int, wide: int, *cut: int) -> Narrow:
+        filters, transposed = match.problem.a, request.transposed
+        return Narrow(product, image, unit, target, high, wide, filters, transposed, *cut)
+
+    found = [x for x in _cuts(make, image, match.problem.a, unit) if _fits(x)]
+    best = least(found, lambda x: x.clocks, Narrow.describe)
+    return best or Refusal("no work-group that fits registers and LDS")
+
+
+def _cuts(
+    make: Callable[..., Narrow], image: Image, filters: Matrix, unit: Unit
+) -> Iterator[Narrow]:
+    """The ways to divide the results among work-groups."""
+    total, columns = ceil_div(filters.row.size, unit.rows), image.outputs[1]
+    parts = ceil_div(columns, unit.rows)
+    wides = sorted({ceil_div(parts, n) * unit.rows for n in (1, 2, 3, 4, 8, 16)}, reverse=True)
+    for tiles in (4, 3, 2, 1):
+        for waves_n in (4, 2, 1) if total % tiles == 0 else ():
+            if total // tiles % waves_n:
+                continue
+            waves_m = MOST_WAVES // waves_n
+            for high in (waves_m * n for n in (1, 2, 4)):
+                for wide in wides:
+                    yield make(high, min(wide, columns), tiles, waves_m, waves_n)
+
+
+def _fits(found: Narrow) -> bool:
+    image, values, target = found.image, found.unit.values, found.target
+    share = target.register_share
+    pixels = found.turns * image.channel.size * found.group * found.size // 4
+    if found.registers > MOST_FILTERS * share:
+        return False
+    if found.registers + pixels > MOST_WAITING[found.unit.kind] * share:
+        return False
+    if found.lds_elements * found.size > min(target.lds_bytes, 64 << 10) // 2:
+        return False
+    if found.blocks[2] > 1 and found.wide * image.steps[1] % found.group:
+        return False
+    return found.transposed or image.outputs[1] % values == 0
+
+
+RECIPE = Recipe("narrow", 60, as_narrow)

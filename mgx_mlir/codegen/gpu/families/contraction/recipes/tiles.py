@@ -1,0 +1,48 @@
+"""Products of matrices of any shape: tiles through LDS, by the best schedule (see generator)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.cost import clocks
+from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
+from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
+from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
+from mgx_mlir.codegen.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A product and the schedule of its tiles; its functions are those of `generator`."""
+
+    product: Product
+    tiling: Tiling
+
+    @property
+    def clocks(self) -> float:
+        tiling, problem = self.tiling, self.product.match.problem
+        return clocks(problem, tiling.schedule, tiling.unit, tiling.target)
+
+    def describe(self) -> str:
+        words = self.tiling.schedule.describe(self.tiling.unit)
+        return words + (", operands packed first" if self.product.packings else "")
+
+    def program(self, sizes: Sizes, name: str) -> GpuProgram:
+        return generate(self.product, sizes, self.tiling, name)
+
+
+def tiles_plan(request: Request, schedule: ProductSchedule | None = None) -> Tiles | Refusal:
+    """The plan by a schedule, or by the best one."""
+    if refusal := expanding_refusal(request.exact.match.terms, request.unit.tile_depth):
+        return refusal
+    chosen = schedule or request.tiles
+    if isinstance(chosen, Refusal):
+        return chosen
+    return Tiles(request.exact, Tiling(chosen, request.unit, request.target))
+
+
+RECIPE = Recipe("tiles", 70, tiles_plan)
