@@ -9,20 +9,22 @@ gives the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+# The number of the partial sums, among the inputs.
+PARTS = -1
 # Few, so that many compute units take part in adding few sums.
 THREADS = 64
 # Partial sums that are read before the first is waited for.
@@ -39,16 +41,10 @@ def blocks(match: Match) -> int:
     return ceil_div(problem.batch * problem.M * problem.N // lanes(match), THREADS)
 
 
-def emit_finish(
-    match: Match,
-    result: Matrix,
-    splits: int,
-    parts: ir.Value,
-    inputs: Mapping[int, ir.Value],
-    outputs: Sequence[ir.Value],
-    number: Index,
-) -> None:
-    """Emits the work of thread `number`; `parts`, `inputs` and `outputs` are raw buffers."""
+def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> None:
+    """Emits the work of a thread; input `PARTS` of the function has the sums."""
+    parts = tensors.inputs[PARTS]
+    number = emit.linear(thread_number(THREADS), (block_number("x", blocks(match)), THREADS))
     problem, width = match.problem, lanes(match)
     size = problem.batch * problem.M * problem.N
     place = emit.mul(number, width)
@@ -70,4 +66,4 @@ def emit_finish(
             total = x if total is None else add(total, x)
     assert total is not None
     inside = [emit.compare("slt", place, size)] if size % (width * THREADS) else []
-    Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, False)
+    Epilogue(match, result, tensors.inputs, tensors.outputs)(total, batch, m, n, inside, False)

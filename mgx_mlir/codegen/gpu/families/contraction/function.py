@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mlir import ir
 from mlir.dialects import arith
@@ -15,12 +16,39 @@ from mgx_mlir.codegen.gpu.builders import function, memory
 
 @dataclass(frozen=True)
 class Parameter:
-    """A buffer of `size` elements that a function reads, or else writes."""
+    """A buffer of `size` elements that a function reads or writes."""
 
     element: str
     size: int
     argument: Argument
-    written: bool = False
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """A function's inputs by number and its results, as plain pointers, and its LDS.
+
+    Raw buffers, whose bounds the hardware checks, are made of them at their first use.
+    """
+
+    pointers: Mapping[int, ir.Value]
+    results: Sequence[ir.Value]
+    lds: ir.Value | None
+
+    @cached_property
+    def inputs(self) -> dict[int, ir.Value]:
+        """Raw buffers of the inputs, by number."""
+        return {number: memory.buffer(pointer) for number, pointer in self.pointers.items()}
+
+    @cached_property
+    def outputs(self) -> list[ir.Value]:
+        """Raw buffers of the results."""
+        return [memory.buffer(pointer) for pointer in self.results]
+
+    @property
+    def tiles(self) -> ir.Value:
+        """LDS, of a function that has some."""
+        assert self.lds is not None
+        return self.lds
 
 
 @dataclass(frozen=True)
@@ -54,17 +82,19 @@ class WorkGroups:
     rows: DynamicRows | None = None
 
 
-# Emits a function's body from its buffers, as pointers in order, and its LDS (if it has any).
-Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
-
-
 def add_function(
-    functions: ir.Block, name: str, parameters: Sequence[Parameter], groups: WorkGroups, body: Body
+    functions: ir.Block,
+    name: str,
+    parameters: tuple[Mapping[int, Parameter], Sequence[Parameter]],
+    groups: WorkGroups,
+    body: Callable[[Tensors], None],
 ) -> Launch:
-    """Appends a kernel to a gpu.module's block."""
-    types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in parameters]
-    promises = [function.promise(p.written) for p in parameters]
-    arguments = [p.argument for p in parameters]
+    """Appends a kernel to a gpu.module's block; parameters: inputs by number, and results."""
+    reads, writes = parameters
+    both = [*reads.values(), *writes]
+    types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in both]
+    promises = [function.promise(number >= len(reads)) for number in range(len(both))]
+    arguments = [p.argument for p in both]
     lds, rows, grid = groups.lds, groups.rows, groups.grid
     if rows is not None:
         types.append(ir.IntegerType.get_signless(64))
@@ -75,10 +105,11 @@ def add_function(
     vectors = bool(lds) or groups.is_vectors
     shape = function.Shape(groups.threads, grid if rows is None else None, local, vectors)
     with function.raw_function(functions, name, types, promises, shape) as values:
-        pointers = values[: len(parameters)]
+        pointers = values[: len(both)]
         if rows is not None:
-            pointers = _of_block(pointers, arguments, rows, values[len(parameters)])
-        body(pointers, values[-1] if lds else None)
+            pointers = _of_block(pointers, arguments, rows, values[len(both)])
+        inputs = dict(zip(reads, pointers, strict=False))
+        body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None))
     return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))
 
 
@@ -109,11 +140,6 @@ def _of_block(
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:
     """The kernel's results as parameters."""
     return [
-        Parameter(element, size, Argument("output", number), True)
+        Parameter(element, size, Argument("output", number))
         for number, (element, size) in enumerate(zip(elements, sizes, strict=True))
     ]
-
-
-def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
-    """Each pointer as a raw buffer, whose bounds the hardware checks."""
-    return {number: memory.buffer(pointer) for number, pointer in pointers.items()}

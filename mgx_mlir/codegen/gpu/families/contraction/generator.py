@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 from mlir import ir
 from mlir.dialects import amdgpu
@@ -28,16 +28,16 @@ from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     DynamicRows,
     Parameter,
+    Tensors,
     WorkGroups,
     add_function,
     outputs_of,
-    raw_buffers,
 )
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
-from mgx_mlir.codegen.gpu.families.contraction.tail import Tail, WorkGroup
+from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
 from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
@@ -98,7 +98,7 @@ class _Generator:
         if schedule.splits > 1:
             self.stored, self.place = _parts(self.match, schedule.splits)
         if tail is not None:
-            self.place = tail.place(schedule, unit, self.problem)
+            self.place = tail.place(self.problem, tiling)
         # Tiles whose results a lane stores together, to store 16 bytes.
         size = max(emit.element_bytes(e) for e in self.stored.result_elements)
         self.joined = 1
@@ -117,7 +117,7 @@ class _Generator:
         if self.schedule.splits > 1:
             element = self.problem.accumulator
             size = self.schedule.splits * self.problem.batch * self.problem.M * self.problem.N
-            stored = [Parameter(element, size, Argument("scratch", scratch_bytes), True)]
+            stored = [Parameter(element, size, Argument("scratch", scratch_bytes))]
             scratch_bytes += aligned(size * emit.element_bytes(element))
         launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", stored))
         if self.schedule.splits > 1:
@@ -128,61 +128,31 @@ class _Generator:
     def _packing(self, functions: ir.Block, name: str) -> Launch:
         packings = list(self.product.packings.values())
         elements = {x.argument: x.element for p in packings for x in p.tensors}
-        numbers = sorted(elements)
-        parameters = [self._input(number, elements[number]) for number in numbers]
-        parameters += [
-            Parameter(p.element, p.elements, Argument("scratch", p.start), True) for p in packings
-        ]
-        blocks = sum(p.blocks for p in packings)
-
-        def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
-            inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-            outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-            thread = thread_number(packing.THREADS)
-            here = block_number("x", blocks)
-            packing.emit_packing(packings, inputs, list(outputs.values()), here, thread)
-
-        groups = WorkGroups(packing.THREADS, (blocks, 1, 1))
-        return add_function(functions, name, parameters, groups, body)
+        packed = [Parameter(p.element, p.elements, Argument("scratch", p.start)) for p in packings]
+        groups = WorkGroups(packing.THREADS, (sum(p.blocks for p in packings), 1, 1))
+        body = partial(packing.emit_packing, packings)
+        return add_function(functions, name, (self._inputs(elements), packed), groups, body)
 
     def _finish(
         self, functions: ir.Block, name: str, parts: Parameter, results: list[Parameter]
     ) -> Launch:
-        match = self.match
+        match, place = self.match, self.product.result
         used = {s.argument: s.element for s in match.sources if isinstance(s, Operand)}
-        numbers = sorted(used)
-        parameters = [self._input(number, used[number]) for number in numbers]
-        parameters += [replace(parts, written=False), *results]
-        blocks = finish.blocks(match)
-
-        def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
-            buffers = list(raw_buffers(dict(enumerate(pointers))).values())
-            inputs = dict(zip(numbers, buffers, strict=False))
-            sums, *outputs = buffers[len(numbers) :]
-            thread = thread_number(finish.THREADS)
-            number = emit.linear(thread, (block_number("x", blocks), finish.THREADS))
-            splits, result = self.schedule.splits, self.product.result
-            finish.emit_finish(match, result, splits, sums, inputs, outputs, number)
-
-        groups = WorkGroups(finish.THREADS, (blocks, 1, 1))
-        return add_function(functions, name, parameters, groups, body)
+        reads = {**self._inputs(used), finish.PARTS: parts}
+        groups = WorkGroups(finish.THREADS, (finish.blocks(match), 1, 1))
+        body = partial(finish.emit_finish, match, place, self.schedule.splits)
+        return add_function(functions, name, (reads, results), groups, body)
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
-        reads = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
-        numbers = sorted(reads)
-        parameters = [self._input(number, reads[number]) for number in numbers]
-        parameters += results
-
-        def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
-            assert lds is not None
-            inputs = dict(zip(numbers, pointers, strict=False))
-            outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-            self._body(inputs, list(outputs.values()), lds)
-
+        used = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
         elements = BUFFERS * (self.rows + self.columns) * self.unit.tile_depth
         lds = (elements, self.unit.element)
         groups = WorkGroups(self.threads, self.grid, lds, rows=self.dynamic_rows)
-        return add_function(functions, name, parameters, groups, body)
+        return add_function(functions, name, (self._inputs(used), results), groups, self._body)
+
+    def _inputs(self, elements: Mapping[int, str]) -> dict[int, Parameter]:
+        """The parameters that read the inputs of some numbers, in order."""
+        return {number: self._input(number, elements[number]) for number in sorted(elements)}
 
     def _input(self, number: int, element: str) -> Parameter:
         if number in self.product.packings:
@@ -190,9 +160,7 @@ class _Generator:
             return Parameter(element, packed.elements, Argument("scratch", packed.start))
         return Parameter(element, self.sizes[0][number], Argument("input", number))
 
-    def _body(
-        self, pointers: Mapping[int, ir.Value], outputs: Sequence[ir.Value], lds: ir.Value
-    ) -> None:
+    def _body(self, tensors: Tensors) -> None:
         problem = self.problem
         thread = thread_number(self.threads)
         m0, n0 = (
@@ -205,29 +173,27 @@ class _Generator:
         batch = block_number("z", problem.batch * splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
-        self.pointers = pointers
+        self.tensors = tensors
         lane = self._lane(thread)
         sums: list[ir.Value] | None = None
         for term in self.match.terms:
-            a, b = self._tiles(term, pointers, lds)
+            a, b = self._tiles(term)
             a.begin(thread, matrix, m0, problem.M)
             b.begin(thread, matrix, n0, problem.N)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
-        inputs = raw_buffers(pointers)
         if self.tail is None:
-            epilogue = Epilogue(self.stored, self.place, inputs, outputs)
+            epilogue = Epilogue(self.stored, self.place, tensors.inputs, tensors.outputs)
             self._store(sums, epilogue, lane, batch, m0, n0)
             return
         amdgpu.LDSBarrierOp()  # no thread reads or writes tiles any more
-        self._store(sums, Epilogue(self.stored, self.place, inputs, [lds]), lane, batch, m0, n0)
+        epilogue = Epilogue(self.stored, self.place, tensors.inputs, [tensors.tiles])
+        self._store(sums, epilogue, lane, batch, m0, n0)
         amdgpu.LDSBarrierOp()
-        block = block_number("x", self.grid[0])
-        self.tail.emit(problem, self.tiling, WorkGroup(thread, block, inputs, outputs, lds))
+        self.tail.emit(problem, self.tiling, tensors, (thread, block_number("x", self.grid[0])))
 
-    def _tiles(
-        self, term: Contraction, pointers: Mapping[int, ir.Value], lds: ir.Value
-    ) -> tuple[Tile, Tile]:
+    def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:
+        pointers, lds = self.tensors.pointers, self.tensors.tiles
         unit, depth, threads = self.unit, self.unit.tile_depth, self.threads
         assert isinstance(term.b, Matrix)
         rows = source_of(term.a, False, term.K, depth, pointers)
@@ -272,7 +238,7 @@ class _Generator:
 
     def _scales(self, term: Contraction, a: Tile, b: Tile, lane: _Lane) -> tuple[Scales, Scales]:
         """The readers of the scales of rows, and of columns."""
-        unit, pointers = self.unit, self.pointers
+        unit, pointers = self.unit, self.tensors.pointers
         assert isinstance(term.a, Scaled) and isinstance(term.b, Scaled)
         (column,) = self._lane_columns(lane)
         row_starts = [i * unit.rows for i in range(self.schedule.tiles_m)]

@@ -26,6 +26,8 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.computed import compute
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -123,19 +125,11 @@ class Packing:
         return math.prod(self.padded) * self.channels
 
 
-def emit_packing(
-    packings: Sequence[Packing],
-    inputs: Mapping[int, ir.Value],
-    outputs: Sequence[ir.Value],
-    block: Index,
-    thread: Index,
-) -> None:
-    """Emits the function's body: work-groups of the first operand, then those of the next.
-
-    `inputs` by number, `outputs` one for each operand: raw buffers.
-    """
+def emit_packing(packings: Sequence[Packing], tensors: Tensors) -> None:
+    """Emits the function's body: work-groups of the first operand, then those of the next."""
+    thread, block = thread_number(THREADS), block_number("x", sum(p.blocks for p in packings))
     first = 0
-    for packing, output in zip(packings, outputs, strict=True):
+    for packing, output in zip(packings, tensors.outputs, strict=True):
         here = emit.sub(block, first)
         first += packing.blocks
         inside: ir.Value | bool = True
@@ -143,7 +137,7 @@ def emit_packing(
             # Work-groups before the operand's first are negative: large, as unsigned numbers.
             inside = emit.compare("ult", here, packing.blocks)
         number = emit.linear(thread, (here, THREADS))
-        emit.when(inside, partial(_move, packing, inputs, output, number))
+        emit.when(inside, partial(_move, packing, tensors.inputs, output, number))
 
 
 def _move(

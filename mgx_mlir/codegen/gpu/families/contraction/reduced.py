@@ -92,17 +92,18 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
     whole = replace(problem, K=sum(term.K for term in match.terms))
     moved = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
     saved = LAUNCH_CLOCKS + moved / (target.gpu.l2_bytes_a_clock * target.compute_units)
-    together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)
+    tiling = Tiling(schedule, unit, target)
+    together = clocks(whole, schedule, unit, target) + tail.clocks(problem, tiling)
     if together > clocks(whole, alone, unit, target) + saved:
         return Refusal("faster on more blocks")
     product = Product(match, row_major(problem), {})
     sizes = counts, [counts[-1]]
-    program = generate(product, sizes, Tiling(schedule, unit, target), name, tail)
+    program = generate(product, sizes, tiling, name, tail)
     return Generated(program, f"{schedule.describe(unit)}, rows reduced in LDS")
 
 
 def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: ProductSchedule) -> bool:
-    return tail.fits(match.problem, schedule, unit, target)
+    return tail.fits(match.problem, Tiling(schedule, unit, target))
 
 
 def _in_sequence(halves: Halves, first: GpuProgram, second: GpuProgram) -> GpuProgram:

@@ -7,19 +7,15 @@ the waves of a kernel of rows do (see families.rows), and store results to memor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mlir import ir
-
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, outputs_of
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
+from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, Tensors, outputs_of
+from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along
@@ -33,20 +29,6 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 _LDS_CLOCKS = 100
 # Elements of a row that a lane keeps.
 _KEPT = 16
-
-
-@dataclass(frozen=True)
-class WorkGroup:
-    """The values of a work-group: its thread's number and its own, raw buffers, and its LDS.
-
-    inputs: by the number of the kernel's input.
-    """
-
-    thread: Index
-    block: Index
-    inputs: Mapping[int, ir.Value]
-    outputs: Sequence[ir.Value]
-    lds: ir.Value
 
 
 @dataclass(frozen=True)
@@ -84,52 +66,52 @@ class Tail:
             return Refusal("rows of elements that are no plain numbers")
         return Refusal(f"{problem.batch} matrices") if problem.batch > 1 else None
 
-    def fits(
-        self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target
-    ) -> bool:
+    def fits(self, problem: Contraction, tiling: Tiling) -> bool:
         """Whether a work-group with a schedule has whole rows, and LDS for all of them."""
+        schedule, unit = tiling.schedule, tiling.unit
         rows, columns = schedule.rows(unit), schedule.columns(unit)
         room = BUFFERS * (rows + columns) * unit.tile_depth
-        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+        cut = self.cut(problem, tiling)
         whole = columns >= problem.N and rows * columns <= room
         return whole and cut is not None and rows % cut.together == 0
 
-    def cut(self, problem: Contraction, threads: int, target: Target) -> RowSchedule | None:
+    def cut(self, problem: Contraction, tiling: Tiling) -> RowSchedule | None:
         """How a work-group's threads share rows: all of them busy, each row within a wave."""
         for lanes in (4, 8, 2, 1):
             for sharing in (64, 32, 16, 8, 4):
                 chunks, rest = divmod(problem.N, sharing * lanes)
-                if sharing > target.wave_size or rest or not 0 < chunks * lanes <= _KEPT:
+                if sharing > tiling.target.wave_size or rest or not 0 < chunks * lanes <= _KEPT:
                     continue
-                return RowSchedule(sharing, threads // sharing, lanes, chunks, False, True)
+                return RowSchedule(sharing, tiling.threads // sharing, lanes, chunks, False, True)
         return None
 
-    def clocks(
-        self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target
-    ) -> float:
+    def clocks(self, problem: Contraction, tiling: Tiling) -> float:
         """Estimated clocks of a compute unit's work-groups: one group of rows after another.
 
         Each group is bound by latency, of LDS and of reductions that wait for one another. Two
         work-groups hide half of it from each other.
         """
-        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+        cut = self.cut(problem, tiling)
         assert cut is not None
         levels = max(self.rows.levels.values())
-        blocks = ceil_div(problem.M, schedule.rows(unit)) / target.compute_units
-        passes = schedule.rows(unit) // cut.together
+        rows = tiling.schedule.rows(tiling.unit)
+        blocks = ceil_div(problem.M, rows) / tiling.target.compute_units
+        passes = rows // cut.together
         return passes * _LDS_CLOCKS * (1 + levels) * max(1.0, math.ceil(blocks) / 2)
 
-    def place(self, schedule: ProductSchedule, unit: Unit, problem: Contraction) -> Matrix:
+    def place(self, problem: Contraction, tiling: Tiling) -> Matrix:
         """The layout of the product's elements in LDS."""
-        row, column = self._axes(schedule, unit, problem)
-        return Matrix(0, unit.element, 0, Axis(()), row, column)
+        row, column = self._axes(problem, tiling)
+        return Matrix(0, tiling.unit.element, 0, Axis(()), row, column)
 
-    def emit(self, problem: Contraction, tiling: Tiling, group: WorkGroup) -> None:
-        """Emits the work of a work-group, after a barrier."""
-        schedule, unit, target = tiling.schedule, tiling.unit, tiling.target
-        cut = self.cut(problem, tiling.threads, target)
+    def emit(
+        self, problem: Contraction, tiling: Tiling, tensors: Tensors, place: tuple[Index, Index]
+    ) -> None:
+        """Emits the work of a thread, after a barrier; place: its number and its work-group's."""
+        rows_ = tiling.schedule.rows(tiling.unit)
+        cut = self.cut(problem, tiling)
         assert cut is not None
-        outer, inner = self._axes(schedule, unit, problem)
+        outer, inner = self._axes(problem, tiling)
         sources = {
             value: replace(source, outer=outer, inner=inner)
             if isinstance(source, MemoryOperand) and self._is_product(source)
@@ -138,16 +120,16 @@ class Tail:
         }
         rows = replace(self.rows, sources=sources)
         numbers = {number: at for at, number in enumerate((*sorted(self.used), self.product))}
-        read = [group.inputs[number] for number in sorted(self.used)]
-        buffers = [*read, group.lds, *group.outputs]
+        read = [tensors.inputs[number] for number in sorted(self.used)]
+        buffers = [*read, tensors.tiles, *tensors.outputs]
         frame = Frame(tuple(buffers), (), ())
         reductions = [Reduction(op) for op in rows.reductions]
-        passes = schedule.rows(unit) // cut.together
-        bounded = problem.M % schedule.rows(unit) != 0
+        passes = rows_ // cut.together
+        bounded = problem.M % rows_ != 0
 
         def one(number: Index) -> None:
-            layout = Along(rows, cut, target, frame, numbers)
-            layout.begin(group.thread, emit.add(emit.mul(group.block, passes), number))
+            layout = Along(rows, cut, tiling.target, frame, numbers)
+            layout.begin(place[0], emit.add(emit.mul(place[1], passes), number))
             RowsBody(rows, cut, layout, reductions, bounded).emit()
 
         emit.loop(0, passes, 1, one)
@@ -155,10 +137,9 @@ class Tail:
     def _is_product(self, source: object) -> bool:
         return isinstance(source, MemoryOperand) and source.argument == self.product
 
-    def _axes(
-        self, schedule: ProductSchedule, unit: Unit, problem: Contraction
-    ) -> tuple[Axis, Axis]:
-        rows, columns = schedule.rows(unit), schedule.columns(unit)
+    def _axes(self, problem: Contraction, tiling: Tiling) -> tuple[Axis, Axis]:
+        rows = tiling.schedule.rows(tiling.unit)
+        columns = tiling.schedule.columns(tiling.unit)
         blocks = ceil_div(problem.M, rows)
         outer = Axis(((blocks, 0), (rows, columns))) if blocks > 1 else Axis(((rows, columns),))
         return outer, Axis(((problem.N, 1),))

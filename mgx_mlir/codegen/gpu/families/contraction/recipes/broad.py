@@ -28,8 +28,8 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, OneFunction, Work
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, of_fewer_rows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import Computed, Matrix, Windows
@@ -73,9 +73,8 @@ class Broad(OneFunction):
     def describe(self) -> str:
         return f"{self.columns} columns a block of {self.waves} waves, {self.depth} rows a lane"
 
-    def begin(self, lds: ir.Value | None) -> Work:
-        assert lds is not None
-        return _Block(self, lds).emit
+    def emit(self, tensors: Tensors) -> None:
+        _Block(self, tensors).emit(self.epilogue(tensors))
 
 
 def as_broad(request: Request) -> Broad | Refusal:
@@ -117,16 +116,16 @@ def _cut(found: Product, target: Target) -> Broad | Refusal:
 
 
 class _Block:
-    def __init__(self, cut: Broad, lds: ir.Value) -> None:
-        self.cut, self.problem, self.lds = cut, cut.product.match.problem, lds
+    def __init__(self, cut: Broad, tensors: Tensors) -> None:
+        self.cut, self.problem = cut, cut.product.match.problem
+        self.inputs, self.lds = tensors.inputs, tensors.tiles
         problem, self.threads = self.problem, cut.groups.threads
         self.a, self.b = problem.a, problem.b
         self.step = self.threads // cut.lanes * cut.depth
         # An instruction multiplies two neighbours of f16 along k.
         self.pairs = cut.target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
 
-    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
-        self.inputs = inputs.buffers
+    def emit(self, epilogue: Epilogue) -> None:
         problem, cut, grid = self.problem, self.cut, self.cut.groups.grid
         thread = thread_number(self.threads)
         block, batch = block_number("x", grid[0]), block_number("z", grid[2])

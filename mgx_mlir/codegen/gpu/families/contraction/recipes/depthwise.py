@@ -7,9 +7,9 @@ pixel that the windows share once, as one vector, and the filter's elements of i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 
 from mlir import ir
@@ -28,8 +28,7 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, split
 from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_vector
-from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, Work
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import Operand, Source
@@ -138,10 +137,11 @@ class Depthwise(PlainSums):
     def describe(self) -> str:
         return f"{self.lanes} channels of {self.rows}x{self.width} pixels a thread"
 
-    def begin(self, lds: ir.Value | None) -> Work:
+    def emit(self, tensors: Tensors) -> None:
         groups = self.groups
         block = emit.mul(linear_block(groups.grid), groups.threads)
-        return partial(_emit, self, emit.add(block, thread_number(groups.threads)))
+        thread = emit.add(block, thread_number(groups.threads))
+        _emit(self, thread, tensors.inputs, self.epilogue(tensors))
 
 
 def as_depthwise(request: Request) -> Depthwise | Refusal:
@@ -191,7 +191,9 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
     return least(legal, lambda plan: plan.clocks, Depthwise.describe) or plan
 
 
-def _emit(depthwise: Depthwise, thread: Index, inputs: Inputs, epilogue: Epilogue) -> None:
+def _emit(
+    depthwise: Depthwise, thread: Index, inputs: Mapping[int, ir.Value], epilogue: Epilogue
+) -> None:
     """Emits the work of a thread, by its number of all."""
     problem, lanes, groups = depthwise.match.problem, depthwise.lanes, depthwise.groups
     inside: list[ir.Value] = []
@@ -223,13 +225,13 @@ class _Reader:
     def __init__(
         self,
         depthwise: Depthwise,
-        inputs: Inputs,
+        inputs: Mapping[int, ir.Value],
         starts: Sequence[Index],
         place: tuple[Index, Index],
         inside: Sequence[ir.Value],
     ) -> None:
         """place: the image, and the thread's first channel."""
-        self.depthwise, self.inputs = depthwise, inputs.buffers
+        self.depthwise, self.inputs = depthwise, inputs
         image, self.channel = place
         self.starts, self.inside = starts, inside
         view = depthwise.image

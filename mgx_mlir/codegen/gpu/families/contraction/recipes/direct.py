@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from mlir import ir
 
@@ -20,8 +19,7 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, Work
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import Axis, Image
@@ -54,8 +52,8 @@ class Direct(PlainSums):
     def describe(self) -> str:
         return f"{self.width}x{self.rows} results a thread"
 
-    def begin(self, lds: ir.Value | None) -> Work:
-        return partial(_emit, self)
+    def emit(self, tensors: Tensors) -> None:
+        _emit(self, tensors, self.epilogue(tensors))
 
 
 def as_direct(request: Request) -> Direct | Refusal:
@@ -69,7 +67,7 @@ def as_direct(request: Request) -> Direct | Refusal:
     return Direct(request.product, image, rows, math.gcd(wide.outputs, 8))
 
 
-def _emit(direct: Direct, inputs: Inputs, epilogue: Epilogue) -> None:
+def _emit(direct: Direct, tensors: Tensors, epilogue: Epilogue) -> None:
     """Emits the work of a thread."""
     problem, thread = direct.match.problem, thread_number(THREADS)
     x, m, batch = (block_number(d, n) for d, n in zip("xyz", direct.groups.grid, strict=True))
@@ -84,10 +82,10 @@ def _emit(direct: Direct, inputs: Inputs, epilogue: Epilogue) -> None:
 
     weights = []
     for tap in range(problem.K):
-        weight = emit.load(inputs.pointers[problem.a.argument], problem.a.at(batch, m, tap))
+        weight = emit.load(tensors.pointers[problem.a.argument], problem.a.at(batch, m, tap))
         weight = emit.convert(weight, problem.a.element, accumulator)
         weights.append(emit.splat(weight, direct.width))
-    read = _Reader(direct, inputs.buffers[direct.image.argument], starts, batch, inside)
+    read = _Reader(direct, tensors.inputs[direct.image.argument], starts, batch, inside)
     sums: list[ir.Value] = [emit.constant(0, accumulator, direct.width)] * direct.rows
     for step in direct.steps:
         elements = read.row(step)

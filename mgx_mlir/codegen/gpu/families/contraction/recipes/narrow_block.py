@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 
@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
 from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LDS_BYTES_A_CLOCK
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, Work
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import (
     ImageBlocks,
     ImageWork,
@@ -108,9 +108,8 @@ class Narrow(ImageBlocks):
         wide = self.unit.kind == "mfma" and self.unit.values * size == 8
         return 2 if self.transposed and wide and self.tiles % 2 == 0 else 1
 
-    def begin(self, lds: ir.Value | None) -> Work:
-        assert lds is not None
-        return _Block(self, lds).emit
+    def emit(self, tensors: Tensors) -> None:
+        _Block(self, tensors.tiles).emit(tensors.inputs, self.epilogue(tensors))
 
     @property
     def instructions(self) -> int:
@@ -165,10 +164,10 @@ class _Block(ImageWork):
         # The lane's first tap in a step.
         self.tap: Index = emit.mul(self.group, found.together) if unit.groups > 1 else 0
 
-    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
+    def emit(self, inputs: Mapping[int, ir.Value], epilogue: Epilogue) -> None:
         found, unit = self.found, self.unit
-        patches = self._read_pixels(inputs.buffers[self.image.argument])
-        read = self._read_filters(inputs.buffers[found.filters.argument])
+        patches = self._read_pixels(inputs[self.image.argument])
+        read = self._read_filters(inputs[found.filters.argument])
         # One for each of a wave's tiles, or for tiles that are stored together.
         self.columns = self._columns()
         if found.transposed:

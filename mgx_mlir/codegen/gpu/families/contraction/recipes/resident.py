@@ -13,6 +13,7 @@ With many results, the larger tiles of `pipeline` read less: they share filters 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +28,7 @@ from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, Work
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks, ImageWork
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
@@ -111,12 +112,11 @@ class Resident(ImageBlocks):
             f"pixels in LDS, {self.unit.kind} of {self.unit.element}"
         )
 
-    def begin(self, lds: ir.Value | None) -> Work:
-        assert lds is not None
+    def emit(self, tensors: Tensors) -> None:
         fence()
-        block = _Block(self, lds)
+        block = _Block(self, tensors.tiles)
         fence()  # offsets are computed while the loads of the pointers are in flight
-        return block.emit
+        block.emit(tensors.inputs, self.epilogue(tensors))
 
 
 class _Block(ImageWork):
@@ -138,11 +138,11 @@ class _Block(ImageWork):
         here = emit.minimum(self.row, found.wide - 1) if found.wide < unit.rows else self.row
         self.lane = emit.linear(0, (here, found.pixel), (group, unit.chunk))
 
-    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
-        buffer = inputs.buffers[self.image.argument]
+    def emit(self, inputs: Mapping[int, ir.Value], epilogue: Epilogue) -> None:
+        buffer = inputs[self.image.argument]
         # In the order of use.
         pixels = [memory.load(buffer, place, self.unit.chunk) for _, _, place in self.pixels]
-        filters = self._filters(inputs.buffers[self.found.filters.argument])
+        filters = self._filters(inputs[self.found.filters.argument])
         epilogue.prepare(0, self.n, self.unit.values)
         fence()
         for (mine, place, _), x in zip(self.pixels, pixels, strict=True):

@@ -28,8 +28,8 @@ from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
-from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.plan import Inputs, OneFunction, Work
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.computed import readable, repeats
 from mgx_mlir.codegen.problem.problem import (
@@ -80,8 +80,8 @@ class Skinny(OneFunction):
         parts = f", k in {self.shared} parts" if self.shared > 1 else ""
         return f"{self.columns} columns a wave, {self.lanes} elements a lane{parts}"
 
-    def begin(self, lds: ir.Value | None) -> Work:
-        return _Wave(self, lds).emit
+    def emit(self, tensors: Tensors) -> None:
+        _Wave(self, tensors).emit(self.epilogue(tensors))
 
 
 def as_skinny(request: Request) -> Skinny | Refusal:
@@ -162,17 +162,16 @@ def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
 
 
 class _Wave:
-    def __init__(self, cut: Skinny, lds: ir.Value | None) -> None:
+    def __init__(self, cut: Skinny, tensors: Tensors) -> None:
         self.cut, self.problem, self.target = cut, cut.product.match.problem, cut.target
-        self.lds = lds
+        self.inputs, self.lds = tensors.inputs, tensors.lds
         problem, target = self.problem, self.target
         # An instruction multiplies two neighbours of f16 and adds both products to a sum in f32.
         halves = target.gpu.dots_halves and problem.a.element == "f16"
         self.pairs = halves and cut.lanes % 2 == 0
         self.step = cut.shared * target.wave_size * cut.lanes
 
-    def emit(self, inputs: Inputs, epilogue: Epilogue) -> None:
-        self.inputs = inputs.buffers
+    def emit(self, epilogue: Epilogue) -> None:
         problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
         groups = cut.groups
         thread = thread_number(groups.threads)
