@@ -128,16 +128,18 @@ def multiply(
 _DOT_PRODUCTS = {"f16": "fdot2", "i8": "sdot4", "ui8": "udot4"}
 
 
+def dot_product(element: str, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """total + the products of two registers' elements: two f16, or four bytes as an i32."""
+    name, kept = f"llvm.amdgcn.{_DOT_PRODUCTS[element]}", emit.constant(0, "i1")  # no clamping
+    return llvm.CallIntrinsicOp(total.type, name, [left, right, total, kept], [], []).results[0]
+
+
 def _dot_products(row: ir.Value, columns: list[ir.Value], sums: ir.Value, element: str) -> ir.Value:
     """sums of a lane's results + row * columns, each some neighbours along k."""
-    name = f"llvm.amdgcn.{_DOT_PRODUCTS[element]}"
-    kept = arith.constant(ir.IntegerType.get_signless(1), 0)  # without clamping
     results = []
     for number, column in enumerate(columns):
-        factors = [x if element == "f16" else memory.word(x, 0) for x in (row, column)]
-        total = memory.element(sums, number)
-        call = llvm.CallIntrinsicOp(total.type, name, [*factors, total, kept], [], [])
-        results.append(call.operation.results[0])
+        left, right = (x if element == "f16" else memory.word(x, 0) for x in (row, column))
+        results.append(dot_product(element, left, right, memory.element(sums, number)))
     return memory.joined(results)
 
 

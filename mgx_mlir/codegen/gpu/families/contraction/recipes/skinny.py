@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from mlir import ir
-from mlir.dialects import arith, gpu, llvm
+from mlir.dialects import arith, gpu
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
@@ -29,6 +29,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.multiply import dot_product
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.computed import readable, repeats
@@ -151,13 +152,10 @@ def _lanes(problem: Contraction, b: Matrix) -> int:
 
 def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
     """Adds to each sum, in f32, the products of two neighbours of f16."""
-    no = arith.constant(ir.IntegerType.get_signless(1), 0)
     totals = []
     for i in range(ir.VectorType(sums.type).shape[0]):
         factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
-        total = memory.element(sums, i)
-        call = llvm.CallIntrinsicOp(total.type, "llvm.amdgcn.fdot2", [*factors, total, no], [], [])
-        totals.append(call.operation.results[0])
+        totals.append(dot_product("f16", *factors, memory.element(sums, i)))
     return memory.joined(totals)
 
 
