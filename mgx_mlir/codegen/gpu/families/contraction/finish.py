@@ -43,7 +43,7 @@ def blocks(match: Match) -> int:
 
 def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> None:
     """Emits the work of a thread; input `PARTS` of the function has the sums."""
-    parts = tensors.inputs[PARTS]
+    inputs, outputs = tensors.inputs, tensors.outputs
     number = emit.linear(thread_number(THREADS), (block_number("x", blocks(match)), THREADS))
     problem, width = match.problem, lanes(match)
     size = problem.batch * problem.M * problem.N
@@ -54,7 +54,7 @@ def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> 
     m, batch = emit.rem(row, problem.M), emit.div(row, problem.M)
 
     def part(split: int) -> ir.Value:
-        return memory.load(parts, emit.add(place, split * size), width)
+        return memory.load(inputs[PARTS], emit.add(place, split * size), width)
 
     add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
     total: ir.Value | None = None
@@ -66,4 +66,4 @@ def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> 
             total = x if total is None else add(total, x)
     assert total is not None
     inside = [emit.compare("slt", place, size)] if size % (width * THREADS) else []
-    Epilogue(match, result, tensors.inputs, tensors.outputs)(total, batch, m, n, inside, False)
+    Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, False)

@@ -161,7 +161,7 @@ class _Generator:
         return Parameter(element, self.sizes[0][number], Argument("input", number))
 
     def _body(self, tensors: Tensors) -> None:
-        problem = self.problem
+        problem, outputs = self.problem, tensors.outputs
         thread = thread_number(self.threads)
         m0, n0 = (
             emit.mul(block_number(dimension, blocks), size)
@@ -183,7 +183,7 @@ class _Generator:
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
         if self.tail is None:
-            epilogue = Epilogue(self.stored, self.place, tensors.inputs, tensors.outputs)
+            epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
             self._store(sums, epilogue, lane, batch, m0, n0)
             return
         amdgpu.LDSBarrierOp()  # no thread reads or writes tiles any more

@@ -127,9 +127,10 @@ class Packing:
 
 def emit_packing(packings: Sequence[Packing], tensors: Tensors) -> None:
     """Emits the function's body: work-groups of the first operand, then those of the next."""
+    inputs, outputs = tensors.inputs, tensors.outputs
     thread, block = thread_number(THREADS), block_number("x", sum(p.blocks for p in packings))
     first = 0
-    for packing, output in zip(packings, tensors.outputs, strict=True):
+    for packing, output in zip(packings, outputs, strict=True):
         here = emit.sub(block, first)
         first += packing.blocks
         inside: ir.Value | bool = True
@@ -137,7 +138,7 @@ def emit_packing(packings: Sequence[Packing], tensors: Tensors) -> None:
             # Work-groups before the operand's first are negative: large, as unsigned numbers.
             inside = emit.compare("ult", here, packing.blocks)
         number = emit.linear(thread, (here, THREADS))
-        emit.when(inside, partial(_move, packing, tensors.inputs, output, number))
+        emit.when(inside, partial(_move, packing, inputs, output, number))
 
 
 def _move(

@@ -138,10 +138,10 @@ class Depthwise(PlainSums):
         return f"{self.lanes} channels of {self.rows}x{self.width} pixels a thread"
 
     def emit(self, tensors: Tensors) -> None:
-        groups = self.groups
+        epilogue, groups = self.epilogue(tensors), self.groups
         block = emit.mul(linear_block(groups.grid), groups.threads)
         thread = emit.add(block, thread_number(groups.threads))
-        _emit(self, thread, tensors.inputs, self.epilogue(tensors))
+        _emit(self, thread, tensors.inputs, epilogue)
 
 
 def as_depthwise(request: Request) -> Depthwise | Refusal:

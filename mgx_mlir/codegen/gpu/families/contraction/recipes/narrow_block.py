@@ -109,7 +109,8 @@ class Narrow(ImageBlocks):
         return 2 if self.transposed and wide and self.tiles % 2 == 0 else 1
 
     def emit(self, tensors: Tensors) -> None:
-        _Block(self, tensors.tiles).emit(tensors.inputs, self.epilogue(tensors))
+        epilogue = self.epilogue(tensors)
+        _Block(self, tensors.tiles).emit(tensors.inputs, epilogue)
 
     @property
     def instructions(self) -> int:
