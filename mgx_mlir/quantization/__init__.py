@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.importer.loading import AnySource, Source
@@ -17,12 +18,14 @@ from mgx_mlir.models.staged import Model
 from mgx_mlir.quantization import ranges as range_files
 from mgx_mlir.quantization import samples as data
 from mgx_mlir.quantization import writing
-from mgx_mlir.quantization.calibration import Tick, calibrate
+from mgx_mlir.quantization.accuracy import Accuracy, compare
+from mgx_mlir.quantization.calibration import Tick, calibrate, no_tick
 from mgx_mlir.quantization.network import Network
 from mgx_mlir.quantization.precision import Precision
 from mgx_mlir.quantization.ranges import Ranges
 from mgx_mlir.quantization.rewrite import Choice, Rewritten, rewrite
 from mgx_mlir.quantization.samples import Samples
+from mgx_mlir.quantization.search import Step, Trial, search
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +65,8 @@ class Quantized:
     precision: Precision
     ranges: Ranges | None
     samples: Samples
+    options: CompileOptions
+    steps: Sequence[Step] = ()
 
     @property
     def source(self) -> Source:
@@ -72,6 +77,21 @@ class Quantized:
     def choices(self) -> list[Choice]:
         """The precision of each product."""
         return self.rewritten.choices
+
+    def accuracy(
+        self,
+        target: str | Target = "cpu",
+        options: CompileOptions | None = None,
+        tick: Tick = no_tick,
+    ) -> Accuracy:
+        """The errors beside the f32 model over the samples, compiled with `options`."""
+
+        def candidate(source: Source) -> Model:
+            return Model(source, target, options or self.options)
+
+        return compare(
+            self.network.source, candidate, self.source, self.samples, self.options, tick
+        )
 
     def proto(self) -> onnx.ModelProto:
         """The model as one ModelProto, which holds all constants."""
@@ -89,13 +109,17 @@ def quantize(
     precision: Precision,
     calibration: Calibration | None = None,
     *,
-    tick: Tick = lambda text, done, total: None,
+    max_loss: float | None = None,
+    tell: Callable[[Step], None] = lambda step: None,
+    tick: Tick = no_tick,
 ) -> Quantized:
     """Quantizes the products of an f32 model with constant weights.
 
     `model` is a path, bytes, an onnx.ModelProto or a Source. Without `calibration`, ranges of
-    activations come from random inputs, which is logged. Raises ModelError, UnsupportedError, or
-    UsageError for calibration data that do not fit, and where nothing is to be quantized.
+    activations come from random inputs, which is logged. With `max_loss`, the products with the
+    largest errors stay in f32 until the loss of the samples is at most that (search.search); `tell`
+    gets each step. Raises ModelError, UnsupportedError, or UsageError for calibration data that do
+    not fit, and where nothing is to be quantized.
     """
     if not precision.products and not precision.weights:
         raise UsageError("the precision names neither products nor weights to quantize")
@@ -103,9 +127,17 @@ def quantize(
     if not any(precision.takes(product.node) for product in network.products):
         raise UsageError(_nothing(network))
     given = calibration or Calibration()
-    samples = _samples(network, given)
+    samples = samples_of(network.source, given)
     found = _ranges(network, precision, given, samples, tick) if precision.products else None
-    return Quantized(network, rewrite(network, precision, found), precision, found, samples)
+    steps: Sequence[Step] = ()
+    if max_loss is not None:
+        if samples.random:
+            raise UsageError("a loss is measured on data, and there are none; give samples")
+        trial = Trial(network, precision, found, samples, given.options)
+        mixed = search(trial, max_loss, tell, tick)
+        precision, steps = mixed.precision, mixed.steps
+    rewritten = rewrite(network, precision, found)
+    return Quantized(network, rewritten, precision, found, samples, given.options, steps)
 
 
 def _nothing(network: Network) -> str:
@@ -117,10 +149,11 @@ def _nothing(network: Network) -> str:
     )
 
 
-def _samples(network: Network, given: Calibration) -> Samples:
+def samples_of(source: Source, given: Calibration) -> Samples:
+    """The samples of a model's inputs that a calibration names. Raises UsageError."""
     if given.count is not None and given.count < 1:
         raise UsageError(f"{given.count} samples; at least one is needed")
-    types = Model(network.source, options=given.options).input_types
+    types = Model(source, options=given.options).input_types
     if given.samples is None:
         return data.random_samples(types, given.count)
     return data.read(given.samples, types, given.count)

@@ -24,6 +24,10 @@ _log = logging.getLogger(__name__)
 Tick = Callable[[str, int, int], None]
 
 
+def no_tick(text: str, done: int, total: int) -> None:
+    """Shows no progress."""
+
+
 def check_method(method: str) -> None:
     """Raises UsageError for a method that is not known."""
     if method not in METHODS:
@@ -38,7 +42,7 @@ def calibrate(
     options: CompileOptions,
     *,
     method: str = "mse",
-    tick: Tick = lambda text, done, total: None,
+    tick: Tick = no_tick,
     partial: Path | None = None,
 ) -> Ranges:
     """The ranges of `tensors` over the samples; all come from one program of the CPU.

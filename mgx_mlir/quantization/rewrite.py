@@ -289,19 +289,41 @@ class _Rewriter:
         names = [
             fresh(f"{product.weight}/{part}", self.taken) for part in ("codes", "scales", "zeros")
         ]
-        types = (np.dtype(np.uint8), np.dtype(np.float32), form.zero_type)
+        types: list[np.dtype] = [np.dtype(np.uint8), np.dtype(np.float32), form.zero_type]
         made = {n: (t, s) for n, t, s in zip(names, types, form.shapes(), strict=True)}
         weight = partial(self.network.array, product.weight)
         turn = product.axis != 0
         compute = lambda: form.quantize(weight().T if turn else weight())  # noqa: E731
         self.jobs.append(Job(made, compute))
-        inputs = [product.x, *names, *(["", product.bias] if product.bias else [])]
+        x = self.dequantized.get(product.x, product.x)
+        inputs = [x, *names, *(["", product.bias] if product.bias else [])]
         new = helper.make_node(
             "MatMulNBits", inputs, list(node.output), node.name, domain="com.microsoft",
             K=size, N=rows, bits=precision.bits, block_size=precision.block,
         )  # fmt: skip
-        self.replaced[node.name] = new
+        if self.with_switches:
+            self._choose_result(product, new)
+        else:
+            self.replaced[node.name] = new
         self.choices.append(Choice(product.name, node.op_type, precision.weights))
+
+    def _choose_result(self, product: Product, new: NodeProto) -> None:
+        """Computes a product in both ways, between which a switch chooses."""
+        plain = NodeProto()
+        plain.CopyFrom(product.node)
+        result = product.node.output[0]
+        plain.input[0] = new.input[0]
+        plain.output[0], new.output[0] = (
+            fresh(f"{result}/{word}", self.taken) for word in ("plain", "few")
+        )
+        nodes = [plain, new]
+        self._switched(nodes, plain.output[0], new.output[0], [product.name])
+        where = nodes.pop()
+        where.output[0], where.name = result, product.name
+        new.name = fresh(f"{product.name}/few", self.taken)
+        plain.name = fresh(f"{product.name}/plain", self.taken)
+        self.before.setdefault(product.name, []).extend(nodes)
+        self.replaced[product.name] = where
 
     def _constant(self, name: str, array: np.ndarray) -> str:
         found = fresh(name, self.taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,15 @@ from mgx_mlir.tools import options as shared
 
 if TYPE_CHECKING:
     from mgx_mlir.importer.loading import Source
-    from mgx_mlir.quantization import Quantized
+    from mgx_mlir.quantization import Calibration, Quantized
+    from mgx_mlir.quantization.search import Step
 
 # The names of histogram.METHODS, which loads the compiler.
 METHODS = ("entropy", "minmax", "moving-average", "mse", "percentile")
 # The options that are for a quantized model alone, as they are where nothing asks for one.
 _FOR_QUANTIZED: dict[str, object] = {
-    "calibrate": None, "exclude": [], "include": [], "method": None, "only_weights": [],
-    "ranges": None, "samples": None, "save_ranges": None,
+    "calibrate": None, "exclude": [], "include": [], "max_loss": None, "method": None,
+    "only_weights": [], "ranges": None, "samples": None, "save_ranges": None,
 }  # fmt: skip
 NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "quantized": None}
 
@@ -61,12 +63,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="take ranges from a file (JSON, or a table of TensorRT or onnxruntime)")  # fmt: skip
     add("--save-ranges", type=Path, metavar="FILE",
         help="write the ranges there as JSON; those so far where Ctrl-C ends the work")  # fmt: skip
+    add("--max-loss", type=_share, metavar="P%",
+        help="leave the products with the largest errors in f32, until at most P%% of the samples "
+        "change class (without classes: until the relative rms error is at most P%%)")  # fmt: skip
+
+
+def _share(text: str) -> float:
+    """A share such as '1%' or '0.01'."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no share such as 1%")
+    return share
 
 
 def is_asked(options: argparse.Namespace) -> bool:
     """Whether the options quantize. Raises UsageError for those that make sense only then."""
     if getattr(options, "products", "") or getattr(options, "few_bits", ""):
         return True
+    if getattr(options, "against", "") == "f32":
+        return False  # data measure 16-bit floats too
     for name in _FOR_QUANTIZED:
         if getattr(options, name, None):
             flag = name.replace("_", "-")
@@ -83,14 +101,13 @@ def source_of(options: argparse.Namespace, model: Path | Source) -> Path | Sourc
 
 def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized:
     """The quantized model of the options. Shows progress, and writes --save-ranges."""
-    from mgx_mlir.quantization import Calibration, Precision, quantize
+    from mgx_mlir.quantization import Precision, quantize
     from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.quantizing_report import step_text
 
     done: Quantized | None = getattr(options, "quantized", None)
     if done is not None:
         return done
-    if options.ranges and options.calibrate and options.products:
-        raise UsageError("--ranges takes the place of --calibrate; give one")
     precision = Precision(
         products=options.products,
         weights=options.few_bits,
@@ -102,18 +119,29 @@ def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized
         asymmetric=not options.symmetric,
         bias_correction=not options.no_bias_correction,
     )
-    given = shared.compile_options(options)
-    calibration = Calibration(
+    max_loss = None if options.verb == "verify" else options.max_loss
+    calibration = calibration_of(options)
+
+    def tell(step: Step) -> None:
+        print(step_text(step), file=sys.stderr)
+
+    with progress("quantizing") as tick:
+        made = quantize(model, precision, calibration, max_loss=max_loss, tell=tell, tick=tick)
+    if options.save_ranges is not None and made.ranges is not None:
+        made.ranges.save(options.save_ranges)
+    options.quantized = made
+    return made
+
+
+def calibration_of(options: argparse.Namespace) -> Calibration:
+    """Where samples and ranges come from, as the options say."""
+    from mgx_mlir.quantization import Calibration
+
+    return Calibration(
         samples=options.calibrate,
         count=options.samples,
         method=options.method or "",
         ranges=options.ranges,
         partial=options.save_ranges or options.model.with_suffix(".ranges.json"),
-        options=given.sizes_only(),
+        options=shared.compile_options(options).sizes_only(),
     )
-    with progress("quantizing") as tick:
-        made = quantize(model, precision, calibration, tick=tick)
-    if options.save_ranges is not None and made.ranges is not None:
-        made.ranges.save(options.save_ranges)
-    options.quantized = made
-    return made

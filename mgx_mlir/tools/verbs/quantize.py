@@ -2,6 +2,7 @@
 
 OUT.onnx holds QuantizeLinear and DequantizeLinear around the products (int8, fp8), and
 MatMulNBits for weights of few bits; onnxruntime runs it with the same results within rounding.
+With --calibrate the error beside the f32 model is printed, at each product and of the outputs.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+
+if TYPE_CHECKING:
+    from mgx_mlir.quantization import Quantized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_shape_options(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", required=True, help="OUT.onnx or OUT.mgx"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the error at each node as HTML, with a plot",
     )
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
@@ -45,6 +56,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("give --int8, --fp8, --int4-weights or --int2-weights")
     if output.suffix == ".onnx" and options.floats != "f32":
         raise UsageError("--fp16 and --bf16 are chosen when a model is compiled: -o OUT.mgx")
+    if options.report is not None:
+        check_output(options.report)
+        if options.calibrate is None:
+            raise UsageError("--report measures on data; give --calibrate")
     made = quantizing.quantized_of(options, plain_model_of(options))
     report = Report()
     if output.suffix == ".onnx":
@@ -60,5 +75,22 @@ def run(options: argparse.Namespace) -> int:
     for choice in made.choices:
         if choice.reason:
             print(f"  {choice.operator} '{name_text(choice.node)}' stays in f32: {choice.reason}")
+    if options.calibrate is not None:
+        _measure(made, options)
     print_report(report, options)
     return 0
+
+
+def _measure(made: Quantized, options: argparse.Namespace) -> None:
+    """Prints the error beside the f32 model, and writes the report."""
+    from mgx_mlir.artifact.files import write_atomically
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.quantizing_report import page, print_accuracy
+
+    with progress("measuring") as tick:
+        accuracy = made.accuracy(options=shared.compile_options(options), tick=tick)
+    print_accuracy(accuracy, {choice.node: choice.precision for choice in made.choices})
+    if options.report is not None:
+        text = page(options.model.name, accuracy, made.choices, list(made.steps))
+        write_atomically(options.report, text.encode())
+        print(f"{options.report}: the error at each node")

@@ -5,6 +5,8 @@ with its optimisations, else this project's numpy evaluation of the imported gra
 elements differ, the reference runs again with inputs nudged by some roundings (and without
 saturation to 16 bits): elements at which it differs from itself by as much do not count.
 
+With --against f32 the error of fewer bits is measured beside the same model in f32.
+
 With --per-instruction the result of each node is compared, in the model's order, and the first
 that differs although its inputs agree is marked. With --bisect the smallest part of the model
 that differs is written as a model of its own, with its inputs.
@@ -26,7 +28,9 @@ from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
 
 if TYPE_CHECKING:
+    from mgx_mlir.quantization.accuracy import Accuracy
     from mgx_mlir.tools.comparing import Verdict
+    from mgx_mlir.tools.console import Tick
     from mgx_mlir.tools.taps import Trial
 
 
@@ -69,6 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder for --bisect (default %(default)s)",
     )
+    add(
+        "--against",
+        choices=["reference", "f32"],
+        default="reference",
+        help="f32: the error of fewer bits (--int8, --fp16, ...) beside the same model in f32, "
+        "over the samples of --calibrate; --max-loss is then what is allowed",
+    )
     add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
     shared.add_json(parser)
     shared.add_compile_options(parser)
@@ -90,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.taps import try_model
 
     shared.expect_model(options, "run {} runs an artifact")
+    if options.against == "f32":
+        return _against_f32(options)
     if options.per_instruction or options.bisect:
         return _run_taps(options)
     with progress("compiling") as tick:
@@ -112,6 +125,55 @@ def run(options: argparse.Namespace) -> int:
     else:
         print("verified")
     return int(bool(wrong))
+
+
+def _against_f32(options: argparse.Namespace) -> int:
+    """Prints the error beside the f32 model; the exit code says whether --max-loss is kept."""
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.quantizing_report import print_accuracy, record_of
+
+    with progress("comparing with f32") as tick:
+        accuracy, precisions = _measured(options, tick)
+    allowed = options.max_loss
+    kept = allowed is None or accuracy.loss <= allowed
+    if options.json:
+        print(json.dumps(record_of(accuracy) | {"kept": kept}, indent=2))
+        return int(not kept)
+    print(f"{options.model}: {shared.target_of(options)} against f32, {accuracy.samples} samples")
+    print_accuracy(accuracy, precisions)
+    if allowed is not None:
+        word = "at most" if kept else "more than"
+        print(f"loss {accuracy.loss:.4g}: {word} {allowed:.4g}")
+    return int(not kept)
+
+
+def _measured(options: argparse.Namespace, tick: Tick) -> tuple[Accuracy, dict[str, str]]:
+    """The errors of the options' precision beside f32, and the precision of products by node."""
+    from mgx_mlir.errors import UsageError
+    from mgx_mlir.importer import loading, structure
+    from mgx_mlir.models.staged import Model
+    from mgx_mlir.quantization import accuracy, samples_of
+    from mgx_mlir.tools.editing import plain_model_of
+
+    given, target = shared.compile_options(options), shared.target_of(options)
+    model = plain_model_of(options)
+    if quantizing.is_asked(options):
+        made = quantizing.quantized_of(options, model)
+        return made.accuracy(target, given, tick), {c.node: c.precision for c in made.choices}
+    if given.floats == "f32":
+        raise UsageError("--against f32 measures fewer bits: give --int8, --fp16 or the like")
+    source = loading.load(model)
+    structure.normalise(source.model)
+    calibration = quantizing.calibration_of(options)
+
+    def candidate(one: loading.Source) -> Model:
+        return Model(one, target, given)
+
+    found = accuracy.compare(
+        source, candidate, source, samples_of(source, calibration), calibration.options, tick
+    )
+    products = ("Conv", "Gemm", "MatMul")
+    return found, {row.node: given.floats for row in found.rows if row.operator in products}
 
 
 def _record(options: argparse.Namespace, trial: Trial) -> dict[str, Any]:
