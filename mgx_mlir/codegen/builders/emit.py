@@ -18,20 +18,12 @@ from mlir.dialects import arith, memref, scf, vector
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load as load_element
-from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.generic.lowering.element import FLOATS, Element
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.sizes.arithmetic import Size
 
 Index: TypeAlias = "int | ir.Value"
 _KNOWN = (int, Size)
-
-_ELEMENTS: dict[str, Callable[[], ir.Type]] = {
-    "bf16": ir.BF16Type.get,
-    "f16": ir.F16Type.get,
-    "f32": ir.F32Type.get,
-    "f64": ir.F64Type.get,
-}
-
 
 # Floats of 8 bits: code holds their bits as i8.
 BYTE_FLOATS = frozenset(("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"))
@@ -42,8 +34,8 @@ def element_type(name: str) -> ir.Type:
 
     A float of 8 bits or fewer has the type of the byte that holds it.
     """
-    if name in _ELEMENTS:
-        return _ELEMENTS[name]()
+    if name in FLOATS:
+        return FLOATS[name]()
     bits = _bits(name)
     return ir.IntegerType.get_signless(max(8, bits) if name.startswith("f") else bits)
 
@@ -66,7 +58,7 @@ def element_bytes(name: str) -> int:
 
 
 def is_float(name: str) -> bool:
-    return name in _ELEMENTS
+    return name in FLOATS
 
 
 def value(x: Index) -> ir.Value:
@@ -384,3 +376,14 @@ def reduce_add(x: ir.Value, element: str) -> ir.Value:
 def either(a: ir.Value, b: ir.Value) -> ir.Value:
     """a or b, for i1."""
     return arith.ori(a, b)
+
+
+def set_arguments(function: ir.Operation, entry: ir.Block) -> None:
+    """Gives a function the arguments of its entry block. The pointers do not alias each other."""
+    types = [argument.type for argument in entry.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    plain = ir.DictAttr.get({})
+    no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [no_alias if isinstance(type_, ir.MemRefType) else plain for type_ in types]
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from mlir import ir
 
@@ -16,18 +16,18 @@ from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     Build,
+    Function,
     Place,
     argument_sizes,
     build_elements,
     kernel_symbols,
+    launch_arguments,
     lower_dynamic,
-    place_scratch,
-    pointer_type,
     split,
 )
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
+from mgx_mlir.sizes.arithmetic import Number
 
 # A reduction block: rows, and columns (two vectors of f32) of each, reduced in parallel.
 ROWS, COLUMNS = 4, 16
@@ -39,11 +39,8 @@ def compile_dynamic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     functions = _Functions(KernelBuilder(name, ir.Module.create()), kernel_symbols(kernel))
     lower_dynamic(kernel, functions)
     formulas, builder = functions.formulas, functions.builder
-    places = list(dict.fromkeys(place for used in functions.places for place in used))
-    arguments, scratch = place_scratch(places, formulas)
-    found = dict(zip(places, arguments, strict=True))
-    sizes = [Argument("size", formulas.number(size)) for size in functions.sizes]
-    builder.resolve([[*sizes, *(found[place] for place in used)] for used in functions.places])
+    arguments, scratch = launch_arguments(functions.symbols, functions.places, formulas)
+    builder.resolve(arguments)
     code = builder.finish(target)
     return replace(
         code,
@@ -54,26 +51,11 @@ def compile_dynamic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     )
 
 
-@dataclass
-class _Function:
-    """A function's pointers, added as its body asks for them."""
-
-    entry: ir.Block
-    pointers: dict[Place, ir.Value] = field(default_factory=dict)
-
-    def pointer(self, place: Place) -> ir.Value:
-        if place not in self.pointers:
-            location = ir.Location.unknown()
-            self.pointers[place] = self.entry.add_argument(pointer_type(place), location)
-        return self.pointers[place]
-
-
 class _Functions:
     def __init__(self, builder: KernelBuilder, symbols: Sequence[str]) -> None:
         self.builder = builder
         self.formulas = Formulas()
         self.symbols = tuple(symbols)
-        self.sizes = [Size.of(Symbol(name)) for name in symbols]
         self.places: list[tuple[Place, ...]] = []
 
     def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
@@ -87,7 +69,7 @@ class _Functions:
         def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
             index = ir.IndexType.get()
             values = [entry.add_argument(index, ir.Location.unknown()) for _ in self.symbols]
-            made = _Function(entry)
+            made = Function(entry)
 
             def here(rows: Sequence[Sequence[ir.Value]], columns: int = 1) -> None:
                 block = ir.InsertionPoint.current.block

@@ -85,13 +85,7 @@ class KernelBuilder:
             arguments = tuple(build(entry, begin, end))
         with ir.InsertionPoint(entry):
             func.ReturnOp([])
-        types = [argument.type for argument in entry.arguments]
-        op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-        plain = ir.DictAttr.get({})
-        no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
-        op.attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [no_alias if isinstance(type_, ir.MemRefType) else plain for type_ in types]
-        )
+        emit.set_arguments(op.operation, entry)
         self.launches.append(Launch(name, (items, 1, 1), (1, 1, 1), arguments))
 
     def resolve(self, arguments: Sequence[Sequence[Argument]]) -> None:

@@ -53,16 +53,8 @@ _QUANTIZED = frozenset(("i8", "ui8"))
 _STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i16", "ui16"}
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Matrix):
     """An input of the epilogue, addressed by the indices of the contraction's result."""
-
-    argument: int
-    element: str
-    offset: int
-    batch: Axis
-    row: Axis
-    column: Axis
 
 
 # The source of an epilogue's input: memory, a constant, or the contraction's result (None).
@@ -130,12 +122,10 @@ class Match:
     def transposed(self) -> Match:
         """The transposed products, which give the transposed result. No operand is an image."""
         sources = tuple(
-            replace(source, row=source.column, column=source.row)
-            if isinstance(source, Operand)
-            else source
+            source.transposed() if isinstance(source, Operand) else source
             for source in self.sources
         )
-        place = self.place and replace(self.place, row=self.place.column, column=self.place.row)
+        place = self.place and self.place.transposed()
         problem, *added = (transposed(term) for term in self.terms)
         return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
 

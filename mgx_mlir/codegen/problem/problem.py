@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from mlir import ir
+from typing_extensions import Self
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -95,7 +96,7 @@ class Matrix:
         place = emit.add(self.start(batch), self.row.offset(row))
         return emit.add(place, self.column.offset(column))
 
-    def transposed(self) -> Matrix:
+    def transposed(self) -> Self:
         """The matrix transposed."""
         return replace(self, row=self.column, column=self.row)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mlir import ir
@@ -33,7 +33,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting import symbolic
 from mgx_mlir.rewriting.queries import ops_inside
-from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div, symbols
 
 # The element count of a pointer's type (memref types have sizes): more than any tensor has.
 UNBOUNDED = 1 << 40
@@ -79,11 +79,21 @@ class Held(Stored):
         return Held(self.value, shape, self.element, self.owned)
 
 
-class Function(Protocol):
-    """A function under construction."""
+@dataclass
+class Function:
+    """A function under construction: its pointers, added as its body asks for them."""
+
+    entry: ir.Block
+    space: ir.Attribute | None = None
+    pointers: dict[Place, ir.Value] = field(default_factory=dict)
 
     def pointer(self, place: Place) -> ir.Value:
         """The function's argument that points to the place: a flat memref."""
+        if place not in self.pointers:
+            element = memory_type(place.type)
+            type_ = ir.MemRefType.get([UNBOUNDED], element, memory_space=self.space)
+            self.pointers[place] = self.entry.add_argument(type_, ir.Location.unknown())
+        return self.pointers[place]
 
 
 # Builds code for some elements, given the indices of each, into a body.
@@ -191,11 +201,6 @@ def build_elements(
 def memory_type(type_: ir.Type) -> ir.Type:
     """An element's type in memory: a bool is a byte."""
     return ir.IntegerType.get_signless(8) if _is_bool(type_) else type_
-
-
-def pointer_type(place: Place, space: ir.Attribute | None = None) -> ir.Type:
-    """The memref type of a pointer to the place."""
-    return ir.MemRefType.get([UNBOUNDED], memory_type(place.type), memory_space=space)
 
 
 def element_bytes(type_: ir.Type) -> int:
@@ -327,18 +332,23 @@ def lower_dynamic(kernel: mgx.KernelOp, functions: Functions) -> list[Place]:
     return places
 
 
-def place_scratch(places: Sequence[Place], formulas: Formulas) -> tuple[list[Argument], int]:
-    """The argument of each place, with scratch pieces one after another; and scratch bytes."""
+def launch_arguments(
+    names: Sequence[str], used: Sequence[Sequence[Place]], formulas: Formulas
+) -> tuple[list[tuple[Argument, ...]], int]:
+    """The arguments of functions: sizes of these names, then the places that each one uses.
+
+    Scratch pieces lie one after another; the second result is the bytes of all.
+    """
+    found: dict[Place, Argument] = {}
     offset: Number = 0
-    arguments = []
-    for place in places:
-        if place.argument is not None:
-            arguments.append(place.argument)
-            continue
-        arguments.append(Argument("scratch", formulas.number(offset)))
-        lines = ceil_div(place.size * element_bytes(place.type), SCRATCH_ALIGNMENT)
-        offset = offset + lines * SCRATCH_ALIGNMENT
-    return arguments, formulas.number(offset)
+    for place in dict.fromkeys(place for places in used for place in places):
+        found[place] = place.argument or Argument("scratch", formulas.number(offset))
+        if place.argument is None:
+            lines = ceil_div(place.size * element_bytes(place.type), SCRATCH_ALIGNMENT)
+            offset = offset + lines * SCRATCH_ALIGNMENT
+    scratch = formulas.number(offset)
+    sizes = [Argument("size", formulas.number(Size.of(Symbol(name)))) for name in names]
+    return [(*sizes, *(found[place] for place in places)) for places in used], scratch
 
 
 def argument_sizes(kernel: mgx.KernelOp, formulas: Formulas) -> tuple[int, ...]:

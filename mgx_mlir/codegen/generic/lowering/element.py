@@ -88,14 +88,14 @@ class Element:
             return ir.IntegerType.get_signless(1)
         if self.is_integer or self.is_byte_float:
             return ir.IntegerType.get_signless(max(self.bits, 8))
-        return _FLOATS[self.name]()
+        return FLOATS[self.name]()
 
     def computed(self) -> Element:
         """The element type in which arithmetic on this one is done."""
         return F32 if self.is_float and self.bits < 32 else self
 
 
-_FLOATS: dict[str, Callable[[], ir.Type]] = {
+FLOATS: dict[str, Callable[[], ir.Type]] = {
     "bf16": ir.BF16Type.get,
     "f16": ir.F16Type.get,
     "f32": ir.F32Type.get,

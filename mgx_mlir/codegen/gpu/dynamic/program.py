@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.code_object import CodeObject, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     Build,
+    Function,
     Place,
     argument_sizes,
     build_elements,
     kernel_symbols,
+    launch_arguments,
     lower_dynamic,
-    place_scratch,
-    pointer_type,
     split,
 )
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
@@ -29,7 +30,7 @@ from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # Sizes have no bound, so offsets need 64 bits.
 _INDEX_BITS = 64
@@ -70,21 +71,6 @@ def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
         return DynamicProgram(program, sizes, tuple(functions.formulas.texts))
 
 
-@dataclass
-class _Function:
-    """A function's pointers, added as its body asks for them."""
-
-    entry: ir.Block
-    pointers: dict[Place, ir.Value] = field(default_factory=dict)
-
-    def pointer(self, place: Place) -> ir.Value:
-        if place not in self.pointers:
-            space = ir.Attribute.parse("#gpu.address_space<global>")
-            type_, location = pointer_type(place, space), ir.Location.unknown()
-            self.pointers[place] = self.entry.add_argument(type_, location)
-        return self.pointers[place]
-
-
 class _Functions:
     def __init__(self, name: str, block: ir.Block, symbols: Sequence[str]) -> None:
         self.formulas = Formulas()
@@ -114,7 +100,7 @@ class _Functions:
         )
         entry = op.regions[0].blocks.append()
         values = [entry.add_argument(index, ir.Location.unknown()) for _ in self._symbols]
-        function = _Function(entry)
+        function = Function(entry, ir.Attribute.parse("#gpu.address_space<global>"))
         with (
             ir.InsertionPoint(entry),
             symbol_values(dict(zip(self._symbols, values, strict=True))),
@@ -128,29 +114,17 @@ class _Functions:
                 build_elements(guard.then_block, counts, extents, function, build)
                 scf.yield_([])
             gpu.return_([])
-        types = [argument.type for argument in entry.arguments]
-        op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-        plain = ir.DictAttr.get({})
-        no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
-        op.attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [no_alias if isinstance(type_, ir.MemRefType) else plain for type_ in types]
-        )
+        emit.set_arguments(op, entry)
         grid = self.formulas.number(ceil_div(threads, BLOCK_SIZE))
         self._made.append((name, grid, tuple(function.pointers)))
 
     def finish(self) -> tuple[tuple[Launch, ...], int]:
         """The launches, and the bytes of scratch memory."""
-        places = list(dict.fromkeys(place for _, _, used in self._made for place in used))
-        arguments, scratch = place_scratch(places, self.formulas)
-        found = dict(zip(places, arguments, strict=True))
-        sizes = [
-            Argument("size", self.formulas.number(Size.of(Symbol(name)))) for name in self._symbols
-        ]
+        used = [places for _, _, places in self._made]
+        arguments, scratch = launch_arguments(self._symbols, used, self.formulas)
         launches = tuple(
-            Launch(
-                name, (grid, 1, 1), (BLOCK_SIZE, 1, 1), (*sizes, *(found[place] for place in used))
-            )
-            for name, grid, used in self._made
+            Launch(name, (grid, 1, 1), (BLOCK_SIZE, 1, 1), own)
+            for (name, grid, _), own in zip(self._made, arguments, strict=True)
         )
         return launches, scratch
 
