@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
@@ -28,6 +28,7 @@ from mgx_mlir.errors import CompilerError
 from mgx_mlir.sizes.arithmetic import Number
 
 Indices = tuple[Index, ...]
+T = TypeVar("T")
 
 
 class Lazy:
@@ -65,11 +66,12 @@ class Body:
         indices = tuple(indices)
         return self.once((value, indices), lambda: value.read(self, indices))
 
-    def once(self, key: Hashable, build: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, build: Callable[[], T]) -> T:
         """The result of `build`, built once for a key in this block and the blocks inside it."""
         for known in self._known:
             if key in known:
-                return known[key]
+                found: T = known[key]
+                return found
         with self._points[-1]:
             result = build()
         self._known[-1][key] = result
@@ -165,7 +167,9 @@ class Body:
     ) -> list[ir.Value]:
         """Nested sequential loops from 0, the last innermost; loops of one iteration vanish."""
 
-        def level(axis: int, outer: tuple[Index, ...], values: Sequence[ir.Value]) -> Any:
+        def level(
+            axis: int, outer: tuple[Index, ...], values: Sequence[ir.Value]
+        ) -> Sequence[ir.Value]:
             if axis == len(extents):
                 return emit(outer, values)
             if extents[axis] == 1:
@@ -204,7 +208,7 @@ class _Scope:
         self._body._known.append({})
         self._point.__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._point.__exit__(*error)
         self._body._known.pop()
         self._body._points.pop()

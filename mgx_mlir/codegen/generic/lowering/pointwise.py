@@ -132,7 +132,7 @@ def _isinf(op: mgx.IsinfOp, a: Arithmetic, element: Element, x: ir.Value) -> ir.
 
 
 @emits_stored(mgx.WhereOp)
-def _where(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
+def _where(a: Arithmetic, op: mgx.WhereOp, x: Sequence[ir.Value]) -> ir.Value:
     return a.select(*x)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith
@@ -24,6 +24,17 @@ from mgx_mlir.sizes.arithmetic import Number
 Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
 # The value that changes no other, and the combination of two values.
 Fold: TypeAlias = "tuple[float | int, Combine]"
+
+
+Reduction: TypeAlias = (
+    mgx.ReduceAllOp
+    | mgx.ReduceAnyOp
+    | mgx.ReduceMaxOp
+    | mgx.ReduceMeanOp
+    | mgx.ReduceMinOp
+    | mgx.ReduceProdOp
+    | mgx.ReduceSumOp
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +79,9 @@ class Reducer:
         return change(a, I64, self.accumulator, number)
 
 
-def reducer_of(op: Any) -> Reducer:
+def reducer_of(op: ir.OpView) -> Reducer:
     """The reducer of a `mgx.reduce_*` op."""
+    assert isinstance(op, Reduction)
     source = op.x.type
     element = element_of(source)
     if isinstance(op, mgx.ReduceMeanOp):

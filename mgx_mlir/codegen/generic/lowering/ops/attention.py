@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mlir import ir
 
@@ -71,7 +70,7 @@ def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> 
     return rounded(Computed(sums.shape, wide, share, 1), q.element)
 
 
-def _scores(kernel: Kernel, op: Any, q: Lazy, k: Lazy, extras: Sequence[Lazy]) -> Lazy:
+def _scores(kernel: Kernel, op: mgx.AttentionOp, q: Lazy, k: Lazy, extras: Sequence[Lazy]) -> Lazy:
     """The softmax's input: the body's result, and -inf for keys that a query does not see."""
     wide = q.element.computed()
     shape = [*q.shape[:-1], k.shape[-2]]

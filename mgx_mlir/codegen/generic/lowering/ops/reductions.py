@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import get_args
 
 from mlir import ir
 from mlir.dialects import arith
@@ -12,28 +12,26 @@ from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, L
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import reduce_axes
-from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, lowest, maximum, reducer_of
+from mgx_mlir.codegen.generic.lowering.reducers import (
+    ArgReducer,
+    Reduction,
+    lowest,
+    maximum,
+    reducer_of,
+)
 from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
 from mgx_mlir.dialects import mgx
 
 
-@lowers(
-    mgx.ReduceAllOp,
-    mgx.ReduceAnyOp,
-    mgx.ReduceMaxOp,
-    mgx.ReduceMeanOp,
-    mgx.ReduceMinOp,
-    mgx.ReduceProdOp,
-    mgx.ReduceSumOp,
-)
-def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(*get_args(Reduction))
+def reduction(kernel: Kernel, op: Reduction, operands: Sequence[Lazy]) -> Lazy:
     source, reducer = operands[0], reducer_of(op)
 
     def value_of(body: Body, indices: Indices) -> ir.Value:
         return reducer.term(body.arithmetic, body.at(source, indices))
 
     terms = Computed(source.shape, reducer.accumulator, value_of, source.cost)
-    total = reduce_axes(kernel, terms, op.axes, (reducer.initial, reducer.combined))
+    total = reduce_axes(kernel, terms, list(op.axes), (reducer.initial, reducer.combined))
     if reducer.accumulator == source.element and not reducer.count:
         return total
     return Computed(

@@ -104,7 +104,7 @@ def resize(kernel: Kernel, op: mgx.ResizeOp, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, read, 16)
 
 
-def axes_of(op: Any, source: Sequence[int], shape: Sequence[int]) -> list[Axis]:
+def axes_of(op: mgx.ResizeOp, source: Sequence[int], shape: Sequence[int]) -> list[Axis]:
     rank = len(shape)
     roi = list(op.roi) if op.roi is not None else [0.0] * rank + [1.0] * rank
     mode = word(op.coordinate_mode)
@@ -140,7 +140,9 @@ def _integer(body: Body, value: ir.Value, size: int) -> Index:
 # nearest
 
 
-def _nearest(op: Any, x: Lazy, axes: Sequence[Axis]) -> Callable[[Body, Indices], ir.Value]:
+def _nearest(
+    op: mgx.ResizeOp, x: Lazy, axes: Sequence[Axis]
+) -> Callable[[Body, Indices], ir.Value]:
     mode = word(op.nearest_mode)
     linear = [None if axis.is_identity else _as_division(axis, mode) for axis in axes]
 
@@ -187,7 +189,9 @@ def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
 # linear and cubic
 
 
-def _interpolated(op: Any, x: Lazy, axes: Sequence[Axis]) -> Callable[[Body, Indices], ir.Value]:
+def _interpolated(
+    op: mgx.ResizeOp, x: Lazy, axes: Sequence[Axis]
+) -> Callable[[Body, Indices], ir.Value]:
     element = x.element.computed()
     wide = element if element.is_float else F32
 
@@ -212,7 +216,9 @@ def _interpolated(op: Any, x: Lazy, axes: Sequence[Axis]) -> Callable[[Body, Ind
     return read
 
 
-def _taps(body: Body, op: Any, axis: Axis, index: Index) -> list[tuple[Index, ir.Value | None]]:
+def _taps(
+    body: Body, op: mgx.ResizeOp, axis: Axis, index: Index
+) -> list[tuple[Index, ir.Value | None]]:
     """The input indices that a result index reads along a dimension, and their weights (f32)."""
     a = Arithmetic()
     where = _coordinate(body, axis, index)
@@ -266,7 +272,7 @@ def _cubic(a: Arithmetic, d: ir.Value, coefficient: float) -> ir.Value:
 
 def _with_outside(
     kernel: Kernel,
-    op: Any,
+    op: mgx.ResizeOp,
     x: Lazy,
     axes: Sequence[Axis],
     read: Callable[[Body, Indices], ir.Value],
