@@ -8,10 +8,10 @@ import numpy as np
 
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-_PIECE = 1 << 19
+_PIECE = 1 << 16
 # Half-quadratic quantization: the norm of the error, its weight, and that weight's growth
 # (Badri and Shaji, 2023, https://mobiusml.github.io/hqq_blog).
-_NORM, _WEIGHT, _GROWTH, _ROUNDS = 0.7, 10.0, 1.01, 20
+_NORM, _WEIGHT, _GROWTH, _ROUNDS = 0.7, 10.0, 1.01, 10
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,17 @@ def _refined(
     for _ in range(_ROUNDS):
         difference = blocks - scale * (codes - zero)
         size = np.abs(difference)
-        shrunk = size - np.power(np.maximum(size, 1e-12), _NORM - 1) / np.float32(weight)
+        floor = np.float32(1e-12)
+        shrunk = size - np.power(np.maximum(size, floor), np.float32(_NORM - 1)) / np.float32(
+            weight
+        )
         sparse = np.sign(difference) * np.maximum(shrunk, 0)
         zero = (codes - (blocks - sparse) / scale).mean(-1, keepdims=True, dtype=np.float32)
         codes = np.clip(np.round(blocks / scale + zero), 0, most)
         error = _error(blocks, scale, zero, codes)
         better = error < least
+        if not better.any():
+            break
         best_codes = np.where(better, codes, best_codes)
         best_zero = np.where(better, zero, best_zero)
         least = np.minimum(error, least)

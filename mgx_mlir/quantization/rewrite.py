@@ -46,12 +46,14 @@ class Choice:
 class Rewritten:
     """A quantized model: its structure, the large constants that it keeps, and those to compute.
 
-    With switches, `switches` gives the boolean inputs that turn each product's quantization on.
+    `outside`: constants of the original lay in files of their own. With switches, `switches` gives
+    the boolean inputs that turn each product's quantization on.
     """
 
     source: Source
     jobs: list[Job]
     choices: list[Choice]
+    outside: bool
     switches: dict[str, list[str]] = field(default_factory=dict)
 
     def whole(self) -> Source:
@@ -118,7 +120,9 @@ class _Rewriter:
             else:
                 self._take_few_bits(product)
         self._assemble()
-        return Rewritten(self.source, self.jobs, self.choices, self.switches)
+        weights = self.network.source.weights.values()
+        outside = any(weight.file and weight.file.suffix != ".onnx" for weight in weights)
+        return Rewritten(self.source, self.jobs, self.choices, outside, self.switches)
 
     def _chosen(self) -> list[Product]:
         """The products whose both operands are quantized: those with a range for x."""

@@ -29,12 +29,11 @@ def save(rewritten: Rewritten, file: Path) -> None:
     Large models, and those whose constants lay outside of them, keep theirs in FILE.data; one
     constant is in memory at a time then. Raises UserError where the model itself is too large.
     """
-    weights = rewritten.source.weights.values()
-    size = sum(weight.nbytes for weight in weights)
+    size = sum(weight.nbytes for weight in rewritten.source.weights.values())
     for job in rewritten.jobs:
         size += sum(int(np.prod(s)) * dtype.itemsize for dtype, s in job.made.values())
     beside = file.with_name(f"{file.name}.data")
-    if size > LARGEST_INSIDE or any(w.file and w.file.suffix != ".onnx" for w in weights):
+    if size > LARGEST_INSIDE or rewritten.outside:
         with atomic_file(beside) as stream:
             model = whole(rewritten, beside.name, stream)
     else:
