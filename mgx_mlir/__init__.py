@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mgx_mlir.models.specialize import SpecializedModel
     from mgx_mlir.models.staged import Model
     from mgx_mlir.models.staged.check import check
+    from mgx_mlir.models.tune import tune
     from mgx_mlir.quantization import Calibration, Precision, quantize
     from mgx_mlir.rewriting.graph import Graph
     from mgx_mlir.runtime.program import Program
@@ -58,6 +59,7 @@ _HOME = {
     "parse_onnx": "importer",
     "quantize": "quantization",
     "save": "loader",
+    "tune": "models.tune",
 }
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "parse_onnx",
     "quantize",
     "save",
+    "tune",
 ]
 
 

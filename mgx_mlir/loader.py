@@ -67,7 +67,7 @@ def finalize(
     settings = settings or Settings.from_environment()
     names = [arch] if isinstance(arch, str | Target) else list(arch)
     targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
-    artifact = _expect_artifact(_opened(artifact))
+    artifact = _expect_artifact(opened(artifact))
     usable = _usable(artifact, settings)
     missing = [t for t in targets if not usable.has_code_objects(t)]
     result = artifact.with_code_objects(usable.code_objects)
@@ -77,7 +77,7 @@ def finalize(
         raise _no_compiler(artifact, missing)
     from mgx_mlir.finalizer import Workers, finalize_all  # no part of mgx-mlir-runtime
 
-    tuned = _schedules(artifact, missing, settings)
+    tuned = schedules_for(artifact, missing, settings)
     cache = kernel_cache(settings)
     started = time.perf_counter()
     found = finalize_all(
@@ -98,7 +98,7 @@ def finalize(
     return replace(result.with_code_objects(found), schedules=_by_kernel(artifact, tuned))
 
 
-def _schedules(
+def schedules_for(
     artifact: Artifact, targets: Sequence[Target], settings: Settings
 ) -> dict[str, dict[str, Tuned]]:
     """The tuned schedules of an artifact's kernels, by the target's identity and the kernel's
@@ -176,7 +176,7 @@ def compile(
     settings = settings or Settings.from_environment()
     if trust_code:
         settings = replace(settings, trust_code=True)
-    model = _opened(model)
+    model = opened(model)
     if isinstance(model, Artifact) and options is not None:
         raise UsageError(
             f"{model.name} is an artifact, compiled with options of its own; give none"
@@ -210,7 +210,7 @@ def compile(
     return _program(artifact.plan, on_device)
 
 
-def _opened(model: Any) -> Any:
+def opened(model: Any) -> Any:
     """The artifact of a file that is one; any other model as it is."""
     if isinstance(model, str | os.PathLike) and is_artifact(Path(model)):
         return load(model)

@@ -41,7 +41,7 @@ FLOORS = """
     codegen.cpu
     codegen
     finalizer
-    tuning.record tuning.database tuning.problem tuning.lookup
+    tuning.record tuning.database tuning.problem tuning.lookup tuning.exchange
     passes
     pipelines
     runtime

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir import loader
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.errors import Edge, UnsupportedError
+from mgx_mlir.errors import Edge, UnsupportedError, UsageError
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from mgx_mlir.compiler import AnyModel, CompileOptions, OptionKeywords, Report
 
 # The other names of compile's arguments, for suggestions.
-_NAMES = ("model", "target", "options", "settings", "progress", "device", "graph", "trust_code")
+_NAMES = (
+    *("model", "target", "options", "settings", "progress", "device", "graph", "trust_code"),
+    "tune",
+)
+TUNE = (False, True, "exhaustive")
 
 
 @Edge("compiling")
@@ -38,13 +42,19 @@ def compile(
     device: int | None = None,
     graph: bool = True,
     trust_code: bool = False,
+    tune: bool | str = False,
     **keywords: Unpack[OptionKeywords],
 ) -> Program:
     if keywords:
         from mgx_mlir.compiler import with_keywords  # needs the compiler
 
         options = with_keywords(options, keywords, *_NAMES)
+    if tune not in TUNE:
+        raise UsageError(f"tune is {tune!r}; use True, False or 'exhaustive'")
     with _advised(model, options, target):
+        if tune:
+            model = _tuned(model, target, options, tune == "exhaustive", settings, progress)
+            options = None
         return loader.compile(
             model,
             target,
@@ -57,7 +67,35 @@ def compile(
         )
 
 
-compile.__doc__ = loader.compile.__doc__
+compile.__doc__ = (
+    (loader.compile.__doc__ or "")
+    + """
+    With `tune` the kernels of a GPU's program are tuned first (docs/tuning.md); 'exhaustive' tries
+    every schedule.
+    """
+)
+
+
+def _tuned(
+    model: AnyModel | Artifact,
+    target: str | Target,
+    options: CompileOptions | None,
+    exhaustive: bool,
+    settings: Settings | None,
+    progress: loader.Progress | None,
+) -> Artifact:
+    """The artifact of a model, or the given one, with the schedules that won on the target."""
+    from mgx_mlir.compiler import compile_to_bytecode, options_for  # needs the compiler
+    from mgx_mlir.tuning.search import Effort
+    from mgx_mlir.tuning.tune import target_of, tune_artifact
+
+    settings = settings or Settings.from_environment()
+    chip = target_of(target, settings)
+    artifact = loader.opened(model)
+    if not isinstance(artifact, Artifact):
+        artifact = compile_to_bytecode(model, options_for(options, chip))
+    effort, told = Effort(exhaustive), progress or (lambda text, done, total: None)
+    return tune_artifact(artifact, chip, effort, settings=settings, progress=told)
 
 
 @Edge("compiling")

@@ -79,8 +79,13 @@ def _docstring(verb: str) -> str:
     return ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
 
 
+# Options whose values may be missing, or are several words, with the beginning of the one word.
+_WHOLE = {"--input-dim": "--input-dim=", "--tune": "--tune=some"}
+
+
 def _join_dims(arguments: Sequence[str]) -> list[str]:
-    """The command line with each `--input-dim @x 1 3` as one word, so that a model can follow."""
+    """The command line with each `--input-dim @x 1 3` as one word, so that a model can follow;
+    `--tune` alone gets its value."""
     joined: list[str] = []
     inside = False
     for word in arguments:
@@ -88,7 +93,7 @@ def _join_dims(arguments: Sequence[str]) -> list[str]:
         if inside:
             joined[-1] += f" {word}"
         else:
-            joined.append("--input-dim=" if word == "--input-dim" else word)
+            joined.append(_WHOLE.get(word, word))
         inside = inside or word == "--input-dim"
     return joined
 

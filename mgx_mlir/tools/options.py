@@ -152,6 +152,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     settings = Settings.from_environment()
     if getattr(arguments, "trust_code", False):
         settings = replace(settings, trust_code=True)
+    if getattr(arguments, "no_tuning_db", False):
+        settings = replace(settings, tuning=False)
     return settings
 
 

@@ -26,6 +26,7 @@ from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
 from mgx_mlir.tools.editing import model_of
+from mgx_mlir.tools.tuning_options import tune_of
 
 
 def program_of(options: argparse.Namespace, tick: Tick) -> Program:
@@ -49,6 +50,7 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
         device=options.device,
         graph=not options.no_graph,
         settings=shared.settings_of(options),
+        tune=tune_of(options),
     )
     where = getattr(program, "device", None)
     if where is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import onnx
 from onnx import TensorProto
 
 import mgx_mlir
@@ -22,14 +23,19 @@ from test.onnx_models import Builder, half
 CHIP = "gfx942"
 
 
-def program() -> Artifact:
-    """Two products, the first with an epilogue, and a softmax."""
+def model() -> onnx.ModelProto:
+    """Two products, the first with an epilogue, and a softmax, in f16."""
     b = Builder(1)
     x = b.op("Relu", b.op("MatMul", "x", b.weight("w", 64, 128, scale=0.1)))
     x = b.op("MatMul", x, b.weight("v", 128, 64, scale=0.1))
     given = {"x": (TensorProto.FLOAT, [32, 64]), "z": (TensorProto.FLOAT, [32, 512])}
     found = {"y": (x, [32, 64]), "s": (b.op("Softmax", "z", axis=-1), [32, 512])}
-    return mgx_mlir.compile_to_bytecode(half(b.model(given, found, "small")))
+    return half(b.model(given, found, "small"))
+
+
+def program() -> Artifact:
+    """The model's artifact."""
+    return mgx_mlir.compile_to_bytecode(model())
 
 
 def settings(folder: Path | None) -> Settings:

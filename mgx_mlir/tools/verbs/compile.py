@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.tuning_options import add_tuning_options
 from mgx_mlir.tools import quantizing
 
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M.N",
         help="write for readers of this older version, or say which op it lacks",
     )
+    add_tuning_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
 
@@ -48,8 +50,10 @@ def _version(text: str) -> tuple[int, int]:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.contents import size_text
+    from mgx_mlir.artifact.target import Target
     from mgx_mlir.artifact.writer import check_version
     from mgx_mlir.compiler import Report
+    from mgx_mlir.errors import UsageError
     from mgx_mlir.loader import finalize
     from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
@@ -62,6 +66,9 @@ def run(options: argparse.Namespace) -> int:
     if not model.is_dir():  # the import says that
         check_output(output)
     arch = chips(options.arch)
+    gpus = [name for name in arch if Target.get(name).kind == "gpu"]
+    if options.tune and not gpus:
+        raise UsageError("--tune needs --arch with a chip, whose device the schedules are timed on")
     if options.artifact_version:
         check_version(options.artifact_version)
     report = Report()
@@ -74,8 +81,15 @@ def run(options: argparse.Namespace) -> int:
             reproducer=Path("mgx-reproducer.mlir"),
         )
         arch += ["cpu"] if options.target == "cpu" else []
+        settings = shared.settings_of(options)
+        for chip in gpus if options.tune else ():
+            from mgx_mlir.tuning.search import Effort  # opens no library before it is needed
+            from mgx_mlir.tuning.tune import tune_artifact
+
+            effort = Effort(options.tune == "exhaustive")
+            artifact = tune_artifact(artifact, chip, effort, settings=settings, progress=tick)
         if arch:
-            artifact = finalize(artifact, arch, progress=tick, report=report)
+            artifact = finalize(artifact, arch, settings=settings, progress=tick, report=report)
     artifact.save(output, weights=options.weights, version=options.artifact_version)
     print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     print_report(report, options)

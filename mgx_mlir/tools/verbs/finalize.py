@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.tuning_options import add_no_tuning_db
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("artifact", type=Path, metavar="X.mgx")
     add("--arch", required=True, metavar="A[,B]", help="targets, such as gfx942,x86-64-v3; or cpu")
     add("-o", "--output", type=Path, metavar="FILE", help="default: the artifact itself")
+    add_no_tuning_db(parser)
     add("--cache-only", action="store_true", help="leave the file as it is, fill the cache")
 
 
@@ -23,9 +27,9 @@ def run(options: argparse.Namespace) -> int:
     expect_artifact(options.artifact, options.verb)
     arch, output = chips(options.arch), options.output or options.artifact
     check_output(output)
-    artifact = mgx_mlir.load(options.artifact)
+    artifact, settings = mgx_mlir.load(options.artifact), shared.settings_of(options)
     with progress("finalizing") as tick:
-        artifact = mgx_mlir.finalize(artifact, arch, progress=tick)
+        artifact = mgx_mlir.finalize(artifact, arch, settings=settings, progress=tick)
     if options.cache_only:
         print(f"{options.artifact}: kernels for {options.arch} are in the cache")
         return 0

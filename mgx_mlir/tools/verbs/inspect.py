@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
 
@@ -98,15 +99,21 @@ def _finalized(artifact: Artifact, arch: str | None) -> list[str]:
 def _print_why(artifact: Artifact, arch: str | None) -> int:
     for name in _finalized(artifact, arch):
         print(f"{name}:")
-        for kernel, code in zip(artifact.kernels, artifact.code_objects[name], strict=True):
-            print(f"  {name_text(kernel.name)}: {code.why or 'not recorded'}")
+        schedules = artifact.schedules.get(name, (None,) * len(artifact.kernels))
+        found = zip(artifact.kernels, artifact.code_objects[name], schedules, strict=True)
+        for kernel, code, tuned in found:
+            # A tuned schedule's source is part of the reason.
+            source = "" if tuned or not code.why else "; untuned"
+            print(f"  {name_text(kernel.name)}: {code.why or 'not recorded'}{source}")
     return 0
 
 
 def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.finalizer.explain import explain
+    from mgx_mlir.loader import schedules_for
 
+    settings = Settings.from_environment()
     number = _number(artifact, kernel)
     chips = [arch] if arch else [name.partition(":")[0] for name in _finalized(artifact, arch)]
     for chip in chips:
@@ -114,6 +121,9 @@ def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
         # The code of a machine has no target's name; this machine's schedules are shown.
         target = Target.get(chip if chip in Target.names() else "cpu")
         print(_of_kernel(artifact.kernels[number], explain, target))
+        found = schedules_for(artifact, [target], settings).get(target.identity, {})
+        tuned = found.get(artifact.kernels[number].sha256)
+        print(f"tuned: {tuned.schedule}, {tuned.describe()}" if tuned else "untuned")
     return 0
 
 

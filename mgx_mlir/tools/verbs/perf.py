@@ -18,6 +18,7 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.tuning_options import add_tuning_options
 from mgx_mlir.tools import quantizing
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
     shared.add_input_options(parser)
     shared.add_json(parser)
+    add_tuning_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.tuning_options import add_tuning_options
 from mgx_mlir.tools import quantizing
 
 # The characters that are printed of a longer map.
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write each output to DIR/NAME.npy, maps to DIR/NAME.json",
     )
     shared.add_json(parser)
+    add_tuning_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
 
