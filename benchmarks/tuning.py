@@ -1,7 +1,7 @@
 """The untuned choice of schedules beside an exhaustive search, on the emulated device's model.
 
     python -m benchmarks.tuning [--models bert,resnet50] [--chips gfx942] [--problems 4]
-                                [--folder FOLDER] [--budget SECONDS]
+                                [--families rows] [--folder FOLDER] [--budget SECONDS]
 
 For the costly problems of each network of f16, every legal schedule is finalized, run and priced
 by the emulated device's profile mode: a model's clocks, none of silicon. `regret` is the part that
@@ -21,13 +21,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import onnx
 
 import mgx_mlir
 from benchmarks.nets import llama
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.finalizer.worker import WorkerPool
 from mgx_mlir.settings import Settings
@@ -87,6 +88,7 @@ def main() -> int:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--chips", default="gfx942,gfx1100")
     parser.add_argument("--problems", type=int, default=4, metavar="N", help="of each model")
+    parser.add_argument("--families", default="", help="such as rows,pointwise (default: all)")
     parser.add_argument("--folder", type=Path, help="where results are kept")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="for each model and chip")
     options = parser.parse_args()
@@ -97,18 +99,34 @@ def main() -> int:
         for model in options.models.split(","):
             for chip in options.chips.split(","):
                 effort = Effort(exhaustive=True, budget=options.budget)
-                found = measured(model, chip, effort, settings, options.problems)
+                works = chosen(model, chip, settings, options)
+                found = measured(model, chip, effort, settings, works)
                 rows.setdefault(chip, []).extend(found)
     for chip, found in rows.items():
         report(chip, found)
     return 0
 
 
-def measured(name: str, chip: str, effort: Effort, settings: Settings, count: int) -> Sequence[Row]:
-    """The problems of a model that an exhaustive search ended for."""
-    artifact = mgx_mlir.compile_to_bytecode(half(MODELS[name]()))
+@cache
+def program(name: str) -> Artifact:
+    return mgx_mlir.compile_to_bytecode(half(MODELS[name]()))
+
+
+def chosen(name: str, chip: str, settings: Settings, options: argparse.Namespace) -> Sequence[Work]:
+    """The costly problems of a model, those of some families alone where they are named."""
+    families = options.families.split(",")
     with WorkerPool(settings.jobs, COMPILE_LIMIT) as pool:
-        works = problems(artifact, Target.get(chip), pool)[:count]
+        works = problems(program(name), Target.get(chip), pool)
+    named = [work for work in works if not families[0] or work.space.family in families]
+    return named[: options.problems]
+
+
+def measured(
+    name: str, chip: str, effort: Effort, settings: Settings, works: Sequence[Work]
+) -> Sequence[Row]:
+    """The figures of those problems that an exhaustive search ended for."""
+    if not works:
+        return []
     found: list[Row] = []
     tried = [0]
 
@@ -120,7 +138,7 @@ def measured(name: str, chip: str, effort: Effort, settings: Settings, count: in
 
     started = time.perf_counter()
     kernels = "|".join(f"^{work.names[0]}$" for work in works)
-    tune_artifact(artifact, chip, effort, kernels=kernels, settings=settings, told=told)
+    tune_artifact(program(name), chip, effort, kernels=kernels, settings=settings, told=told)
     if tried[0]:
         rate = tried[0] / (time.perf_counter() - started)
         print(f"{name} on {chip}: {tried[0]} candidates, {rate:.1f} a second", flush=True)

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools.tuning_options import add_tuning_options
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.tuning_options import add_tuning_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

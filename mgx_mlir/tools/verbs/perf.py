@@ -18,8 +18,8 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools.tuning_options import add_tuning_options
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
     from mgx_mlir.models.staged import Model

@@ -14,8 +14,8 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools.tuning_options import add_tuning_options
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.tuning_options import add_tuning_options
 
 # The characters that are printed of a longer map.
 _SHOWN = 400
