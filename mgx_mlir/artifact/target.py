@@ -163,14 +163,17 @@ _AMX = "avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16"
 
 # Facts: the System V ABI's x86-64 supplement, chapter 3.1.1 (levels); LLVM's X86.td and
 # AArch64Features.td. Features that generators know: multiply-add in one instruction,
-# conversions of f16, and rounding to bf16.
+# conversions of f16, rounding to bf16, and sums of four products of 8-bit integers.
 _CPUS = (
     _cpu("x86-64-v2", 16, "", _V2, ""),
     _cpu("x86-64-v3", 32, "fma f16-convert", _V3, ""),
     _cpu("x86-64-v4", 64, "fma f16-convert", _V4, ""),
-    _cpu("x86-64-v4-vnni", 64, "fma f16-convert", f"{_V4} avx512_vnni", "x86-64-v4+avx512vnni"),
     _cpu(
-        "x86-64-v4-amx", 64, "fma f16-convert bf16-round", f"{_V4} {_AMX}",
+        "x86-64-v4-vnni", 64, "fma f16-convert int8-dot", f"{_V4} avx512_vnni",
+        "x86-64-v4+avx512vnni",
+    ),
+    _cpu(
+        "x86-64-v4-amx", 64, "fma f16-convert bf16-round int8-dot", f"{_V4} {_AMX}",
         "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16",
     ),
     _cpu("aarch64", 16, "fma f16-convert", "asimd", "generic"),
@@ -219,9 +222,11 @@ _TARGETS: dict[str, Target] = {
 
 # The features of CPUs that generators know, and the LLVM feature that gives each.
 _GIVEN_BY = {
-    "x86_64": {"fma": "fma", "f16-convert": "f16c", "bf16-round": "avx512bf16"},
+    "x86_64": {
+        "fma": "fma", "f16-convert": "f16c", "bf16-round": "avx512bf16", "int8-dot": "avx512vnni",
+    },
     "aarch64": {"fma": "neon", "f16-convert": "neon", "bf16-round": "bf16"},
-}
+}  # fmt: skip
 _AVX512 = frozenset(("avx512f", "avx512vl", "avx512bw", "avx512dq"))
 
 

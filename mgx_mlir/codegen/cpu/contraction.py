@@ -14,9 +14,9 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu import pack
+from mgx_mlir.codegen.cpu import pack, quads
 from mgx_mlir.codegen.cpu.pack import Copy, Packed
-from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule, packed_element
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -51,6 +51,7 @@ def emit_packing(
     """Builds the packing of B for all items: pieces begin .. end, PACK_DEPTH rows of a block."""
     parts = ceil_div(problem.K, PACK_DEPTH)
     blocks = schedule.column_blocks(problem)
+    raw = raw_block(schedule)
 
     def item(number: Index) -> None:
         k = emit.mul(emit.rem(number, parts), PACK_DEPTH)
@@ -63,8 +64,9 @@ def emit_packing(
         start = emit.mul(block, schedule.packed_block(problem))
         start = emit.linear(start, (k, schedule.packed_row))
         target = Packed(packed, 1, schedule.packed_row, start)
-        copy = Copy(b, target, packed_element(problem), schedule.lanes, batch, k, depth)
-        pack_block(problem, schedule, copy, columns)
+        element = schedule.packed_element(problem)
+        copy = Copy(b, target, element, schedule.lanes, batch, k, depth)
+        pack_block(problem, schedule, copy, columns, raw)
 
     emit.loop(begin, end, 1, item)
 
@@ -102,8 +104,34 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
     return Columns(emit.linear(column, (row, width)), count, row, 1, column)
 
 
-def pack_block(problem: Contraction, schedule: CpuSchedule, copy: Copy, columns: Columns) -> None:
-    """Packs rows k .. k + depth of one block of columns of B."""
+def raw_block(schedule: CpuSchedule) -> ir.Value | None:
+    """The memory of PACK_DEPTH packed rows before four of them are interleaved."""
+    if not schedule.quads:
+        return None
+    return emit.stack(PACK_DEPTH * schedule.packed_row + schedule.lanes, "i8")
+
+
+def pack_block(
+    problem: Contraction,
+    schedule: CpuSchedule,
+    copy: Copy,
+    columns: Columns,
+    raw: ir.Value | None = None,
+) -> None:
+    """Packs rows k .. k + depth of one block of columns of B, in quads by way of `raw`."""
+    if raw is not None:
+
+        def piece(first: Index) -> None:
+            depth = emit.minimum(PACK_DEPTH, emit.sub(copy.depth, first))
+            here = emit.linear(copy.target.start, (first, copy.target.k_step))
+            rows = Packed(raw, 1, schedule.packed_row)
+            part = replace(copy, target=rows, k=emit.add(copy.k, first), depth=depth)
+            pack_block(problem, schedule, part, columns)
+            vectors = emit.div(emit.add(columns.count, copy.lanes - 1), copy.lanes)
+            quads.interleave(part, replace(copy.target, start=here), vectors)
+
+        emit.loop(0, copy.depth, PACK_DEPTH, piece)
+        return
     if isinstance(problem.b, Image):
         width = problem.b.width
         count = columns.count if schedule.columns < width else width
@@ -124,19 +152,23 @@ class _Emitter:
         self.depths = schedule.depths(problem)
         depth = ceil_div(schedule.depth, self.lanes) * self.lanes
         self.width = ceil_div(schedule.columns, self.lanes) * self.lanes
-        self.element = packed_element(problem)
+        self.packed = schedule.packed_element(problem)
+        # The type of the sums in registers.
+        self.element = problem.accumulator if schedule.quads else self.packed
+        self.raw = None if schedule.shared else raw_block(schedule)
         b_row = schedule.packed_row
         if schedule.shared:
             self.packed_b = Packed(b, 1, b_row)
         else:
-            memory = emit.stack(depth * b_row + self.lanes, self.element)
+            memory = emit.stack(depth * b_row + self.lanes, self.packed)
             self.packed_b = Packed(memory, 1, b_row)
-        if pack.by_rows(problem.a, self.lanes):
+        if schedule.quads or pack.by_rows(problem.a, self.lanes):
             a_row = depth + self.lanes
-            self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.element), a_row, 1)
+            self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.packed), a_row, 1)
         else:
             a_row = ceil_div(schedule.rows, self.lanes) * self.lanes
-            self.packed_a = Packed(emit.stack(depth * a_row, self.element), 1, a_row)
+            self.packed_a = Packed(emit.stack(depth * a_row, self.packed), 1, a_row)
+        self.offsets = emit.stack(schedule.rows, "i32") if schedule.quads else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
         tiles = self.row_tiles if self.depths > 1 else 1
         row = self.width if self.depths > 1 else schedule.vectors * self.lanes
@@ -188,8 +220,8 @@ class _Emitter:
             depth: Index = schedule.depth
             if problem.K % schedule.depth:
                 depth = emit.minimum(depth, emit.sub(problem.K, k))
-            copy_b = Copy(self.b, self.packed_b, self.element, lanes, batch, k, depth)
-            emit.when(fresh, lambda: pack_block(problem, schedule, copy_b, columns))
+            copy_b = Copy(self.b, self.packed_b, self.packed, lanes, batch, k, depth)
+            emit.when(fresh, lambda: pack_block(problem, schedule, copy_b, columns, self.raw))
             first_row: Index = k if schedule.shared else 0
             last: ir.Value | bool = True
             if self.depths > 1:
@@ -197,8 +229,10 @@ class _Emitter:
 
             def row_tile(row: Index) -> None:
                 m = emit.add(first, row)
-                copy_a = Copy(self.a, self.packed_a, self.element, lanes, batch, k, depth)
+                copy_a = Copy(self.a, self.packed_a, self.packed, lanes, batch, k, depth)
                 pack.pack_a(copy_a, problem.a, m, schedule.rows)
+                if self.offsets is not None:
+                    quads.store_offsets(copy_a, schedule.rows, self.offsets)
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
@@ -221,8 +255,9 @@ class _Emitter:
 
         The block starts at row `row` of the packed B.
         """
+        together = 4 if self.schedule.quads else 1
         right_start = emit.linear(
-            emit.add(self.packed_b.start, column), (row, self.packed_b.k_step)
+            self.packed_b.start, (column, together), (row, self.packed_b.k_step)
         )
         lanes, rows = self.lanes, self.schedule.rows
         element, accumulator = self.element, self.problem.accumulator
@@ -236,21 +271,29 @@ class _Emitter:
         def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
             base = emit.linear(right_start, (k, self.packed_b.k_step))
             right = [
-                emit.load_vector(self.packed_b.memory, emit.add(base, j * lanes), lanes)
+                emit.load_vector(
+                    self.packed_b.memory,
+                    emit.add(base, j * lanes * together),
+                    lanes * together,
+                )
                 for j in range(vectors)
             ]
             result = []
             base = emit.mul(k, self.packed_a.k_step)
             for row in range(rows):
-                x = emit.load(self.packed_a.memory, emit.add(base, row * self.packed_a.step))
-                left = emit.splat(x, lanes)
+                place = emit.add(base, row * self.packed_a.step)
+                left = self._left(place)
                 for j in range(vectors):
                     c = sums[row * vectors + j]
-                    result.append(emit.multiply_add(left, right[j], c, element))
+                    result.append(self._added(left, right[j], c))
             return result
 
         def part(first: Index, end: Index, adds: bool) -> None:
-            result = emit.loop(first, end, 1, step, [zero] * len(places))
+            starts = [zero] * len(places)
+            if self.offsets is not None:
+                loaded = [emit.load(self.offsets, row) for row in range(rows)]
+                starts = [emit.splat(x, lanes) for x in loaded for _ in range(vectors)]
+            result = emit.loop(first, end, together, step, starts)
             for place, x in zip(places, result, strict=True):
                 total = emit.convert(x, element, accumulator)
                 if adds:
@@ -270,6 +313,18 @@ class _Emitter:
             SUM_DEPTH,
             lambda k: part(k, emit.minimum(emit.add(k, SUM_DEPTH), depth), True),
         )
+
+    def _left(self, place: Index) -> ir.Value:
+        """An element of A in all lanes, or four."""
+        if self.schedule.quads:
+            return quads.splat(self.packed_a.memory, place, self.lanes)
+        return emit.splat(emit.load(self.packed_a.memory, place), self.lanes)
+
+    def _added(self, left: ir.Value, right: ir.Value, sums: ir.Value) -> ir.Value:
+        """The sums and the products of two vectors."""
+        if self.schedule.quads:
+            return quads.dot(sums, right, left)
+        return emit.multiply_add(left, right, sums, self.element)
 
     def _store_tile(
         self, batch: Index, m: Index, columns: Columns, column: Index, vectors: int, at: Index

@@ -16,7 +16,7 @@ from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
-from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, packed_element
+from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.skinny import Vectors, choose_skinny, emit_skinny, reads_computed
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match, used_arguments
@@ -232,7 +232,7 @@ def _packing_launch(
     builder: KernelBuilder, problem: Contraction, schedule: CpuSchedule, operand: Memory
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
-    scratch = builder.scratch(schedule.packed_size(problem), packed_element(problem))
+    scratch = builder.scratch(schedule.packed_size(problem), schedule.packed_element(problem))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         source, packed = pointers

@@ -41,16 +41,21 @@ CHAINS = 8
 
 @dataclass(frozen=True)
 class Machine:
-    """The facts of a processor that schedules need: bytes and number of its vector registers."""
+    """The facts of a processor that schedules need: bytes and number of its vector registers.
+
+    `dots`: whether it sums four products of 8-bit integers at once (vpdpbusd on 64 bytes).
+    """
 
     vector_bytes: int
     registers: int
+    dots: bool = False
 
     @staticmethod
     def of(target: Target) -> Machine:
         """The machine of a cpu target."""
         many = target.vector_bytes == 64 or target.name.startswith("aarch64")
-        return Machine(target.vector_bytes, 32 if many else 16)
+        dots = "int8-dot" in target.features and target.vector_bytes == 64
+        return Machine(target.vector_bytes, 32 if many else 16, dots)
 
     def lanes(self, element: str) -> int:
         return self.vector_bytes // emit.element_bytes(element)
@@ -63,7 +68,7 @@ class CpuSchedule:
     A cache block of B has `depth` rows of k and up to `columns` columns; for images a block
     is `image_rows` rows of output, or part of one. A work item multiplies `item_rows` rows
     of A by one block of columns. `shared`: B is packed once, by a launch of its own, and not
-    by each item.
+    by each item. `quads`: packed blocks hold 8-bit integers, four of a column together.
     """
 
     lanes: int
@@ -74,6 +79,11 @@ class CpuSchedule:
     image_rows: int
     item_rows: int
     shared: bool
+    quads: bool = False
+
+    def packed_element(self, problem: Contraction) -> str:
+        """The element type of packed blocks."""
+        return "i8" if self.quads else packed_element(problem)
 
     def depths(self, problem: Contraction) -> int:
         return ceil_div(problem.K, self.depth)
@@ -81,7 +91,7 @@ class CpuSchedule:
     def totals(self, problem: Contraction) -> bool:
         """Whether sums of floats go to totals within a block's depth."""
         return (
-            problem.accumulator == packed_element(problem)
+            problem.accumulator == self.packed_element(problem)
             and min(problem.K, self.depth) > SUM_DEPTH
             and emit.is_float(problem.accumulator)
         )
@@ -126,7 +136,7 @@ class CpuSchedule:
 
 
 def packed_element(problem: Contraction) -> str:
-    """The type of packed blocks: the accumulator's, or f32 for 8-bit integers.
+    """The type of packed blocks without `quads`: the accumulator's, or f32 for 8-bit integers.
 
     Processors multiply and add two vectors of f32 at once. Products of 8-bit integers, summed
     over a block of depth, are exact in f32.
@@ -143,9 +153,23 @@ def _exact_depth(problem: Contraction) -> int | None:
     return (1 << 24) // (a * b)
 
 
+def _takes_quads(problem: Contraction, machine: Machine) -> bool:
+    """Whether sums of four products of 8-bit integers compute a product.
+
+    Packed rows of A end with zeros then.
+    """
+    if not machine.dots or {problem.a.element, problem.b.element} != {"i8"}:
+        return False
+    lanes = machine.lanes(problem.accumulator)
+    return problem.accumulator == "i32" and (
+        problem.K % lanes == 0 or problem.a.column.contiguous(lanes)
+    )
+
+
 def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     """The schedule with the least estimated work."""
     lanes = machine.lanes(problem.accumulator)
+    quads = _takes_quads(problem, machine)
     tiles = {
         (rows, vectors)
         for most, vectors in _tiles(machine.registers)
@@ -153,17 +177,23 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         if rows <= max(problem.M, 1)
     }
     candidates = [
-        (_cost(problem, lanes, rows, vectors, columns, blocks), rows, vectors, columns, image_rows)
+        (
+            _cost(problem, lanes, rows, vectors, columns, blocks, quads),
+            rows,
+            vectors,
+            columns,
+            image_rows,
+        )
         for columns, image_rows, blocks in _column_blocks(problem, lanes)
         for rows, vectors in tiles
     ]
     _, rows, vectors, columns, image_rows = min(candidates)
-    depth = _depth(problem, lanes, columns)
+    depth = _depth(problem, lanes, columns, quads)
     item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
-    plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False)
+    plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False, quads)
     # Each item packs its block again: with many items, packing first is worth the barrier.
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
-    size = plan.packed_size(problem) * emit.element_bytes(problem.accumulator)
+    size = plan.packed_size(problem) * emit.element_bytes(plan.packed_element(problem))
     if again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES:
         return plan
     item_rows = _item_rows(problem, lanes, rows, columns, shared=True)
@@ -212,6 +242,7 @@ def _cost(
     vectors: int,
     columns: int,
     blocks: list[tuple[int, int]],
+    quads: bool,
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
@@ -221,12 +252,13 @@ def _cost(
         return rows * width * chains * (1 + LOAD_A / width + LOAD_B / rows)
 
     one, whole = tile(1), tile(vectors)
-    depths = ceil_div(problem.K, _depth(problem, lanes, columns))
+    depths = ceil_div(problem.K, _depth(problem, lanes, columns, quads))
+    steps = ceil_div(problem.K, 4) if quads else problem.K
     total = 0.0
     for block, count in blocks:
         width = ceil_div(block, lanes)
         products = (width // vectors) * whole + (width % vectors) * one
-        one_block = tiles * problem.K * products
+        one_block = tiles * steps * products
         one_block += tiles * rows * problem.K / lanes * PACK_A_VECTOR
         one_block += problem.K * width * _pack_vector(problem, lanes)
         one_block += tiles * rows * width * SUMS_VECTOR * depths
@@ -241,12 +273,12 @@ def _pack_vector(problem: Contraction, lanes: int) -> float:
     return PACK_VECTOR if problem.b.column.contiguous(lanes) else PACK_TRANSPOSED
 
 
-def _depth(problem: Contraction, lanes: int, columns: int) -> int:
+def _depth(problem: Contraction, lanes: int, columns: int, quads: bool) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
-    size = emit.element_bytes(problem.accumulator)
+    size = 1 if quads else emit.element_bytes(problem.accumulator)
     most = max(BLOCK_BYTES // (columns * size), 64)
     exact = _exact_depth(problem)
-    if exact is not None:
+    if exact is not None and not quads:
         most = min(most, exact // lanes * lanes)
     part = ceil_div(problem.K, ceil_div(problem.K, most))
     return min(problem.K, ceil_div(part, lanes) * lanes)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import schedule
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from test.codegen import few_bits
 
 
@@ -111,6 +113,29 @@ def test_element_types(element, layout):
 @pytest.mark.parametrize("layout", ["nn", "nt"])
 def test_quantized_dot_sums_in_i32(element, layout):
     HostKernel(dot(20, 30, 70, layout, element, result="i32", op="mgx.quant_dot")).check()
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("shape", [(13, 17, 19), (9, 33, 700), (24, 270, 512)], ids=str)
+def test_quantized_dot_of_any_shape_and_layout(shape, layout):
+    HostKernel(dot(*shape, layout, "i8", result="i32", op="mgx.quant_dot")).check()
+
+
+@pytest.mark.parametrize("depth", [19, 512, 6000])
+@pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v4-vnni"])
+def test_quantized_products_multiply_four_bytes_at_once_where_the_processor_does(level, depth):
+    a, b = (Matrix(i, "i8", 0, Axis(()), *axes) for i, axes in enumerate(strides(64, depth, 270)))
+    problem = Contraction(1, 64, 270, depth, a, b, "i32")
+    chosen = schedule.choose(problem, schedule.Machine.of(Target.get(level)))
+    assert chosen.quads == (level == "x86-64-v4-vnni")
+    assert chosen.packed_element(problem) == ("i8" if chosen.quads else "f32")
+    # Packed numbers fit the cache; sums in f32 are of few numbers.
+    size = chosen.depth * chosen.columns * (1 if chosen.quads else 4)
+    assert size <= schedule.BLOCK_BYTES and (chosen.quads or chosen.depth <= 1024)
+
+
+def strides(M: int, K: int, N: int) -> tuple[tuple[Axis, Axis], tuple[Axis, Axis]]:
+    return (Axis.of((M, K)), Axis.of((K, 1))), (Axis.of((K, N)), Axis.of((N, 1)))
 
 
 @pytest.mark.parametrize("element", ["i8", "ui8"])

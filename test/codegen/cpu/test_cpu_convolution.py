@@ -99,6 +99,16 @@ def test_quantized_convolution(element):
     HostKernel(convolution((1, 4, 12, 12), (5, 4, 3, 3), 1, 2, element=element)).check()
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("pads", [0, 1])
+@pytest.mark.parametrize(("channels", "group"), [(5, 1), (32, 1), (8, 2)])
+def test_quantized_windows(channels, group, pads, stride):
+    text = convolution(
+        (2, channels, 20, 33), (6, channels // group, 3, 3), pads, stride, 1, group, "i8"
+    )
+    HostKernel(text).check()
+
+
 def test_epilogue_with_a_bias_for_each_channel_and_a_residual():
     x, w, y = tensor((2, 6, 9, 9)), tensor((8, 3, 3, 3)), tensor((2, 8, 9, 9))
     body = (
