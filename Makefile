@@ -49,7 +49,7 @@ test-models: setup emulator  ## models of many exporters, against onnxruntime; f
 	@$(PYTHON) -m test.exported.export
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/exported
 
-# What Python leaves at its end is not a leak of the emulator's. test_header only compiles.
+# Memory that Python leaves at its end is no leak of the emulator's. test_header only compiles.
 sanitize: setup  ## the emulated device under AddressSanitizer and UBSan: engine, ISA, HIP
 	@mkdir -p build/sanitize && cmake -G Ninja -S emulator -B build/sanitize/emulated -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/sanitize/cmake.log
 	@cmake --build build/sanitize/emulated -j $(JOBS) --target engine_harness amdhip64

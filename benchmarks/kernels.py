@@ -5,7 +5,7 @@
 Triton (`pip install .[slow]`) and IREE (`pip install .[bench]`) compile for these chips
 without a GPU; a row says nothing of a compiler that is not installed. The work-groups
 that one compute unit holds at a time are executed, and their trace is priced by the emulated
-device's profile mode: a model's figures, none of silicon. Of
+device's profile mode: a model's figures, none of silicon. For
 Triton the best of several schedules is shown. Where a problem takes several kernels, U, GPU and
 the bytes are of all together, the other figures of the one with the most matrix instructions.
 `generic` is this compiler's path for everything that no family takes: one thread an element, or

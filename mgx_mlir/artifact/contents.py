@@ -291,7 +291,7 @@ def code_hash(code_objects: Sequence[CodeObject]) -> str:
 def schedules_json(
     schedules: Mapping[str, Sequence[Tuned | None]],
 ) -> dict[str, list[list[Any] | None]]:
-    """The schedules as JSON values, one a kernel; none of it where there are none."""
+    """The schedules as JSON values, one for each kernel; nothing where no kernel has one."""
     return {
         arch: [None if one is None else one.to_json() for one in found]
         for arch, found in sorted(schedules.items())

@@ -139,7 +139,7 @@ def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_trust_option(parser: argparse.ArgumentParser) -> None:
-    """Consent to the machine code of a file."""
+    """Adds the option that consents to the machine code of a file."""
     parser.add_argument(
         "--trust-code",
         action="store_true",
@@ -180,7 +180,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """How to compile."""
+    """Adds the options of compiling: the mode, passes to leave out, types of floats."""
     add = parser.add_argument
     modes = "; ".join(f"{name}: {mode.summary}" for name, mode in MODES.items())
     add("--mode", default="default", choices=list(MODES), help=f"which pipelines run: {modes}")

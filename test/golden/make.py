@@ -185,7 +185,7 @@ def any_sizes() -> onnx.ModelProto:
 
 
 def _in_half(x: np.ndarray) -> np.ndarray:
-    """What `precision` computes: onnxruntime knows no precision."""
+    """The result of `precision`: onnxruntime knows no precision."""
     scale = np.float32(0.013)
     quotient = x.astype(np.float16) / scale.astype(np.float16)
     return (np.clip(np.rint(quotient.astype(np.float32)), 0, 255) * scale).astype(np.float32)

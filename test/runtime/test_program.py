@@ -1,4 +1,4 @@
-"""What `Program` accepts, refuses, and computes, on the host."""
+"""`Program` on the host: the inputs that it takes or refuses, and its results."""
 
 from __future__ import annotations
 

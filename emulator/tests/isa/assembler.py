@@ -50,7 +50,7 @@ CACHE = Path(__file__).resolve().parents[3] / "build" / "isa" / "assembled"
 def assemble(
     chip: str, wave: int, lines: list[str], *, true16: bool = False
 ) -> list[tuple[str, bytes] | None]:
-    """What LLVM prints for each line and its bytes; None for a line it refuses. Kept under build/.
+    """LLVM's text and bytes of each line; None for a line it refuses. Kept under build/.
 
     `true16`: the halves of registers have names (gfx11, gfx12).
     """

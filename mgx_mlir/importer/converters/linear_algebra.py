@@ -85,7 +85,7 @@ class _Step:
         self.pivot = emit.take(best_row, rank - 1, place, place + 1)
 
     def eliminated(self, pivot: ir.Value, chosen: ir.Value) -> ir.Value:
-        """The rows, after the chosen ones lost their element in the column."""
+        """The rows, with the element in the column eliminated where `chosen`."""
         last = self.rows_axis + 1
         column = emit.take(self._rows, last, self._place, self._place + 1)
         factors = emit.where(chosen, emit.div(column, pivot), 0)

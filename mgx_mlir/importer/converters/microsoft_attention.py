@@ -303,14 +303,14 @@ def rotated(
         raise ModelError(f"a table of the angles of {rows} places for {length}")
     if 2 * pairs > size:
         raise ModelError(f"{pairs} angles for {size} elements")
-    turned, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
+    rotated, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
     # The swap of elements is a view: the rotation is one kernel.
     split, axis = ((pairs, 2), 4) if interleaved else ((2, pairs), 3)
     cos, sin = (
         emit.unsqueeze(mgx.gather(table, places, 0), [1, 4 if interleaved else 3])
         for table in (cosines, sines)
     )
-    halves = emit.reshape(turned, (batch, heads, length, *split))
+    halves = emit.reshape(rotated, (batch, heads, length, *split))
     numbers = np.array([-1, 1]).astype(emit.numpy_type(x))
     signs = mgx.constant(numbers.reshape((2, 1) if axis == 3 else (2,)))
     cos, sin, signs = (emit.broadcast(v, tensors.dims(halves)) for v in (cos, sin, signs))

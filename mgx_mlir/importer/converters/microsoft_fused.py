@@ -194,7 +194,7 @@ def bias_dropout(node: Node) -> Any:
 
 @contributed("RelativePositionBias", "gather transpose")
 def relative_position_bias(node: Node) -> ir.Value:
-    """T5's: a row of the table (buckets, heads) for each distance, finer for short ones."""
+    """T5's bias: a row of the table (buckets, heads) for each distance, finer for short ones."""
     table = node.tensor(0)
     rows, columns = (int(node.constant(i, "a length").reshape(())) for i in (1, 2))
     buckets = tensors.size_of(table, 0, "the number of buckets")

@@ -65,7 +65,7 @@ class Window:
     def cut_to(self, sizes: Sequence[Dim]) -> None:
         """Cuts windows that are larger than the padded image and start, rounded up, once.
 
-        Such a window reads the whole image: exporters write average pools of a network's widest
+        A cut window reads the whole image: exporters write average pools of a network's widest
         size for those of the whole image.
         """
         count = len(self.lengths)

@@ -401,7 +401,7 @@ def resize(
     axes: tuple[int, ...] = (2, 3),
     **given: Any,
 ) -> ElementKernel:
-    """Of NCHW or NHWC; what the reference says of it."""
+    """A resize of NCHW or NHWC, with the reference's result."""
     scales = [float(np.float32(b / a)) for a, b in zip(stored, result, strict=True)]
     attributes = [f"mode = #mgx<resize_mode {mode}>"]
     for name, value in given.items():

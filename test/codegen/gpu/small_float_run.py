@@ -45,7 +45,7 @@ def patterns(element: str, kind: str) -> Array:
 
 
 def encoded(x: Array, kind: str, saturate: str) -> Array:
-    """What ONNX's Cast makes of x, as codes."""
+    """The codes that ONNX's Cast makes of x."""
     wide = x.astype(np.float32)
     if saturate == TRUE:
         largest = np.float32(ml_dtypes.finfo(KINDS[kind]).max)

@@ -72,8 +72,8 @@ def reduce_apart(
     distance = step
     while distance < step * lanes:
         other = arith.xori(here, emit.constant(distance, "i32"))
-        place = arith.muli(other, emit.constant(4, "i32"))  # counts bytes
-        result = list(combine(result, [_elements(x, _permuted(place)) for x in result]))
+        offset = arith.muli(other, emit.constant(4, "i32"))  # counts bytes
+        result = list(combine(result, [_elements(x, _permuted(offset)) for x in result]))
         distance *= 2
     return result
 
@@ -152,8 +152,8 @@ def _elements(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:
     return vector.from_elements(x.type, moved)
 
 
-def _permuted(place: ir.Value) -> Callable[[ir.Value], ir.Value]:
-    return lambda x: rocdl.ds_bpermute(x.type, place, x)
+def _permuted(offset: ir.Value) -> Callable[[ir.Value], ir.Value]:
+    return lambda x: rocdl.ds_bpermute(x.type, offset, x)
 
 
 def _words(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:

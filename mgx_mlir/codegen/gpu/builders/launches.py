@@ -25,13 +25,13 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class Work:
-    """A thread's part of `size` elements: `lanes` of them from offset `place` on.
+    """A thread's part of `size` elements: `lanes` of them from `offset` on.
 
     `inside`: the conditions under which the thread has elements. Buffers and pointers are by
     their arguments.
     """
 
-    place: Index
+    offset: Index
     inside: list[ir.Value]
     buffers: dict[Argument, ir.Value]
     pointers: dict[Argument, ir.Value]

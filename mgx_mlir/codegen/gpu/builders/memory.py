@@ -57,8 +57,8 @@ def moved(pointer: ir.Value, start: ir.Value, size: ir.Value | None = None) -> i
         (count, [3, 0]),
         (arith.constant(i32, 1), [4, 0]),
     ]
-    for value, place in values:
-        whole = llvm.insertvalue(whole, value, place)
+    for value, position in values:
+        whole = llvm.insertvalue(whole, value, position)
     return _cast(whole, result)
 
 
@@ -68,19 +68,19 @@ def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
     ).result
 
 
-def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:
-    """The offset `place`, or one outside of every buffer where one of the conditions fails."""
+def guarded(offset: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:
+    """`offset`, or one outside of every buffer where one of the conditions fails."""
     if not inside:
-        return place
+        return offset
     condition = inside[0]
     for other in inside[1:]:
         condition = arith.andi(condition, other)
     # Where LLVM proves the condition, nothing else stops it from splitting the offset.
-    here = emit.value(opaque(place))
+    here = emit.value(opaque(offset))
     return arith.select(condition, here, emit.value(OUTSIDE // element_bytes))
 
 
-def opaque(place: Index) -> Index:
+def opaque(offset: Index) -> Index:
     """The same offset, opaque to LLVM, which cannot split it into parts.
 
     It is for offsets along axes that do not grow (`Axis.grows`), or that may lie before an
@@ -88,9 +88,9 @@ def opaque(place: Index) -> Index:
     give the constant to the buffer instruction. That checks the bounds of the sum without
     wrapping: 0 is read.
     """
-    if isinstance(place, int):
-        return place
-    number = arith.index_cast(ir.IntegerType.get_signless(32), place)
+    if isinstance(offset, int):
+        return offset
+    number = arith.index_cast(ir.IntegerType.get_signless(32), offset)
     return arith.index_cast(ir.IndexType.get(), opaque_word(number))
 
 
@@ -107,35 +107,35 @@ def held(x: ir.Value) -> None:
     llvm.InlineAsmOp(None, [whole], "", "v", has_side_effects=True)
 
 
-def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
+def load(memory: ir.Value, offset: Index, count: int) -> ir.Value:
     """A vector of `count` elements, from an offset that is a multiple of `count`."""
     element = ir.MemRefType(memory.type).element_type
     type_ = ir.VectorType.get([count], element)
     bytes_ = bit_width(element) // 8 * count
-    return vector.LoadOp(type_, memory, [emit.value(place)], alignment=bytes_).result
+    return vector.LoadOp(type_, memory, [emit.value(offset)], alignment=bytes_).result
 
 
-def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Value:
-    """A vector from offset `place + step` of a buffer argument, both multiples of `count`.
+def load_far(memory: ir.Value, offset: Index, step: Index, count: int) -> ir.Value:
+    """A vector at `offset + step` of a buffer argument, both multiples of `count`.
 
-    `step` is uniform over all threads. Only the bounds of `place` are checked.
+    `step` is uniform over all threads. Only the bounds of `offset` are checked.
     """
     element = ir.MemRefType(memory.type).element_type
     most = CHUNK_BYTES * 8 // bit_width(element)
     if count > most:  # one instruction takes no more
-        parts = [load_far(memory, emit.add(place, i), step, most) for i in range(0, count, most)]
+        parts = [load_far(memory, emit.add(offset, i), step, most) for i in range(0, count, most)]
         return reduce(concatenated, parts)
     i32 = ir.IntegerType.get_signless(32)
-    at, far = (arith.index_cast(i32, emit.value(x)) for x in (place, step))
+    at, far = (arith.index_cast(i32, emit.value(x)) for x in (offset, step))
     type_ = ir.VectorType.get([count], element)
     return amdgpu.RawBufferLoadOp(type_, memory, [at], sgprOffset=far).result
 
 
-def store(x: ir.Value, memory: ir.Value, place: Index) -> None:
+def store(x: ir.Value, memory: ir.Value, offset: Index) -> None:
     """Stores a vector at an offset that is a multiple of its length."""
     type_ = ir.VectorType(x.type)
     bytes_ = bit_width(type_.element_type) // 8 * type_.shape[0]
-    vector.StoreOp(x, memory, [emit.value(place)], alignment=min(bytes_, CHUNK_BYTES))
+    vector.StoreOp(x, memory, [emit.value(offset)], alignment=min(bytes_, CHUNK_BYTES))
 
 
 def part(x: ir.Value, start: int, count: int) -> ir.Value:

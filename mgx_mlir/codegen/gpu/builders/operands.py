@@ -50,10 +50,10 @@ class MemoryOperand:
     def start(self, outer: Index) -> Index:
         return emit.add(self.offset, self.outer.offset(outer))
 
-    def place(self, start: Index, inner: Index) -> Index:
+    def offset_of(self, start: Index, inner: Index) -> Index:
         """The offset of element `inner`, given `start`, the offset of its outer index."""
-        place = emit.add(start, self.inner.offset(inner))
-        return place if self.inner.grows and self.outer.grows else memory.opaque(place)
+        offset = emit.add(start, self.inner.offset(inner))
+        return offset if self.inner.grows and self.outer.grows else memory.opaque(offset)
 
     def load(
         self, buffer: ir.Value, start: Index, inner: Index, lanes: int, inside: Sequence[ir.Value]
@@ -65,22 +65,22 @@ class MemoryOperand:
         size = element_bytes(self.element)
         last = self.inner.factors[-1] if self.inner.factors else (1, 0)
         if not self.inner.factors or (last[1] == 0 and last[0] % lanes == 0):
-            place = self.place(start, inner)
-            x = memory.load(buffer, memory.guarded(place, inside, size), 1)
+            offset = self.offset_of(start, inner)
+            x = memory.load(buffer, memory.guarded(offset, inside, size), 1)
             return self._loaded(emit.splat(memory.element(x, 0), lanes))
         width = self.width(lanes)
         elements: list[ir.Value] = []
         for first in range(0, lanes, width):
-            place = self.place(start, emit.add(inner, first))
-            x = memory.load(buffer, memory.guarded(place, inside, size), width)
+            offset = self.offset_of(start, emit.add(inner, first))
+            x = memory.load(buffer, memory.guarded(offset, inside, size), width)
             if width == lanes:
                 return self._loaded(x)
             elements += [memory.element(x, i) for i in range(width)]
         return self._loaded(memory.joined(elements))
 
-    def load_one(self, buffer: ir.Value, place: Index) -> ir.Value:
-        """The element at offset `place`, as a scalar."""
-        return self._loaded(memory.element(memory.load(buffer, place, 1), 0))
+    def load_one(self, buffer: ir.Value, offset: Index) -> ir.Value:
+        """The element at `offset`, as a scalar."""
+        return self._loaded(memory.element(memory.load(buffer, offset, 1), 0))
 
     def store(
         self,
@@ -97,9 +97,9 @@ class MemoryOperand:
             x = arith.extui(i8, x)
         width = self.width(lanes)
         for first in range(0, lanes, width):
-            place = self.place(start, emit.add(inner, first))
+            offset = self.offset_of(start, emit.add(inner, first))
             part = memory.part(x, first, width)
-            memory.store(part, buffer, memory.guarded(place, inside, size))
+            memory.store(part, buffer, memory.guarded(offset, inside, size))
 
     def _loaded(self, x: ir.Value) -> ir.Value:
         return emit.from_memory(x, "i1" if self.element.kind == BOOL else "")

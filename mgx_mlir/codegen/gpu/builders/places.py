@@ -56,7 +56,7 @@ class Places:
         slot = self.base.offset(point)
         for coordinate in self.coordinates:
             operand = coordinate.indices
-            read = operand.load_one(indices, operand.place(operand.start(0), point))
+            read = operand.load_one(indices, operand.offset_of(operand.start(0), point))
             chosen = index_of(read, coordinate.size)
             slot = emit.add(slot, emit.mul(chosen, coordinate.step))
         return slot

@@ -84,8 +84,8 @@ def store_partial(
         for start in range(0, count, width):
             e = emit.add(first, start)
             conditions = [*inside, emit.compare("slt", e, partial.columns)]
-            place = memory.guarded(emit.linear(e, (row, partial.columns)), conditions, 4)
-            memory.store(memory.part(x, start, width), buffers[0], place)
+            offset = memory.guarded(emit.linear(e, (row, partial.columns)), conditions, 4)
+            memory.store(memory.part(x, start, width), buffers[0], offset)
     # One of the lanes with the same query stores the ends.
     conditions = [*inside, emit.compare("eq", columns[0][0], 0)]
     memory.store(

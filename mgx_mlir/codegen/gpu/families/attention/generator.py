@@ -152,12 +152,12 @@ class Generator:
         v.begin(thread, self.batch)
         first_key = emit.mul(split, schedule.wave_keys)
         lanes = softmax.Lanes(self.target, unit, lane)
-        place = LaneOffsets(self.batch, self.queries, self.group, first_key, lanes)
+        offsets = LaneOffsets(self.batch, self.queries, self.group, first_key, lanes)
         rows = self._readers(k, v, first_key)
         steps = schedule.wave_keys // layout.step_keys(unit)
         body = ScoreBody(attention, self.inputs, schedule.tiles, steps)
         kind = work_of(unit.kind)
-        self.work = kind(attention, schedule, unit, self.target, place, rows, body)
+        self.work = kind(attention, schedule, unit, self.target, offsets, rows, body)
         loop = KeyLoop(attention, schedule, self.work, (k, v), self._queries)
         state = loop.run(self.first)
         state.sums = [
@@ -211,7 +211,7 @@ class Generator:
             steps = self.work.depth_steps
             buffer = self._input(attention.q)
             return queries.in_registers(
-                attention.q, attention.D, steps, unit, self.work.place, buffer
+                attention.q, attention.D, steps, unit, self.work.offsets, buffer
             )
         self.kept.move(self.first)
         row = emit.add(emit.mul(self.number, self.schedule.wave_queries), self.lane_row)

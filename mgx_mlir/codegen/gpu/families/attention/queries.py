@@ -21,7 +21,7 @@ from mgx_mlir.codegen.problem.problem import Matrix
 
 
 def in_registers(
-    q: Matrix, depth: int, steps: int, unit: Unit, place: LaneOffsets, buffer: ir.Value
+    q: Matrix, depth: int, steps: int, unit: Unit, offsets: LaneOffsets, buffer: ir.Value
 ) -> Queries:
     """Reads the lane's queries of `depth` elements, in `steps` steps, from memory."""
     size, step_depth = emit.element_bytes(q.element), layout.step_depth(unit)
@@ -29,13 +29,13 @@ def in_registers(
         vector_width(q.column, q.row, q.batch, offset=q.offset, limit=unit.chunk), depth
     )
     found = []
-    for query in place.queries:
-        start = emit.add(q.start(place.batch), q.row.offset(query))
+    for query in offsets.queries:
+        start = emit.add(q.start(offsets.batch), q.row.offset(query))
         row = []
         for step in range(steps):
             first: Index = step * step_depth
             if unit.groups > 1 and unit.kind not in layout.PLAIN:
-                first = emit.add(emit.mul(place.group, unit.lane_chunks * unit.chunk), first)
+                first = emit.add(emit.mul(offsets.group, unit.lane_chunks * unit.chunk), first)
             parts = []
             for part in range(0, unit.lane_chunks * unit.chunk, width):
                 d = emit.add(first, part)

@@ -88,8 +88,8 @@ class Lanes:
             moved = rocdl.update_dpp(i32, word, word, ROW_ROTATE_8, 0xF, 0xF, True)
         else:
             other = arith.xori(emit.value(self.lane), emit.value(distance))
-            place = arith.index_cast(i32, emit.value(emit.mul(other, 4)))
-            moved = rocdl.ds_bpermute(i32, place, word)
+            offset = arith.index_cast(i32, emit.value(emit.mul(other, 4)))
+            moved = rocdl.ds_bpermute(i32, offset, word)
         return moved if x.type == i32 else arith.bitcast(x.type, moved)
 
 

@@ -67,7 +67,7 @@ def merge_bytes(schedule: AttentionSchedule, columns: int, unit: Unit, target: T
 class Merge:
     """Merges, through LDS, the states of waves with different keys: each merges its columns.
 
-    `place`: the wave's number among those of one split, which have other queries. `lane`: the
+    `wave`: the wave's number among those of one split, which have other queries. `lane`: the
     thread's number in its wave. The sums of the states are scalars.
     """
 
@@ -77,11 +77,11 @@ class Merge:
         unit: Unit,
         target: Target,
         schedule: AttentionSchedule,
-        place: Index,
+        wave: Index,
         lane: Index,
     ) -> None:
         self._lds, self._unit, self._target = lds, unit, target
-        self._schedule, self._place, self._lane = schedule, place, lane
+        self._schedule, self._wave, self._lane = schedule, wave, lane
 
     def store(self, split: int, state: State) -> None:
         """Stores the other waves' columns, and the row maxima and sums, of split `split` in LDS."""
@@ -140,8 +140,8 @@ class Merge:
         wide = ir.VectorType.get([_WORDS], ir.F32Type.get())
 
         def read(number: int) -> ir.Value:
-            place = self._address(split, number, count)
-            return vector.bitcast(wide, memory.load(self._lds, place, self._unit.chunk))
+            at = self._address(split, number, count)
+            return vector.bitcast(wide, memory.load(self._lds, at, self._unit.chunk))
 
         tiles, each = self._schedule.tiles, self._unit.values // _WORDS
         stored = self._others(split, count)
@@ -156,7 +156,7 @@ class Merge:
 
     def _address(self, split: int, number: int, count: int) -> Index:
         side_by_side = self._schedule.waves // self._schedule.splits
-        wave = emit.add(split * side_by_side, self._place)
+        wave = emit.add(split * side_by_side, self._wave)
         first = emit.mul(wave, _vectors(self._schedule, count, self._unit))
         lane = emit.add(emit.mul(emit.add(first, number), self._target.wave_size), self._lane)
         return emit.mul(lane, self._unit.chunk)

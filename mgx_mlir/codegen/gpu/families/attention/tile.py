@@ -119,7 +119,7 @@ class AttentionTile:
         self.batch_start = shape.matrix.start(batch)
         runs, strips = shape.length // self.run, shape.rows // self.across
         self.advanced = shape.row if self.keys_are_rows else shape.k
-        self.places: list[Index] = []
+        self.offsets: list[Index] = []
         self.firsts: list[tuple[Index, Index]] = []  # row, first k
         self.targets: list[Index] = []
         for move in range(self.moves):
@@ -129,8 +129,8 @@ class AttentionTile:
             else:
                 row = emit.mul(emit.rem(number, strips), self.across)
                 k = emit.mul(emit.div(number, strips), self.run)
-            place = self._place(row, k, 0)
-            self.places.append(place)
+            offset = self._offset(row, k, 0)
+            self.offsets.append(offset)
             self.firsts.append((row, k))
             self.targets.append(self._target(row, k))
 
@@ -140,11 +140,11 @@ class AttentionTile:
         source = (self.buffer, self.pointer)
         here = AttentionTile(self.shape, self.extent, self.keys, source, self.lds, self.start)
         here.begin(_not_hoisted(self.thread), self.batch)
-        all_ = list(zip(here.places, here.firsts, here.targets, strict=True))
+        all_ = list(zip(here.offsets, here.firsts, here.targets, strict=True))
         for first in range(0, len(all_), MOVES_TOGETHER):
             some = all_[first:][:MOVES_TOGETHER]
             here.moves = len(some)
-            here.places, here.firsts, here.targets = (list(x) for x in zip(*some, strict=True))
+            here.offsets, here.firsts, here.targets = (list(x) for x in zip(*some, strict=True))
             here.store(here.load(key))
             fence()
 
@@ -158,8 +158,8 @@ class AttentionTile:
         length, chunk = row_elements(self.unit), self.unit.chunk
         panel = emit.mul(emit.div(k, length), self.shape.rows * length)
         inner = emit.rem(k, length)
-        place = exclusive_or(emit.div(inner, chunk), swizzled(SWIZZLE, row))
-        at = emit.add(emit.mul(row, length), emit.mul(place, chunk))
+        offset = exclusive_or(emit.div(inner, chunk), swizzled(SWIZZLE, row))
+        at = emit.add(emit.mul(row, length), emit.mul(offset, chunk))
         at = emit.add(at, emit.rem(inner, chunk))
         return emit.add(emit.add(panel, at), self.start)
 
@@ -185,26 +185,26 @@ class AttentionTile:
             last = self.keys - (shape.rows if self.keys_are_rows else shape.length)
             far = emit.mul(emit.minimum(key, last), advanced.stride or 0)
             key = 0
-        for (row, k), base in zip(self.firsts, self.places, strict=True):
+        for (row, k), base in zip(self.firsts, self.offsets, strict=True):
             for part in range(0, self.run, step):
                 if advanced.stride is not None and shape.k.stride is not None:
-                    place = emit.add(base, emit.mul(key, advanced.stride))
-                    place = emit.add(place, part * shape.k.stride)
+                    offset = emit.add(base, emit.mul(key, advanced.stride))
+                    offset = emit.add(offset, part * shape.k.stride)
                 else:
-                    place = self._place(row, emit.add(k, part), key)
+                    offset = self._offset(row, emit.add(k, part), key)
                 at = emit.add(k, part) if self.keys_are_rows else emit.add(emit.add(k, part), key)
                 inside = self._inside(at)
                 if self._even and not self.keys_are_rows and shape.rows > shape.row.size:
                     # Rows beyond the end lie beyond the tensor for the last keys.
                     inside.append(emit.compare("slt", row, shape.row.size))
-                place = memory.guarded(place, inside, self.bytes)
+                offset = memory.guarded(offset, inside, self.bytes)
                 if self._even:
-                    result.append(memory.load_far(self.pointer, place, far, self.width))
+                    result.append(memory.load_far(self.pointer, offset, far, self.width))
                 else:
-                    result.append(memory.load(self.buffer, place, self.width))
+                    result.append(memory.load(self.buffer, offset, self.width))
                 yield streams.SLOT_CLOCKS
 
-    def _place(self, row: Index, k: Index, key: Index) -> Index:
+    def _offset(self, row: Index, k: Index, key: Index) -> Index:
         if self.keys_are_rows:
             row = emit.add(row, key)
         else:
@@ -293,10 +293,10 @@ class Reader:
         length = row_elements(unit)
         chunk = emit.mul(group, unit.lane_chunks)
         chunk = emit.add(chunk, emit.div(emit.rem(first, length), unit.chunk))
-        place = exclusive_or(chunk, swizzled(SWIZZLE, lane_row))
+        offset = exclusive_or(chunk, swizzled(SWIZZLE, lane_row))
         row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
-        start = emit.add(emit.mul(row, length), emit.mul(place, unit.chunk))
-        self.places = [exclusive_or(start, i * unit.chunk) for i in range(ROW_CHUNKS)]
+        start = emit.add(emit.mul(row, length), emit.mul(offset, unit.chunk))
+        self.offsets = [exclusive_or(start, i * unit.chunk) for i in range(ROW_CHUNKS)]
 
     def read(self, row: int, step: int) -> list[ir.Value]:
         """The lane's chunks of step `step` along k, of the row at distance `row`."""
@@ -305,5 +305,5 @@ class Reader:
         chunks = range(first, first + unit.lane_chunks)
         start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
         turn = swizzled(SWIZZLE, row)
-        places = [self.places[chunk ^ turn] for chunk in chunks]
-        return [memory.load(tile.lds, emit.add(place, start), unit.chunk) for place in places]
+        offsets = [self.offsets[chunk ^ turn] for chunk in chunks]
+        return [memory.load(tile.lds, emit.add(offset, start), unit.chunk) for offset in offsets]

@@ -56,12 +56,12 @@ class Work:
         schedule: AttentionSchedule,
         unit: Unit,
         target: Target,
-        place: LaneOffsets,
+        offsets: LaneOffsets,
         rows: tuple[Reader, Reader],
         body: ScoreBody,
     ) -> None:
         self.attention, self.schedule, self.unit, self.target = attention, schedule, unit, target
-        self.place, self.body = place, body
+        self.offsets, self.body = offsets, body
         self.key_rows, self.value_rows = rows
         self.query_tiles = range(schedule.tiles)
         self.key_tiles = schedule.wave_keys // unit.columns
@@ -100,7 +100,7 @@ class Work:
         the sums of exponentials. It rescales the values too where `owed` is None; otherwise the
         factor `owed` by the block before rescales them. Returns this block's factors.
         """
-        lanes, tiles = self.place.lanes, self.query_tiles
+        lanes, tiles = self.offsets.lanes, self.query_tiles
         scale = softmax.LOG2_E * (self.factor or 1.0)
         headroom = emit.constant(softmax.HEADROOM / scale, "f32")
         highest = [softmax.largest(row) for row in scores]
@@ -256,15 +256,15 @@ class Work:
 
     def _first_keys(self, key: Index) -> list[Index]:
         """The lane's first key of each step of the second product, in the block from `key` on."""
-        first = emit.add(key, self.place.first_key)
-        first = emit.add(first, emit.mul(self.place.group, self.run_keys))
+        first = emit.add(key, self.offsets.first_key)
+        first = emit.add(first, emit.mul(self.offsets.group, self.run_keys))
         each = layout.step_keys(self.unit)
         return [emit.add(first, step * each) for step in range(self.key_steps)]
 
     def extras(self, key: Index) -> list[ir.Value]:
         """The elements of other inputs that the body needs for a block."""
-        place, keys = self.place, self._first_keys(key)
-        return self.body.load(place.batch, place.queries, keys, self.run_keys)
+        offsets, keys = self.offsets, self._first_keys(key)
+        return self.body.load(offsets.batch, offsets.queries, keys, self.run_keys)
 
     def scores(
         self,
@@ -303,7 +303,7 @@ class Work:
 
         def masked() -> list[ir.Value]:
             result = []
-            for tile, query in enumerate(self.place.queries):
+            for tile, query in enumerate(self.offsets.queries):
                 limit: Index = attention.N
                 if attention.causal is not None:
                     last = emit.add(query, attention.causal + 1)
@@ -346,9 +346,9 @@ class Work:
         # RDNA 3: a lane supplies all keys of the step; the lane 16 away holds half of them.
         words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
         other = vector.bitcast(
-            share.type, self.place.lanes.exchanged(vector.bitcast(words, share), 16)
+            share.type, self.offsets.lanes.exchanged(vector.bitcast(words, share), 16)
         )
-        upper = emit.compare("eq", self.place.group, 1)
+        upper = emit.compare("eq", self.offsets.group, 1)
         halves: list[ir.Value] = [
             arith.select(upper, other, share),
             arith.select(upper, share, other),

@@ -59,8 +59,8 @@ def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuPro
     groups, columns = lrn.channels // own, lrn.pixels // lanes
     total = lrn.images * lrn.channels * lrn.pixels
     with launches.each([source], [_OUTPUT], lrn.images * groups * columns) as work:
-        pixel = emit.mul(emit.rem(work.place, columns), lanes)
-        rest = emit.div(work.place, columns)
+        pixel = emit.mul(emit.rem(work.offset, columns), lanes)
+        rest = emit.div(work.offset, columns)
         first = emit.mul(emit.rem(rest, groups), own)
         image = emit.mul(emit.div(rest, groups), lrn.channels)
         a = Arithmetic([lanes])
@@ -84,7 +84,7 @@ def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuPro
             base = a.add(a.float(lrn.bias, sum_), scaled)
             y = a.div(values[number + before], beta_power(a, base, lrn.beta))
             y = store(a, lrn.source.element, y)
-            place = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
+            offset = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
             target = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
-            target.store(y, work.buffers[_OUTPUT], 0, emit.add(place, pixel), work.inside)
+            target.store(y, work.buffers[_OUTPUT], 0, emit.add(offset, pixel), work.inside)
     return launches.program()

@@ -137,42 +137,42 @@ def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Bo
         bounded = part.size % (lanes * BLOCK * times) != 0
         vectors = []
         for n in range(times):
-            place = emit.mul(emit.add(first, n * BLOCK), lanes)
-            inside = [emit.compare("slt", place, part.size)] if bounded else []
-            vectors.append((_value(part, place, lanes, inside, buffers), place, inside))
-        for x, place, inside in vectors:
-            part.target.store(x, output, part.target.start(0), place, inside)
+            offset = emit.mul(emit.add(first, n * BLOCK), lanes)
+            inside = [emit.compare("slt", offset, part.size)] if bounded else []
+            vectors.append((_value(part, offset, lanes, inside, buffers), offset, inside))
+        for x, offset, inside in vectors:
+            part.target.store(x, output, part.target.start(0), offset, inside)
 
     return body
 
 
 def _value(
     part: Move,
-    place: Index,
+    offset: Index,
     lanes: int,
     inside: Sequence[ir.Value],
     buffers: dict[int, ir.Value],
 ) -> ir.Value:
-    """The elements place .. place + lanes of the part's result."""
+    """The elements offset .. offset + lanes of the part's result."""
     source = part.source
     if not isinstance(source, MemoryOperand):
         return emit.attribute_constant(source, lanes)
     buffer = buffers[source.argument]
     if isinstance(part, Copy):
-        return source.load(buffer, source.start(0), place, lanes, inside)
+        return source.load(buffer, source.start(0), offset, lanes, inside)
     if isinstance(part, Gather):
-        return _gathered(part, place, lanes, inside, buffers)
-    return _padded(part, place, lanes, inside, buffer)
+        return _gathered(part, offset, lanes, inside, buffers)
+    return _padded(part, offset, lanes, inside, buffer)
 
 
 def _gathered(
     part: Gather,
-    place: Index,
+    offset: Index,
     lanes: int,
     inside: Sequence[ir.Value],
     buffers: dict[int, ir.Value],
 ) -> ir.Value:
-    point, along = emit.div(place, part.run), emit.rem(place, part.run)
+    point, along = emit.div(offset, part.run), emit.rem(offset, part.run)
     indices, source = buffers[part.places.argument], part.source
     count = 1 if part.run > 1 else lanes
     found = []
@@ -184,12 +184,12 @@ def _gathered(
 
 
 def _padded(
-    part: Pad, place: Index, lanes: int, inside: Sequence[ir.Value], buffer: ir.Value
+    part: Pad, offset: Index, lanes: int, inside: Sequence[ir.Value], buffer: ir.Value
 ) -> ir.Value:
     conditions = list(inside)
     start: Index = part.source.offset
     along: Index = 0
-    rest = place
+    rest = offset
     for position, span in reversed(list(enumerate(part.spans))):
         index = rest if position == 0 else emit.rem(rest, span.size)
         rest = emit.div(rest, span.size)

@@ -79,9 +79,9 @@ def emit_elements(
     values = Evaluator(elements, _Layout(schedule.lanes, sources))
     chunks = []
     for number in range(schedule.times):
-        place = emit.add(first, number * schedule.block * schedule.lanes)
-        inside = emit.compare("slt", place, elements.size) if bounded else None
-        chunks.append(Chunk(place, inside))
+        offset = emit.add(first, number * schedule.block * schedule.lanes)
+        inside = emit.compare("slt", offset, elements.size) if bounded else None
+        chunks.append(Chunk(offset, inside))
     # All reads go first: they are in flight together, and results may overwrite the inputs.
     for chunk in chunks:
         for value, source in elements.sources.items():

@@ -74,10 +74,10 @@ class _Tile:
             inside.append(emit.compare("slt", number, schedule.waves))
         tile_a, tile_b = emit.rem(number, schedule.tiles[0]), emit.div(number, schedule.tiles[0])
         tile_b, rest = emit.rem(tile_b, schedule.tiles[1]), emit.div(tile_b, schedule.tiles[1])
-        self.places: dict[int, Index] = {}
+        self.offsets: dict[int, Index] = {}
         for d in reversed(range(len(schedule.sizes) - 1)):
             if d != schedule.b:
-                self.places[d] = emit.rem(rest, schedule.sizes[d])
+                self.offsets[d] = emit.rem(rest, schedule.sizes[d])
                 rest = emit.div(rest, schedule.sizes[d])
         along_a = emit.mul(emit.rem(lane, schedule.lanes_a), schedule.run_a)
         along_b = emit.mul(emit.div(lane, schedule.lanes_a), schedule.run_b)
@@ -99,7 +99,7 @@ class _Tile:
         self, operand: MemoryOperand, steps: Sequence[int], *more: tuple[int, Index]
     ) -> Index:
         start: Index = operand.offset
-        for d, index in [*self.places.items(), *more]:
+        for d, index in [*self.offsets.items(), *more]:
             start = emit.add(start, emit.mul(index, steps[d]))
         return start
 

@@ -83,13 +83,13 @@ def strides(operand: MemoryOperand, sizes: Sequence[int]) -> tuple[int, ...] | N
 
 def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] | None:
     """The fewest dimensions along which all operands have strides, the slowest first; or None."""
-    places = {1, size}
+    cuts = {1, size}
     for operand in operands:
-        place = 1
+        cut = 1
         for factor, _ in reversed(operand.inner.factors):
-            place *= factor
-            places.add(place)
-    ordered = sorted(places, reverse=True)
+            cut *= factor
+            cuts.add(cut)
+    ordered = sorted(cuts, reverse=True)
     if any(high % low for high, low in pairwise(ordered)):
         return None
     return tuple(high // low for high, low in pairwise(ordered))

@@ -231,16 +231,16 @@ class Across(_Layout):
 
         def read(first: Index, count: int) -> list[Partial]:
             """The partial results of some of the rows' threads."""
-            places = []
+            offsets = []
             for part in range(count):
                 thread = emit.add(first, part * stride)
-                places.append(emit.mul(emit.add(self.side, thread), self.lanes))
+                offsets.append(emit.mul(emit.add(self.side, thread), self.lanes))
             return [
                 tuple(
-                    freed(memory.load(array, place, self.lanes), x)
+                    freed(memory.load(array, offset, self.lanes), x)
                     for array, x in zip(arrays, partial, strict=True)
                 )
-                for place in places
+                for offset in offsets
             ]
 
         def step(first: ir.Value, *carried: ir.Value) -> Partial:

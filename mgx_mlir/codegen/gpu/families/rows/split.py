@@ -173,7 +173,7 @@ class _Split:
             return tuple(values)
 
         def step(first: Index, *carried: ir.Value) -> Partial:
-            places = [emit.add(layout.part, emit.add(first, i * threads)) for i in range(UNROLL)]
-            return reduction.fold([carried, *map(part, places)])
+            offsets = [emit.add(layout.part, emit.add(first, i * threads)) for i in range(UNROLL)]
+            return reduction.fold([carried, *map(part, offsets)])
 
         return tuple(emit.loop(0, parts, UNROLL * threads, step, nothing))

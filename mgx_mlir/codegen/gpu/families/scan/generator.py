@@ -105,8 +105,8 @@ class _Functions:
         for sums in self.sums:
             with self.function([], [sums]) as (layout, buffers):
 
-                def step(places: Sequence[Offset], carried: ir.Value) -> ir.Value:
-                    read = [layout.load(self.source, buffers[self.input], p) for p in places]
+                def step(offsets: Sequence[Offset], carried: ir.Value) -> ir.Value:
+                    read = [layout.load(self.source, buffers[self.input], p) for p in offsets]
                     for x in read:
                         carried = layout.total(term(x), carried)
                     return carried
@@ -121,11 +121,11 @@ class _Functions:
     ) -> None:
         """Applies `work` to each vector of the source, with the carry from the one before."""
 
-        def step(places: Sequence[Offset], carried: ir.Value) -> ir.Value:
+        def step(offsets: Sequence[Offset], carried: ir.Value) -> ir.Value:
             # All reads go first: they are in flight together.
-            read = [layout.load(self.source, buffers[self.input], place) for place in places]
-            for x, place in zip(read, places, strict=True):
-                carried = work(x, place, carried)
+            read = [layout.load(self.source, buffers[self.input], offset) for offset in offsets]
+            for x, offset in zip(read, offsets, strict=True):
+                carried = work(x, offset, carried)
             return carried
 
         layout.chunks(step, layout.carry(buffers[self.sums[0]]) if self.sums else layout.nothing)
@@ -135,13 +135,13 @@ def _sums(scan: Scan, functions: _Functions) -> None:
     element = scan.source.element
     with functions.function(functions.sums, [OUTPUT]) as (layout, buffers):
 
-        def work(x: ir.Value, place: Offset, carried: ir.Value) -> ir.Value:
+        def work(x: ir.Value, offset: Offset, carried: ir.Value) -> ir.Value:
             x = _widened(element, layout.element, x)
             found, carried = layout.sums(x, carried, scan.exclusive)
             a = Arithmetic.like([found])
             if element.is_integer and element.bits < 32:
                 found = arith.trunci(a.type(element.storage()), found)
-            layout.store(scan.target, store(a, element, found), buffers[OUTPUT], place)
+            layout.store(scan.target, store(a, element, found), buffers[OUTPUT], offset)
             return carried
 
         functions.each(layout, buffers, work)
@@ -161,22 +161,22 @@ def _indices(work: NonZero, functions: _Functions) -> None:
     lanes = vector_lanes(size, [whole])
     with functions.launches.each([], [OUTPUT], size, lanes) as all_:
         zeros = Arithmetic([lanes]).constant(0, target.element.storage())
-        whole.store(zeros, all_.buffers[OUTPUT], 0, all_.place, all_.inside)
+        whole.store(zeros, all_.buffers[OUTPUT], 0, all_.offset, all_.inside)
     with functions.function(functions.sums, [OUTPUT]) as (layout, buffers):
 
-        def put(x: ir.Value, place: Offset, carried: ir.Value) -> ir.Value:
+        def put(x: ir.Value, offset: Offset, carried: ir.Value) -> ir.Value:
             flags = _flags(work.source.element, x)
             found, carried = layout.sums(flags, carried, True)
             for number in range(functions.schedule.lanes):
                 _put(work, memory.element(flags, number), memory.element(found, number),
-                     emit.add(place[0], number), buffers[OUTPUT])  # fmt: skip
+                     emit.add(offset[0], number), buffers[OUTPUT])  # fmt: skip
             return carried
 
         functions.each(layout, buffers, put)
 
 
 def _put(
-    work: NonZero, flag: ir.Value, rank: ir.Value, place: emit.Index, output: ir.Value
+    work: NonZero, flag: ir.Value, rank: ir.Value, offset: emit.Index, output: ir.Value
 ) -> None:
     """Writes the indices of an element as the `rank`-th ones, where the element is not zero."""
     to = arith.index_cast(ir.IndexType.get(), rank)
@@ -186,8 +186,8 @@ def _put(
     ]
     target, type_ = work.target, work.target.element.storage()
     for d, size in reversed(list(enumerate(work.shape))):
-        index = place if d == 0 else emit.rem(place, size)
-        place = emit.div(place, size)
+        index = offset if d == 0 else emit.rem(offset, size)
+        offset = emit.div(offset, size)
         x = emit.splat(arith.index_cast(type_, emit.value(index)), 1)
         target.store(x, output, target.start(d), to, guards)
 

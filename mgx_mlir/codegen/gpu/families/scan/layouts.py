@@ -57,16 +57,16 @@ class Layout(ABC):
         """Computes the thread's rows and part."""
 
     @abstractmethod
-    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Offset) -> ir.Value:
+    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
         """A vector in the type that memory holds; zeros beyond the end."""
 
     @abstractmethod
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Offset) -> None:
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
         """Stores a vector, where it is not beyond the end."""
 
     @abstractmethod
-    def place(self, number: Index) -> Offset:
-        """The place where chunk `number` of the part starts."""
+    def offset(self, number: Index) -> Offset:
+        """The offset where chunk `number` of the part starts."""
 
     @abstractmethod
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
@@ -112,10 +112,10 @@ class Layout(ABC):
         whole = count // UNROLL * UNROLL
 
         def body(number: Index, carried: ir.Value) -> list[ir.Value]:
-            return [step([self.place(emit.add(number, i)) for i in range(UNROLL)], carried)]
+            return [step([self.offset(emit.add(number, i)) for i in range(UNROLL)], carried)]
 
         (carried,) = emit.loop(0, whole, UNROLL, body, [first])
-        return step([self.place(number) for number in range(whole, count)], carried)
+        return step([self.offset(number) for number in range(whole, count)], carried)
 
 
 class Along(Layout):
@@ -134,15 +134,15 @@ class Along(Layout):
         self.row = emit.div(self.piece, schedule.parts)
         self.part = emit.rem(self.piece, schedule.parts)
 
-    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Offset) -> ir.Value:
-        column, inside = place
+    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
+        column, inside = offset
         return operand.load(buffer, operand.start(self.row), column, self.schedule.lanes, inside)
 
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Offset) -> None:
-        column, inside = place
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
+        column, inside = offset
         operand.store(x, buffer, operand.start(self.row), column, inside)
 
-    def place(self, number: Index) -> Offset:
+    def offset(self, number: Index) -> Offset:
         schedule = self.schedule
         size = schedule.group * schedule.lanes
         chunk = emit.add(emit.mul(self.part, schedule.chunks), number)
@@ -220,15 +220,15 @@ class Across(Layout):
         self.row = emit.mul(emit.rem(self.number, vectors), self.schedule.lanes)
         self.part = emit.div(self.number, vectors)
 
-    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Offset) -> ir.Value:
-        (column, inside), across = place, operand.transposed
+    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
+        (column, inside), across = offset, operand.transposed
         return across.load(buffer, across.start(column), self.row, self.schedule.lanes, inside)
 
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Offset) -> None:
-        (column, inside), across = place, operand.transposed
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
+        (column, inside), across = offset, operand.transposed
         across.store(x, buffer, across.start(column), self.row, inside)
 
-    def place(self, number: Index) -> Offset:
+    def offset(self, number: Index) -> Offset:
         schedule = self.schedule
         column = emit.add(emit.mul(self.part, schedule.chunks), number)
         inside = list(self.guards)

@@ -68,11 +68,11 @@ class Generator:
     def update(self, work: Work) -> tuple[Index, ir.Value]:
         """The offset in the result of the thread's element of the updates, and its value."""
         scatter = self.scatter
-        point, along = emit.div(work.place, scatter.run), emit.rem(work.place, scatter.run)
-        place = emit.add(emit.mul(self.slot(work, point), scatter.run), along)
+        point, along = emit.div(work.offset, scatter.run), emit.rem(work.offset, scatter.run)
+        offset = emit.add(emit.mul(self.slot(work, point), scatter.run), along)
         start = scatter.updates.start(point)
         x = scatter.updates.load(work.buffers[self.updates], start, along, 1, work.inside)
-        return place, x
+        return offset, x
 
     def original(self, work: Work, lanes: int, inside: Sequence[ir.Value] = ()) -> ir.Value:
         """Elements of x."""
@@ -80,7 +80,7 @@ class Generator:
         if not isinstance(x, MemoryOperand):
             return emit.attribute_constant(x, lanes)
         buffer = work.buffers[self.x[0]]
-        return x.load(buffer, x.start(0), work.place, lanes, [*work.inside, *inside])
+        return x.load(buffer, x.start(0), work.offset, lanes, [*work.inside, *inside])
 
     def moved(self, work: Work) -> list[ir.Value]:
         """The condition that the result is not written over x; empty where it never is."""
@@ -115,10 +115,10 @@ def _replace(g: Generator) -> None:
         [], [words], scatter.slots, lanes := vector_lanes(scatter.slots, [])
     ) as work:
         zeros = emit.constant(0, "i32", lanes)
-        memory.store(zeros, work.buffers[words], memory.guarded(work.place, work.inside, 4))
+        memory.store(zeros, work.buffers[words], memory.guarded(work.offset, work.inside, 4))
     with launches.each([g.indices], [words], scatter.points) as work:
-        number = arith.index_cast(I32.storage(), emit.value(emit.add(work.place, 1)))
-        slot = memory.guarded(g.slot(work, work.place), work.inside, 4)
+        number = arith.index_cast(I32.storage(), emit.value(emit.add(work.offset, 1)))
+        slot = memory.guarded(g.slot(work, work.offset), work.inside, 4)
         atomic("maxu", number, work.buffers[words], slot)
     many = scatter.run > 1
     size = scatter.run if many else scatter.size
@@ -126,11 +126,11 @@ def _replace(g: Generator) -> None:
     lanes = vector_lanes(size, [*x, g.target, *([scatter.updates] if many else [])])
     read = [*g.x, g.updates, words]
     with launches.each(read, [OUTPUT], scatter.size, lanes) as work:
-        first = emit.div(work.place, scatter.run)
-        along = emit.rem(work.place, scatter.run)
+        first = emit.div(work.offset, scatter.run)
+        along = emit.rem(work.offset, scatter.run)
         count = 1 if many else lanes
-        place = memory.guarded(first, work.inside, 4)
-        found = memory.load(work.buffers[words], place, count)
+        offset = memory.guarded(first, work.inside, 4)
+        found = memory.load(work.buffers[words], offset, count)
         hit = arith.cmpi(arith.CmpIPredicate.ne, found, emit.constant(0, "i32", count))
         parts = []
         for at in range(count):
@@ -149,7 +149,7 @@ def _replace(g: Generator) -> None:
         else:
             x_or_new = arith.select(hit, new, g.original(work, lanes, moved and [anywhere]))
         inside = [*work.inside, anywhere] if moved else work.inside
-        g.target.store(x_or_new, work.buffers[OUTPUT], 0, work.place, inside)
+        g.target.store(x_or_new, work.buffers[OUTPUT], 0, work.offset, inside)
 
 
 def _combine(g: Generator) -> None:
@@ -162,19 +162,19 @@ def _combine(g: Generator) -> None:
     lanes = g.lanes(words)
     with launches.each(g.x, [at], scatter.size, lanes) as work:
         held = encoded(scatter, g.original(work, lanes))
-        words.store(held, work.buffers[at], 0, work.place, work.inside)
+        words.store(held, work.buffers[at], 0, work.offset, work.inside)
     unsigned = own and element.kind == UNSIGNED
     kind = "addi" if scatter.kind == "add" else scatter.kind + ("u" if unsigned else "s")
     read = [g.indices, g.updates]
     with launches.each(read, [at], scatter.points * scatter.run) as work:
-        place, x = g.update(work)
+        offset, x = g.update(work)
         number = memory.element(encoded(scatter, x), 0)
-        atomic(kind, number, work.buffers[at], memory.guarded(place, work.inside, wide.bits // 8))
+        atomic(kind, number, work.buffers[at], memory.guarded(offset, work.inside, wide.bits // 8))
     if own:
         return
     with launches.each([at], [OUTPUT], scatter.size, lanes) as work:
-        held = words.load(work.buffers[at], 0, work.place, lanes, work.inside)
-        g.target.store(decoded(scatter, held), work.buffers[OUTPUT], 0, work.place, work.inside)
+        held = words.load(work.buffers[at], 0, work.offset, lanes, work.inside)
+        g.target.store(decoded(scatter, held), work.buffers[OUTPUT], 0, work.offset, work.inside)
 
 
 def encoded(scatter: Scatter, x: ir.Value) -> ir.Value:
@@ -206,6 +206,6 @@ def _ordered_bits(a: Arithmetic, bits: ir.Value) -> ir.Value:
     return arith.xori(bits, arith.andi(sign, a.int((1 << 31) - 1, bits)))
 
 
-def atomic(kind: str, x: ir.Value, buffer: ir.Value, place: Index) -> None:
-    """Combines a number atomically with the one at offset `place`."""
-    memref.atomic_rmw(getattr(arith.AtomicRMWKind, kind), x, buffer, [emit.value(place)])
+def atomic(kind: str, x: ir.Value, buffer: ir.Value, offset: Index) -> None:
+    """Combines a number atomically with the one at `offset`."""
+    memref.atomic_rmw(getattr(arith.AtomicRMWKind, kind), x, buffer, [emit.value(offset)])

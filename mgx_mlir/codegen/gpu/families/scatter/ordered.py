@@ -50,7 +50,7 @@ def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) 
     with g.launches.each(g.x, [OUTPUT], scatter.size, lanes) as work:
         moved = g.moved(work)
         x = g.original(work, lanes, moved)
-        g.target.store(x, work.buffers[OUTPUT], 0, work.place, [*work.inside, *moved])
+        g.target.store(x, work.buffers[OUTPUT], 0, work.offset, [*work.inside, *moved])
     _combine(g, order)
     return g.launches.program()
 
@@ -81,8 +81,8 @@ def _sort(g: Generator, pieces: Argument, size: int, runs: int, target: Target) 
             inside = []
             if grid[0] * grid[1] != runs:
                 inside.append(emit.compare("slt", block, runs))
-            place = memory.guarded(emit.add(first, rank), inside, 8)
-            memory.store(emit.splat(sort.get(rank), 1), buffers[pieces], place)
+            piece = memory.guarded(emit.add(first, rank), inside, 8)
+            memory.store(emit.splat(sort.get(rank), 1), buffers[pieces], piece)
 
 
 def _combine(g: Generator, order: Argument) -> None:
@@ -93,7 +93,7 @@ def _combine(g: Generator, order: Argument) -> None:
     lanes = vector_lanes(scatter.run, [*x, g.target, scatter.updates])
     read, vectors = [*g.x, g.updates, order], scatter.run // lanes
     with launches.each(read, [OUTPUT], scatter.points * vectors) as work:
-        at, along = emit.div(work.place, vectors), emit.rem(work.place, vectors)
+        at, along = emit.div(work.offset, vectors), emit.rem(work.offset, vectors)
         along = emit.mul(along, lanes)
         slot, _ = _named(work, order, at, work.inside)
         before, _ = _named(work, order, emit.sub(at, 1), [emit.compare("sgt", at, 0)])
@@ -102,9 +102,9 @@ def _combine(g: Generator, order: Argument) -> None:
             is_first = arith.andi(is_first, condition)
 
         def run() -> None:
-            place = emit.add(emit.mul(slot, scatter.run), along)
+            offset = emit.add(emit.mul(slot, scatter.run), along)
             end = _end(work, order, at, slot, scatter.points)
-            here = Work(place, [], work.buffers, work.pointers)
+            here = Work(offset, [], work.buffers, work.pointers)
             old = g.original(here, lanes)
             a, wide = Arithmetic([lanes]), scatter.element.computed()
             combine = {"add": a.sum, "mul": a.product, "min": a.minimum, "max": a.maximum}
@@ -127,7 +127,7 @@ def _combine(g: Generator, order: Argument) -> None:
 
             (total,) = emit.loop(at, end, _AT_ONCE, step, [load(a, scatter.element, old)])
             made = store(a, scatter.element, total)
-            g.target.store(made, work.buffers[OUTPUT], 0, place, [])
+            g.target.store(made, work.buffers[OUTPUT], 0, offset, [])
 
         emit.when(is_first, run)
 
@@ -136,8 +136,8 @@ def _named(
     work: Work, order: Argument, rank: Index, inside: Sequence[ir.Value]
 ) -> tuple[ir.Value, ir.Value]:
     """The slot of the number at a rank, and its point."""
-    place = memory.guarded(rank, inside, 8)
-    x = memory.element(memory.load(work.buffers[order], place, 1), 0)
+    offset = memory.guarded(rank, inside, 8)
+    x = memory.element(memory.load(work.buffers[order], offset, 1), 0)
     x = arith.xori(x, emit.constant(-1, "i64"))
     i32, index = ir.IntegerType.get_signless(32), ir.IndexType.get()
     slot = arith.trunci(i32, arith.shrui(x, emit.constant(32, "i64")))

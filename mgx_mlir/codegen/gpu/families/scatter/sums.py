@@ -43,27 +43,27 @@ def generate_sums(scatter: Scatter, types: Types, name: str) -> GpuProgram:
     lanes = min(g.lanes(exponents), 4)
     with launches.each(g.x, [largest, sums], scatter.size, lanes) as work:
         found = fixed.exponent(_bits(element, g.original(work, lanes)))
-        exponents.store(found, work.buffers[largest], 0, work.place, work.inside)
+        exponents.store(found, work.buffers[largest], 0, work.offset, work.inside)
         zero = emit.constant(0, "i64", lanes)
-        totals.store(zero, work.buffers[sums], 0, work.place, work.inside)
+        totals.store(zero, work.buffers[sums], 0, work.offset, work.inside)
     read, size = [g.indices, g.updates], scatter.points * scatter.run
     with launches.each(read, [largest], size) as work:
-        place, x = g.update(work)
+        offset, x = g.update(work)
         exponent = memory.element(fixed.exponent(_bits(element, x)), 0)
-        atomic("maxu", exponent, work.buffers[largest], memory.guarded(place, work.inside, 4))
+        atomic("maxu", exponent, work.buffers[largest], memory.guarded(offset, work.inside, 4))
     with launches.each([*read, largest], [sums], size) as work:
-        place, x = g.update(work)
-        place = memory.guarded(place, work.inside, 8)
-        top = memory.load(work.buffers[largest], place, 1)
+        offset, x = g.update(work)
+        offset = memory.guarded(offset, work.inside, 8)
+        top = memory.load(work.buffers[largest], offset, 1)
         term = memory.element(fixed.term(_bits(element, x), top), 0)
-        atomic("addi", term, work.buffers[sums], place)
+        atomic("addi", term, work.buffers[sums], offset)
     with launches.each([*g.x, largest, sums], [OUTPUT], scatter.size, lanes) as work:
-        top = exponents.load(work.buffers[largest], 0, work.place, lanes, work.inside)
-        total = totals.load(work.buffers[sums], 0, work.place, lanes, work.inside)
+        top = exponents.load(work.buffers[largest], 0, work.offset, lanes, work.inside)
+        total = totals.load(work.buffers[sums], 0, work.offset, lanes, work.inside)
         own = fixed.term(_bits(element, g.original(work, lanes)), top)
         x = fixed.number(arith.addi(total, own), top)
         x = store(Arithmetic.like([x]), element, x)
-        g.target.store(x, work.buffers[OUTPUT], 0, work.place, work.inside)
+        g.target.store(x, work.buffers[OUTPUT], 0, work.offset, work.inside)
     return launches.program()
 
 

@@ -51,7 +51,7 @@ def generate(suppress: Suppress, types: Types, target: Target, name: str) -> Gpu
     lanes = vector_lanes(size, [kept])
     with launches.each([], [OUTPUT], size, lanes) as work:
         none = Arithmetic([lanes]).constant(False, ir.IntegerType.get_signless(1))
-        kept.store(none, work.buffers[OUTPUT], 0, work.place, work.inside)
+        kept.store(none, work.buffers[OUTPUT], 0, work.offset, work.inside)
     waves, i32 = waves_of(suppress, target), ir.IntegerType.get_signless(32)
     mask = ir.IntegerType.get_signless(target.wave_size)
     i16 = ir.IntegerType.get_signless(16)
@@ -117,9 +117,9 @@ class _Block:
         threads = self.waves * self.target.wave_size
 
         def step(first: Index, last: ir.Value) -> list[ir.Value]:
-            place = emit.add(first, self.thread)
-            behind = emit.value(emit.add(place, 1))
-            return [arith.select(self._candidate(place), behind, last)]
+            box_index = emit.add(first, self.thread)
+            behind = emit.value(emit.add(box_index, 1))
+            return [arith.select(self._candidate(box_index), behind, last)]
 
         (last,) = emit.loop(0, self.suppress.size, threads, step, [emit.value(0)])
         word = arith.index_cast(self.i32, last)
@@ -127,8 +127,8 @@ class _Block:
 
     def _some(self, first: Index, count: ir.Value) -> None:
         """Handles a wave's width of boxes from `first` on; `count` boxes are kept already."""
-        place = emit.add(first, self.lane)
-        box, wanted = self._box(place), self._candidate(place)
+        box_index = emit.add(first, self.lane)
+        box, wanted = self._box(box_index), self._candidate(box_index)
 
         def compare(start: Index, alive: ir.Value) -> list[ir.Value]:
             found = []
@@ -148,10 +148,10 @@ class _Block:
         is_first = emit.compare("eq", self.lane, 0)
         emit.when(is_first, lambda: emit.store(left, self.masks, self.wave))
         amdgpu.LDSBarrierOp()
-        emit.when(emit.compare("eq", self.wave, 0), lambda: self._resolve(place, box, count))
+        emit.when(emit.compare("eq", self.wave, 0), lambda: self._resolve(box_index, box, count))
         amdgpu.LDSBarrierOp()
 
-    def _resolve(self, place: Index, box: Sequence[ir.Value], count: ir.Value) -> None:
+    def _resolve(self, box_index: Index, box: Sequence[ir.Value], count: ir.Value) -> None:
         """Keeps boxes, one after another, among those that overlap none before: by one wave."""
         a, none = Arithmetic(), arith.constant(self.mask, 0)
         one = arith.constant(self.mask, 1)
@@ -180,11 +180,11 @@ class _Block:
         is_kept = a.icompare("ne", arith.andi(kept, mine), none)
 
         def keep() -> None:
-            number = arith.index_cast(ir.IntegerType.get_signless(16), emit.value(place))
+            number = arith.index_cast(ir.IntegerType.get_signless(16), emit.value(box_index))
             emit.store(number, self.places, emit.add(count, rank))
             target = self.suppress.kept
             yes = emit.splat(arith.constant(ir.IntegerType.get_signless(1), 1), 1)
-            target.store(yes, self.kept, target.start(self.row), place, [])
+            target.store(yes, self.kept, target.start(self.row), box_index, [])
 
         emit.when(is_kept, keep)
         total = arith.index_cast(self.i32, now)
@@ -195,17 +195,20 @@ class _Block:
         a = Arithmetic()
         return a.negate(overlaps(a, kept, box, self.suppress.threshold))
 
-    def _box(self, place: Index, inside: Sequence[ir.Value] = ()) -> list[ir.Value]:
+    def _box(self, box_index: Index, inside: Sequence[ir.Value] = ()) -> list[ir.Value]:
         """The corners of a box; zeros where there is none: an empty box overlaps no other."""
         boxes = self.suppress.boxes
-        there = [*inside, emit.compare("slt", place, self.suppress.size)]
-        x = boxes.load(self.boxes, boxes.start(self.row), emit.mul(place, 4), 4, there)
+        there = [*inside, emit.compare("slt", box_index, self.suppress.size)]
+        x = boxes.load(self.boxes, boxes.start(self.row), emit.mul(box_index, 4), 4, there)
         return [memory.element(x, n) for n in range(4)]
 
-    def _candidate(self, place: Index) -> ir.Value:
-        flags, inside = self.suppress.candidates, [emit.compare("slt", place, self.suppress.size)]
+    def _candidate(self, box_index: Index) -> ir.Value:
+        flags, inside = (
+            self.suppress.candidates,
+            [emit.compare("slt", box_index, self.suppress.size)],
+        )
         return memory.element(
-            flags.load(self.candidates, flags.start(self.row), place, 1, inside), 0
+            flags.load(self.candidates, flags.start(self.row), box_index, 1, inside), 0
         )
 
     def _word(self, number: int) -> ir.Value:

@@ -196,9 +196,9 @@ class _Functions:
                 if to is None:
                     self._store(buffers, row, rank, sort.get(at), guards)
                 else:
-                    place = emit.add(emit.mul(number, topk.k), rank)
-                    place = memory.guarded(place, guards, self.bytes)
-                    memory.store(emit.splat(sort.get(at), 1), buffers[to], place)
+                    target = emit.add(emit.mul(number, topk.k), rank)
+                    target = memory.guarded(target, guards, self.bytes)
+                    memory.store(emit.splat(sort.get(at), 1), buffers[to], target)
 
     def _elements(
         self, buffers: Buffers, row: Index, first: Index, thread: Index, round_: Round
@@ -235,8 +235,10 @@ class _Functions:
     def _number(self, buffer: ir.Value, row: Index, column: Index, columns: int) -> ir.Value:
         """A number of a row of scratch memory, 0 beyond its end."""
         there = emit.compare("slt", column, columns)
-        place = emit.add(emit.mul(row, columns), column)
-        return memory.element(memory.load(buffer, memory.guarded(place, [there], self.bytes), 1), 0)
+        offset = emit.add(emit.mul(row, columns), column)
+        return memory.element(
+            memory.load(buffer, memory.guarded(offset, [there], self.bytes), 1), 0
+        )
 
     def _halves(self, x: ir.Value) -> Halves:
         key = ir.IntegerType.get_signless(self.number.bits // 2)
@@ -280,15 +282,15 @@ class _Functions:
                 if to is None:
                     self._store(buffers, row, rank, sort.get(rank), inside)
                 else:
-                    place = emit.add(emit.mul(number, kept), rank)
-                    place = memory.guarded(place, inside, self.bytes)
-                    memory.store(emit.splat(sort.get(rank), 1), buffers[to], place)
+                    target = emit.add(emit.mul(number, kept), rank)
+                    target = memory.guarded(target, inside, self.bytes)
+                    memory.store(emit.splat(sort.get(rank), 1), buffers[to], target)
 
     def _merged(self, source: Argument, length: int) -> None:
         """The function that stores the results from sorted rows."""
         topk = self.topk
         with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
-            row, rank = emit.div(work.place, topk.k), emit.rem(work.place, topk.k)
+            row, rank = emit.div(work.offset, topk.k), emit.rem(work.offset, topk.k)
             at = emit.add(emit.mul(row, length), rank)
             x = memory.element(memory.load(work.buffers[source], at, 1), 0)
             self._store(work.buffers, row, rank, x, work.inside)

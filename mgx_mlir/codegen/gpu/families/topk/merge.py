@@ -27,9 +27,9 @@ def merge(
     spare = launches.scratch(rows * length, number)
     while size < length:
         with launches.each([source], [spare], rows * length) as work:
-            place, bufs = work.place, work.buffers
-            row, at = emit.div(place, length), emit.rem(place, length)
-            x = memory.element(memory.load(bufs[source], place, 1), 0)
+            offset, bufs = work.offset, work.buffers
+            row, at = emit.div(offset, length), emit.rem(offset, length)
+            x = memory.element(memory.load(bufs[source], offset, 1), 0)
             pair, own = emit.div(at, 2 * size), emit.rem(at, size)
             second = emit.compare("sge", emit.rem(at, 2 * size), size)
             base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))

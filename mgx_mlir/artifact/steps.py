@@ -1,0 +1,154 @@
+"""The steps of a plan: kernels, copies, branches and loops, and their form in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mgx_mlir.artifact.json_reader import Reader
+from mgx_mlir.errors import ArtifactError
+
+# Control flow deeper than this is refused.
+MAX_DEPTH = 64
+# A condition is one byte, a number of trips an int64.
+CONDITION_BYTES = 1
+TRIPS_BYTES = 8
+# A loop of so many trips, or more, states no number of its own: some exporters write 2^63 - 1.
+ENDLESS = 1 << 62
+# The trips after which a loop without a number of its own is an error, by default.
+MAX_LOOP_ITERATIONS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """`kernel` >= 0 launches that kernel on `arguments` (inputs, then outputs).
+
+    `kernel` -1 copies buffer `arguments[0]` to buffer `arguments[1]`. `node` names the
+    ONNX nodes that the step comes from. `flops` counts its arithmetic operations.
+    """
+
+    kernel: int
+    arguments: tuple[int, ...]
+    node: str = ""
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """Copies buffer `source` to a row of buffer `target`, whose rows have the size of `source`.
+
+    The row's number is the trip of the loop whose body holds the step.
+    """
+
+    source: int
+    target: int
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Runs the steps `then` where buffer `condition` is true, else those of `otherwise`."""
+
+    condition: int
+    then: tuple[AnyStep, ...]
+    otherwise: tuple[AnyStep, ...]
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Runs `body` at most as often as buffer `trips` says, and while a condition holds.
+
+    The byte in buffer `condition` decides before the first trip, that in `again` after each.
+    Where rows are filled, there are as many trips as a target has rows. Where `trips` says
+    `ENDLESS` or more, another trip after `most` is an error; 0 is no limit.
+    """
+
+    trips: int
+    condition: int
+    again: int
+    body: tuple[AnyStep, ...]
+    node: str = ""
+    most: int = 0
+
+
+AnyStep: TypeAlias = Step | Row | Branch | Loop
+
+
+def walk(steps: Sequence[AnyStep]) -> Iterator[AnyStep]:
+    """Every step, those inside of branches and loops too, each before the steps in it."""
+    for step in steps:
+        yield step
+        for inner in bodies(step):
+            yield from walk(inner)
+
+
+def bodies(step: AnyStep) -> tuple[tuple[AnyStep, ...], ...]:
+    """The lists of steps that a step holds."""
+    if isinstance(step, Branch):
+        return step.then, step.otherwise
+    return (step.body,) if isinstance(step, Loop) else ()
+
+
+def named_buffers(step: AnyStep) -> tuple[int, ...]:
+    """The numbers of the buffers that a step names, without the steps of its bodies."""
+    if isinstance(step, Step):
+        return step.arguments
+    if isinstance(step, Row):
+        return step.source, step.target
+    if isinstance(step, Branch):
+        return (step.condition,)
+    return step.trips, step.condition, step.again
+
+
+def called(step: AnyStep) -> str:
+    """The step in words, for messages."""
+    return f"plan: the {type(step).__name__.lower()} of '{step.node:.200}'"
+
+
+def steps_json(steps: Sequence[AnyStep], counts: bool) -> list[dict[str, Any]]:
+    """The steps as JSON values; without `counts`, with the fields alone that affect results."""
+
+    def one(s: AnyStep) -> dict[str, Any]:
+        if isinstance(s, Step):
+            work = {"flops": s.flops} if s.flops and counts else {}
+            return {"kernel": s.kernel, "arguments": list(s.arguments)} | work
+        if isinstance(s, Row):
+            return {"row": [s.source, s.target]}
+        if isinstance(s, Branch):
+            then, otherwise = (steps_json(body, counts) for body in (s.then, s.otherwise))
+            return {"if": s.condition, "then": then, "else": otherwise}
+        conditions = {"condition": s.condition, "again": s.again}
+        limit = {"most": s.most} if s.most else {}
+        return {"loop": s.trips, **conditions, **limit, "body": steps_json(s.body, counts)}
+
+    return [one(s) | {"node": s.node} for s in steps]
+
+
+def read_steps(reader: Reader, value: Any, name: str, depth: int) -> tuple[AnyStep, ...]:
+    """The steps in field `name` of JSON values. Raises ArtifactError."""
+    if depth > MAX_DEPTH:
+        raise ArtifactError(f"plan: control flow is more than {MAX_DEPTH} levels deep")
+    return tuple(_step(reader, v, depth) for v in reader.list(value, name))
+
+
+def _step(reader: Reader, value: Any, depth: int) -> AnyStep:
+    node = reader.text(value, "node")
+    if "if" in value:
+        then, otherwise = (read_steps(reader, value, name, depth + 1) for name in ("then", "else"))
+        return Branch(reader.integer(value, "if"), then, otherwise, node)
+    if "loop" in value:
+        trips, condition = reader.integer(value, "loop"), reader.integer(value, "condition")
+        again = reader.integer(value, "again")
+        most = reader.integer(value, "most", high=ENDLESS) if "most" in value else 0
+        body = read_steps(reader, value, "body", depth + 1)
+        return Loop(trips, condition, again, body, node, most)
+    if "row" in value:
+        places = reader.integers(value, "row")
+        if len(places) != 2:
+            raise ArtifactError("plan: 'row' holds no source and target")
+        return Row(places[0], places[1], node)
+    flops = reader.integer(value, "flops", high=1 << 62) if "flops" in value else 0
+    kernel = reader.integer(value, "kernel", low=-1)
+    return Step(kernel, reader.integers(value, "arguments"), node, flops)
