@@ -244,7 +244,7 @@ def compile_to_bytecode(
     _log.info(
         "import of %s: %.1f ms, %d weights", graph.name, _spent(report)[1], len(graph.weights)
     )
-    table = _Kernels(version)
+    table = KernelTable(version)
     programs = []
     any_sizes = options.mode == "full-dynamic"
     for sizes, bound in bound_graphs(graph):
@@ -289,7 +289,7 @@ def _require_sizes(graph: Graph) -> None:
 
 
 @dataclass
-class _Kernels:
+class KernelTable:
     """The kernels of one or more programs, each once."""
 
     version: tuple[int, int] | None
@@ -308,7 +308,7 @@ def _program(
     graph: Graph,
     options: CompileOptions,
     report: Report,
-    table: _Kernels,
+    table: KernelTable,
     reproducer: Path | None,
 ) -> Plan:
     """Optimises the graph in place and adds its kernels; the plan of it."""

@@ -178,8 +178,11 @@ def compile(
         settings = replace(settings, trust_code=True)
     model = opened(model)
     if isinstance(model, Artifact) and options is not None:
+        raise no_options(model)
+    if isinstance(model, Artifact) and model.parts is not None:
         raise UsageError(
-            f"{model.name} is an artifact, compiled with options of its own; give none"
+            f"{model.name} is in parts: the host runs {', '.join(model.parts.operators) or 'some'} "
+            "between compiled segments; mgx_mlir.Model(artifact, target) of mgx-mlir runs it"
         )
     if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
@@ -208,6 +211,31 @@ def compile(
         return HipProgram(plan, bound, artifact.weights, found, graph)
 
     return _program(artifact.plan, on_device)
+
+
+def ready(
+    artifact: Artifact,
+    target: str | Target,
+    *,
+    settings: Settings | None = None,
+    device: int | None = None,
+) -> tuple[Target, Artifact]:
+    """The target that the name means here, and the artifact with code for it that may run.
+
+    Raises what `compile` raises.
+    """
+    settings = settings or Settings.from_environment()
+    if target == "gpu":
+        target = hip_device(target, settings, device).chip
+    found = target if isinstance(target, Target) else Target.get(target)
+    return found, _ready(artifact, None, found, settings, None)
+
+
+def no_options(artifact: Artifact) -> UsageError:
+    """The error for compile options beside an artifact."""
+    return UsageError(
+        f"{artifact.name} is an artifact, compiled with options of its own; give none"
+    )
 
 
 def opened(model: Any) -> Any:

@@ -21,7 +21,7 @@ from mgx_mlir.tools.mgx import main
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """model.onnx, of any batch; strings.onnx, which has no artifact; model.mgx; sub/, empty."""
+    """model.onnx, of any batch; strings.onnx, which the host runs; model.mgx; sub/, empty."""
     folder = tmp_path_factory.mktemp("messages")
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 3]) for n in ("in", "y"))
     graph = helper.make_graph([helper.make_node("Relu", ["in"], ["y"], "relu")], "g", [x], [y])
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("verify model.onnx --batch 2 --rtol -1", 2, "'-1' is no tolerance"),
         ("run model.onnx --batch 2 --target gpu --device 99", 1, "there is no device 99; there"),
         ("run model.onnx --batch 2 --device 1", 2, "device 1 is a GPU, and the target is"),
-        ("compile strings.onnx", 1, "mgx_mlir.Model and `mgx run` run the model as it is"),
+        ("perf strings.onnx --target nowhere", 1, "unknown target"),
     ],
 )  # fmt: skip
 def test_messages_of_the_command_line(
@@ -97,7 +97,7 @@ def test_messages_of_the_command_line(
         (lambda: mgx_mlir.compile("model.mgx", device=3), "device 3 is a GPU"),
         (lambda: mgx_mlir.compile("model.mgx").run({"inn": 1}), "input 'inn'; did you mean in?"),
         (lambda: mgx_mlir.compile_to_bytecode("model.mgx"), "compiled already; mgx_mlir.compile"),
-        (lambda: mgx_mlir.compile_to_bytecode("strings.onnx"), r"mgx_mlir\.Model .* run the model"),
+        (lambda: mgx_mlir.compile("strings.onnx"), r"mgx_mlir\.Model .* run the model"),
         (lambda: mgx_mlir.load("model.onnx"), "no .mgx artifact.*mgx_mlir.compile takes models"),
         (lambda: mgx_mlir.compile("gone.mgx"), "gone.mgx cannot be opened: No such file"),
         (lambda: mgx_mlir.save("model.onnx", "x.mgx"), "'model.onnx' is no artifact; mgx_mlir.loa"),

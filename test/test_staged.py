@@ -7,7 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
+from mgx_mlir.models.compile import compile_to_bytecode
 from mgx_mlir.models.staged import Model
 from mgx_mlir.settings import Settings
 
@@ -31,13 +33,20 @@ def model_of(nodes, inputs, outputs, constants=(), opset=20) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
-@pytest.fixture
-def staged(tmp_path_factory):
+@pytest.fixture(params=["model", "artifact"])
+def staged(request, tmp_path_factory):
+    """Makes a Model of a model, or of its artifact as a file holds it."""
     cache = tmp_path_factory.getbasetemp() / "kernel-cache"
 
     def make(*args, **options) -> Model:
         settings = Settings(cache_dir=cache, jobs=1, threads=1)
-        return Model(model_of(*args), settings=settings, **options)
+        model = model_of(*args)
+        if request.param == "artifact":
+            try:
+                model = Artifact.from_bytes(compile_to_bytecode(model).to_bytes())
+            except UnsupportedError:
+                pytest.skip("only a run shows how it compiles")
+        return Model(model, settings=settings, **options)
 
     return make
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
-from mgx_mlir.artifact.plan import Plan, Step
+from mgx_mlir.artifact.parts import Parts
+from mgx_mlir.artifact.plan import Plan, Step, renumbered
 from mgx_mlir.artifact.plan_binding import dim_text, signature_text, text_of
 from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.signature import Signature, canonical_json
@@ -62,6 +63,7 @@ class Contents:
     text of the pipelines that the program went through, `options` the compile options.
     `signatures` are as the file has them, unchecked. `schedules` are those that tuning chose, by
     the identity of a target, one a kernel, None for the best estimate.
+    A program in `parts` has an empty plan: each segment has its own.
     """
 
     name: str
@@ -74,12 +76,13 @@ class Contents:
     producer: str = field(default_factory=lambda: f"mgx-mlir {__version__}")
     signatures: tuple[Signature, ...] = ()
     schedules: Mapping[str, tuple[Tuned | None, ...]] = field(default_factory=dict)
+    parts: Parts | None = None
 
     def __post_init__(self) -> None:
-        for step in (step for plan in self.plan.plans for step in plan.work()):
+        for step in (step for plan in self.plans for step in plan.work()):
             if isinstance(step, Step) and step.kernel >= len(self.kernels):
                 raise ArtifactError(f"the plan launches kernel {step.kernel}, which is not there")
-        for buffer in (buffer for plan in self.plan.plans for buffer in plan.buffers):
+        for buffer in (buffer for plan in self.plans for buffer in plan.buffers):
             if buffer.kind == "weight" and buffer.key not in self.weights:
                 raise ArtifactError(f"the plan reads weight '{buffer.key}', which is not there")
             if buffer.kind == "weight" and buffer.bytes != self.weights[buffer.key].nbytes:
@@ -87,11 +90,35 @@ class Contents:
         for arch, tuned in self.schedules.items():
             if len(tuned) != len(self.kernels):
                 raise ArtifactError(f"{arch} has {len(tuned)} of {len(self.kernels)} schedules")
+        for name, key in self.parts.weights.items() if self.parts else ():
+            if key not in self.weights:
+                raise ArtifactError(f"weight '{name}' of the host is not there")
         for arch, found in self.code_objects.items():
             if len(found) != len(self.kernels):
                 raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
-            for plan in self.plan.plans:
+            for plan in self.plans:
                 self._check_sizes(plan, found)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Every plan: the program's, those for some sizes, and those of segments."""
+        return (*self.plan.plans, *(self.parts.plans if self.parts else ()))
+
+    def segment(self, plan: Plan) -> Self:
+        """The program of one segment alone: its plan, and the kernels and weights that it uses."""
+        steps = [s for p in plan.plans for s in p.work() if isinstance(s, Step) and s.kernel >= 0]
+        used = sorted({step.kernel for step in steps})
+        keys = {b.key for p in plan.plans for b in p.buffers if b.kind == "weight"}
+        code = {arch: tuple(found[n] for n in used) for arch, found in self.code_objects.items()}
+        return replace(
+            self,
+            plan=renumbered(plan, {kernel: number for number, kernel in enumerate(used)}),
+            kernels=tuple(self.kernels[n] for n in used),
+            weights={key: weight for key, weight in self.weights.items() if key in keys},
+            code_objects=code,
+            schedules={arch: tuple(s[n] for n in used) for arch, s in self.schedules.items()},
+            parts=None,
+        )
 
     def _check_sizes(self, plan: Plan, found: Sequence[CodeObject]) -> None:
         """Checks that no launch gets less memory than its kernel reads and writes.
@@ -170,6 +197,9 @@ class Contents:
             "plan": self.plan.to_json(counts=False),
             "weights": {key: weight.sha256 for key, weight in self.weights.items()},
         }
+        if self.parts is not None:
+            model = hashlib.sha256(self.parts.model).hexdigest()
+            content["parts"] = {**self.parts.to_json(counts=False), "model": model}
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
     @cached_property
@@ -202,6 +232,7 @@ class Contents:
                 arch: self.plan.launches(found) for arch, found in sorted(self.code_objects.items())
             },
             "plan": self.plan.to_json(),
+            **({"parts": self.parts.to_json()} if self.parts else {}),
             "kernels": [
                 {
                     "name": kernel.name,
@@ -229,8 +260,9 @@ class Contents:
 
     def __repr__(self) -> str:
         code = ", ".join(arch.partition(":")[0] for arch in self.code_objects) or "no target"
+        signature = name_text(self.parts.signature) if self.parts else signature_text(self.plan)
         return (
-            f"{type(self).__name__}({name_text(self.name)}: {signature_text(self.plan)}, "
+            f"{type(self).__name__}({name_text(self.name)}: {signature}, "
             f"{len(self.kernels)} kernels, code for {code})"
         )
 
@@ -240,6 +272,7 @@ class Contents:
         bytecode = sum(len(kernel.bytecode) for kernel in self.kernels)
         distinct = len({kernel.sha256 for kernel in self.kernels})
         features = sorted({name for kernel in self.kernels for name in kernel.features})
+        arena = "by the sizes" if self.plan.dims else size_text(self.plan.arena_bytes)
         lines = [
             f"program       {name_text(self.name)}",
             f"written by    {name_text(self.producer)}, mgx dialect {version_text(self.dialect)}",
@@ -253,13 +286,13 @@ class Contents:
                 for s in self.plan.outputs
             ),
             *(f"size          {dim_text(dim)}" for dim in self.plan.dims),
-            f"steps         {self.plan.step_count}, arena "
-            + (size_text(self.plan.arena_bytes) if not self.plan.dims else "by the sizes"),
+            *([f"steps         {self.plan.step_count}, arena {arena}"] if not self.parts else ()),
             *(
                 f"steps         {plan.step_count}, arena {size_text(plan.arena_bytes)}, for "
                 + ", ".join(f"{name} = {size}" for name, size in sizes.items())
                 for sizes, plan in self.plan.programs
             ),
+            *(self.parts.summary() if self.parts else ()),
             f"kernels       {len(self.kernels)} ({distinct} distinct), {size_text(bytecode)} "
             f"of bytecode, features: {' '.join(features) or 'none'}",
             f"weights       {len(self.weights)}, {size_text(weights)}",
@@ -267,7 +300,7 @@ class Contents:
         for arch, found in sorted(self.code_objects.items()):
             size = sum(len(data) for data in {code.data for code in found})
             functions = sum(len(code.launches) for code in found)
-            launches = ", ".join(str(p.launches(found)) for p in self.plan.plans if p.steps)
+            launches = ", ".join(str(p.launches(found)) for p in self.plans if p.steps)
             lines.append(
                 f"code objects  {arch.partition(':')[0]}: {len(found)}, {functions} functions, "
                 f"{size_text(size)}; launches of a run: {launches or 0}"

@@ -248,8 +248,8 @@ class Plan:
             raise ArtifactError(f"{called(step)} fills rows of a buffer that has none of its size")
 
 
-def renumbered(plan: Plan, numbers: Sequence[int]) -> Plan:
-    """The plan with its kernels renumbered: kernel k becomes `numbers[k]`."""
+def renumbered(plan: Plan, numbers: Sequence[int] | Mapping[int, int]) -> Plan:
+    """The plan, and those for some sizes, renumbered: kernel k becomes `numbers[k]`."""
 
     def one(step: AnyStep) -> AnyStep:
         if isinstance(step, Step):
@@ -261,7 +261,8 @@ def renumbered(plan: Plan, numbers: Sequence[int]) -> Plan:
     def all_of(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:
         return tuple(one(step) for step in steps)
 
-    return replace(plan, steps=all_of(plan.steps))
+    programs = tuple((sizes, renumbered(inner, numbers)) for sizes, inner in plan.programs)
+    return replace(plan, steps=all_of(plan.steps), programs=programs)
 
 
 _WRITABLE = ("arena", "output")

@@ -20,6 +20,7 @@ import numpy as np
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.contents import Contents, PortableKernel
 from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.artifact.parts import Parts
 from mgx_mlir.artifact.plan import DTYPES, Plan
 from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.signature import Signature, canonical_json
@@ -80,6 +81,7 @@ def parse(
             producer=_typed(manifest, "producer", str),
             signatures=tuple(map(Signature.from_json, signatures)),
             schedules={arch: _schedules(schedules, arch) for arch in schedules},
+            parts=reader.parts(manifest),
         )
         if artifact.content_hash != _typed(manifest, "content_hash", str):
             raise ArtifactError("the program does not have the recorded content hash")
@@ -187,6 +189,12 @@ class _Reader:
         if code.arch != arch:
             raise ArtifactError(f"damaged: a code object of {arch} is for {code.arch}; {_REPAIR}")
         return replace(code, trusted=False)
+
+    def parts(self, manifest: dict[str, Any]) -> Parts | None:
+        if "parts" not in manifest:
+            return None
+        record = _typed(manifest, "parts", dict)
+        return Parts.from_json(record, self.checked(record))
 
     def weights(self, records: list[Any]) -> dict[str, Weight]:
         weights = [self.weight(record) for record in records]

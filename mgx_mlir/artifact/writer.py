@@ -27,6 +27,7 @@ OLDEST = (1, 0)
 SPLATS = (1, 1)  # weights of one element repeated
 CONTROL_FLOW = (1, 1)  # branches and loops in the plan
 ANY_SIZES = (1, 1)  # a plan for any sizes
+PARTS = (1, 1)  # segments, and nodes of the host between them
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
 HEADER = struct.Struct("<8sHHIQQ32s")
@@ -106,7 +107,7 @@ def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
     if version is None:
         return  # a later compiler's kernels stay in its form
     check_version(version)
-    if any(plan.has_control_flow for plan in artifact.plan.plans) and version < CONTROL_FLOW:
+    if any(plan.has_control_flow for plan in artifact.plans) and version < CONTROL_FLOW:
         raise UsageError(
             f"the program has branches or loops, which artifacts of version "
             f"{version_text(version)} cannot hold; the oldest that can is "
@@ -116,6 +117,11 @@ def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
         raise UsageError(
             f"the program is for any sizes, which artifacts of version {version_text(version)} "
             f"cannot hold; the oldest that can is {version_text(ANY_SIZES)}"
+        )
+    if artifact.parts and version < PARTS:
+        raise UsageError(
+            f"the program has parts that the host runs, which artifacts of version "
+            f"{version_text(version)} cannot hold; the oldest that can is {version_text(PARTS)}"
         )
     for kernel in artifact.kernels:
         if kernel.dialect > version:
@@ -145,6 +151,8 @@ def _chunks(
         version = max(version, CONTROL_FLOW)
     if artifact.plan.dims:
         version = max(version, ANY_SIZES)
+    if artifact.parts:
+        version = max(version, PARTS)
     yield HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)
@@ -186,9 +194,15 @@ def _manifest(
     ]
     signatures = [signature.to_json() for signature in artifact.signatures]
     schedules = schedules_json(artifact.schedules)
+    parts = {}
+    if artifact.parts is not None:
+        model = artifact.parts.model
+        section = sections.add(memoryview(model), hashlib.sha256(model).hexdigest())
+        parts["parts"] = {**artifact.parts.to_json(), "section": section}
     return {
         **({"signatures": signatures} if signatures else {}),
         **({"schedules": schedules} if schedules else {}),
+        **parts,
         "code_objects": code_objects,
         "content_hash": artifact.content_hash,
         "kernels": kernels,

@@ -99,6 +99,8 @@ class LoadedProgram(program):
 
     def __init__(self, artifact: Artifact) -> None:
         super().__init__()
+        if artifact.parts is not None:
+            raise UsageError(f"{artifact.name} is in parts; mgx_mlir.Model(artifact) runs it")
         self._specs = artifact.plan
         chips = [name for name in artifact.code_objects if name.startswith("gfx")]
         self._state.compiled = Compiled.loaded(artifact, chips[0] if chips else "cpu", True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir import loader
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.errors import Edge, UnsupportedError, UsageError
+from mgx_mlir.errors import Edge, OpenError, UnsupportedError, UsageError
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
 
@@ -112,17 +112,31 @@ def compile_to_bytecode(
 
     `model` is a path, the bytes of a model, an onnx.ModelProto or a Graph. Fields of CompileOptions
     may be given as keywords. `version` is that of an older compiler that has to read the kernels.
-    Needs no GPU and no ROCm, and knows no chip. Raises ModelError, OpenError where inputs have
-    dimensions without a size, UnsupportedError, also naming an op that `version` does not have,
+    Needs no GPU and no ROCm, and knows no chip. A model that needs the host between compiled
+    segments gives an artifact in parts, which `mgx_mlir.Model` runs. Raises ModelError, OpenError
+    where inputs have dimensions without a size, UnsupportedError, also naming an op that `version`
+    does not have,
     with the way that the model runs nevertheless, if any, or CompilerError.
     """
     from mgx_mlir import compiler
+    from mgx_mlir.models.staged.rows import data_decide
+    from mgx_mlir.rewriting.graph import Graph
 
     options = compiler.with_keywords(options, keywords, "version", "report", "reproducer")
-    with _advised(model, options, "cpu"):
+    try:
         return compiler.compile_to_bytecode(
             model, options, version=version, report=report, reproducer=reproducer
         )
+    except UnsupportedError as error:
+        sizes_only = isinstance(error, OpenError) and not error.nodes
+        if isinstance(model, Graph) or (sizes_only and not data_decide(model)):
+            raise
+        refused = error
+    from mgx_mlir.models.staged.compilation import Record
+    from mgx_mlir.models.staged.stored import compile_parts
+
+    with _advised(model, options, "cpu"):
+        return compile_parts(model, options, Record(version, report), refused)
 
 
 @contextlib.contextmanager

@@ -128,7 +128,7 @@ def print_artifact(artifact: Artifact) -> None:
     console.print(artifact.summary(), markup=False)
     console.print(f"compiled      {_how(artifact)}", markup=False, soft_wrap=True)
     table = Table("kernel", "steps", "bytes", "nodes", box=None, pad_edge=False)
-    steps = [step for step in artifact.plan.work() if isinstance(step, Step)]
+    steps = [s for plan in artifact.plans for s in plan.work() if isinstance(s, Step)]
     launched = [step.kernel for step in steps]
     for number, kernel in enumerate(artifact.kernels):
         nodes = [name_text(step.node) for step in steps if step.kernel == number]

@@ -17,8 +17,9 @@ from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.artifact.writer import is_artifact
-from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
+from mgx_mlir.compiler import CompileOptions, Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
+from mgx_mlir.models.host.values import type_text
 from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
@@ -29,11 +30,16 @@ from mgx_mlir.tools.editing import model_of
 from mgx_mlir.tools.tuning_options import tune_of
 
 
-def program_of(options: argparse.Namespace, tick: Tick) -> Program:
-    """The program of the model or artifact that the options name, for their target."""
+def program_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
+    """The program of the model or artifact that the options name, for their target.
+
+    An artifact in parts gives a Model.
+    """
     if is_artifact(options.model):
         shared.expect_no_compile_options(options)
         artifact = mgx_mlir.load(options.model)
+        if artifact.parts is not None:
+            return _model(artifact, options)
     else:
         report = Report()
         artifact = compile_to_bytecode(
@@ -67,16 +73,23 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
     except UnsupportedError as error:
         if is_artifact(options.model):
             raise
-        model = Model(
-            model_of(options),
-            shared.target_of(options),
-            shared.compile_options(options),
-            device=options.device,
-            graph=not options.no_graph,
-        )
+        model = _model(model_of(options), options, shared.compile_options(options))
         if error.nodes or not isinstance(error, OpenError):  # else it asks for sizes only
             model.staged(refused=error)
         return model
+
+
+def _model(
+    model: Any, options: argparse.Namespace, compile_options: CompileOptions | None = None
+) -> Model:
+    return Model(
+        model,
+        shared.target_of(options),
+        compile_options,
+        device=options.device,
+        graph=not options.no_graph,
+        settings=shared.settings_of(options),
+    )
 
 
 def inputs_of(runnable: Program | Model, options: argparse.Namespace) -> dict[str, np.ndarray]:
@@ -126,34 +139,6 @@ def _spec(name: str, type_: onnx.TypeProto, given: bool) -> TensorSpec:
         )
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     return TensorSpec(name, dtype.name, tuple(d for d in shape if isinstance(d, int)))
-
-
-def type_text(type_: onnx.TypeProto) -> str:
-    """An ONNX type as messages show it: 'float32 batch x 3', 'a sequence of string n'."""
-    kind = type_.WhichOneof("value")
-    if kind == "sequence_type":
-        return f"a sequence of {type_text(type_.sequence_type.elem_type)}"
-    if kind == "optional_type":
-        return f"an optional {type_text(type_.optional_type.elem_type)}"
-    if kind == "map_type":
-        return f"a map to {type_text(type_.map_type.value_type)}"
-    tensor = type_.tensor_type if kind == "tensor_type" else type_.sparse_tensor_type
-    if tensor.elem_type == onnx.TensorProto.STRING:
-        name = "string"
-    elif tensor.elem_type:
-        name = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
-    else:
-        return "of no known type"
-    if not tensor.HasField("shape"):
-        return f"{name} of any shape"
-    dims = [d.dim_value if d.HasField("dim_value") else _symbol(d) for d in tensor.shape.dim]
-    between = "x" if all(isinstance(d, int) for d in dims) else " x "
-    return f"{name} {between.join(map(str, dims)) or 'scalar'}"
-
-
-def _symbol(dim: onnx.TensorShapeProto.Dimension) -> str:
-    """A dimension's name; '?' where its only name is the one that onnx's inference gave it."""
-    return "?" if dim.dim_param.startswith("unk__") else dim.dim_param or "?"
 
 
 def flat_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

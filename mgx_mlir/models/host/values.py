@@ -6,7 +6,7 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401 (numpy knows its types by name then)
 import numpy as np
-from onnx import TypeProto, helper
+from onnx import TensorShapeProto, TypeProto, helper
 
 # The element types of tensors that have no form on a target.
 _STRING, _COMPLEX = 8, (14, 15)
@@ -59,3 +59,31 @@ def show(value: Any) -> str:
         name = "string" if value.dtype.kind == "O" else value.dtype.name
         return f"{name}{list(value.shape)}"
     return "nothing" if value is None else "a map"
+
+
+def type_text(type_: TypeProto) -> str:
+    """An ONNX type as messages show it: 'float32 batch x 3', 'a sequence of string n'."""
+    kind = type_.WhichOneof("value")
+    if kind == "sequence_type":
+        return f"a sequence of {type_text(type_.sequence_type.elem_type)}"
+    if kind == "optional_type":
+        return f"an optional {type_text(type_.optional_type.elem_type)}"
+    if kind == "map_type":
+        return f"a map to {type_text(type_.map_type.value_type)}"
+    tensor = type_.tensor_type if kind == "tensor_type" else type_.sparse_tensor_type
+    if tensor.elem_type == _STRING:
+        name = "string"
+    elif tensor.elem_type:
+        name = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+    else:
+        return "of no known type"
+    if not tensor.HasField("shape"):
+        return f"{name} of any shape"
+    dims = [d.dim_value if d.HasField("dim_value") else _symbol(d) for d in tensor.shape.dim]
+    between = "x" if all(isinstance(d, int) for d in dims) else " x "
+    return f"{name} {between.join(map(str, dims)) or 'scalar'}"
+
+
+def _symbol(dim: TensorShapeProto.Dimension) -> str:
+    """A dimension's name; '?' where its only name is the one that onnx's inference gave it."""
+    return "?" if dim.dim_param.startswith("unk__") else dim.dim_param or "?"

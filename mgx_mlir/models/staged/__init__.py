@@ -22,14 +22,18 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from mgx_mlir import loader
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, OptionKeywords, with_keywords
-from mgx_mlir.errors import Edge, ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import Unsupported, loading, prepare, structure, symbols
+from mgx_mlir.errors import Edge, UnsupportedError, UsageError
+from mgx_mlir.importer import Unsupported, loading, prepare, symbols
 from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
 from mgx_mlir.models.specialize import SpecializedModel, Values
+from mgx_mlir.models.staged.compilation import Compilation, StoredPrograms
 from mgx_mlir.models.staged.context import Context
-from mgx_mlir.models.staged.graph import Compilation, StagedGraph
+from mgx_mlir.models.staged.graph import StagedGraph
+from mgx_mlir.models.staged.stored import prepared, read_source
 from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
@@ -47,15 +51,15 @@ __all__ = ["Model"]
 class Model:
     """An ONNX model that runs with inputs of any sizes. Any number of threads may run it.
 
-    `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`. `options` holds
-    for every program; sizes that it gives must be those of the inputs. `seed` is that of
-    random operators without one of their own.
+    `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`; an artifact is one in
+    parts. `options` holds for every program; sizes that it gives must be those of the inputs.
+    `seed` is that of random operators without one of their own.
     """
 
     @Edge("reading the model")
     def __init__(
         self,
-        model: loading.AnySource,
+        model: loading.AnySource | Artifact,
         target: str | Target = "cpu",
         options: CompileOptions | None = None,
         *,
@@ -70,14 +74,25 @@ class Model:
         Fields of CompileOptions may be given as keywords.
         """
         names = ("target", "settings", "device", "graph", "seed")
-        options = with_keywords(options, keywords, *names) or CompileOptions()
+        options = with_keywords(options, keywords, *names)
+        stored = None
+        arguments: dict[str, Any] = {"settings": settings, "device": device, "graph": graph}
+        model = loader.opened(model)
+        if isinstance(model, Artifact):
+            if options is not None:
+                raise loader.no_options(model)
+            if model.parts is None:
+                raise UsageError(f"{model.name} is no artifact in parts; mgx_mlir.compile runs it")
+            target, artifact = loader.ready(model, target, settings=settings, device=device)
+            model, options = read_source(artifact)
+            stored = StoredPrograms(artifact, target, arguments)
+        options = options or CompileOptions()
         self._source = prepare.fix_inputs(loading.load(model), options.input_values)
         self._options = replace(options, input_values={})
         self._seed = seed
-        arguments: dict[str, Any] = {"settings": settings, "device": device, "graph": graph}
-        self._compilation = Compilation(target, self._options, arguments)
+        self._compilation = Compilation(target, self._options, arguments, stored)
         self._whole = SpecializedModel(self._source, target, self._options, **arguments)
-        self._staged: StagedGraph | None = None
+        self._staged: StagedGraph | None = self.staged() if stored is not None else None
         self._variants: dict[frozenset[str], Model] = {}
 
     def __repr__(self) -> str:
@@ -110,7 +125,7 @@ class Model:
     def program(self, inputs: Mapping[str, Any]) -> Program | None:
         """The one program that runs inputs of these sizes; None for a model in parts."""
         values = {name: normal(value) for name, value in inputs.items()}
-        if not all(is_tensor(value) for value in values.values()):
+        if self._compilation.stored or not all(is_tensor(value) for value in values.values()):
             return None
         try:
             return self._whole.program(values, Values.NONE)
@@ -168,26 +183,8 @@ class Model:
         """
         values = values or {}
         _log.info("%s runs in parts: %s", self._source.name, refused or "it has more than tensors")
-        source = self._source.copy()
-        shapeless = {
-            v.name: v
-            for v in source.model.graph.input
-            if v.type.HasField("tensor_type") and not v.type.tensor_type.HasField("shape")
-        }
-        dims = {n: values[n].shape for n in shapeless if is_tensor(values.get(n))}
-        options = self._options
-        prepare.prepare(
-            source, {**options.input_dims, **dims}, options.dim_params, options.default_dim
-        )
-        for value in source.model.graph.input:
-            if value.name in shapeless:
-                value.type.tensor_type.ClearField("shape")
-        _name_apart(source.model.graph, set())
         try:
-            prepare.check(source.model)
-        except ModelError as error:  # onnx's library may not know unsupported operators either
-            raise refused or error from error
-        try:
+            source = prepared(self._source, self._options, values, refused)
             return StagedGraph(source, prepare.infer(source.model), self._compilation)
         except UnsupportedError as error:
             raise refused or error from error
@@ -272,16 +269,3 @@ def _check_tensor(name: str, value: Any, declared: onnx.TypeProto.Tensor) -> Non
         shown = [d.dim_param or d.dim_value or "?" for d in declared.shape.dim]
         text = f"{kind}[{', '.join(map(str, shown))}]"
         raise UsageError(f"input '{name}' is {text}; got {show(value)}")
-
-
-def _name_apart(graph: onnx.GraphProto, taken: set[str]) -> None:
-    """Gives nodes of equal names, in whatever graph, names of their own."""
-    for node in graph.node:
-        name = node.name
-        number = 0
-        while node.name in taken:
-            number += 1
-            node.name = f"{name}_{number}"
-        taken.add(node.name)
-        for inner in structure.subgraphs(node):
-            _name_apart(inner, taken)

@@ -36,6 +36,7 @@ class State(enum.Enum):
 
     ARTIFACT = "compiles to an artifact"
     SIZES = "needs sizes to compile to an artifact"
+    PARTS = "compiles to an artifact in parts, with nodes that the host runs"
     MODEL = "runs with mgx_mlir.Model and `mgx run`, and has no artifact"
     REFUSED = "is refused"
 
@@ -122,8 +123,7 @@ def check(
         if graph is None:
             raise imported.error()
         compile_to_bytecode(graph, options_for(options, target))
-        names = [name for name in Target.names() if Target.get(name).kind != "spirv"]
-        return replace(found, state=State.ARTIFACT, targets=tuple(names))
+        return replace(found, state=State.ARTIFACT, targets=_targets())
     except UnsupportedError as error:
         refused = error
     if imported is None:  # it could not even be prepared
@@ -158,12 +158,13 @@ def refusal(
         found = check(model, options, target)
     except (ModelError, UsageError):
         return error
-    if found.state is not State.MODEL:
+    if found.state not in (State.PARTS, State.MODEL):
         return error
     count = len(found.host)
     nodes = f", {count} of {found.nodes} nodes on the host" if count else ""
+    artifact = "; `mgx compile` makes an artifact in parts" if found.state is State.PARTS else ""
     return type(error)(
-        f"{error}\nmgx_mlir.Model and `mgx run` run the model as it is{nodes}; "
+        f"{error}\nmgx_mlir.Model and `mgx run` run the model as it is{nodes}{artifact}; "
         "`mgx check` lists why",
         error.nodes,
         error.entries,
@@ -179,20 +180,27 @@ def _parted(
 ) -> Check:
     found = replace(found, reason=str(refused))
     try:
-        survey = Model(source, target, options).staged().survey()
+        graph = Model(source, target, options).staged()
+        survey = graph.survey()
     except UnsupportedError as error:
         return replace(found, unsupported=error.entries or refused.entries, reason=str(error))
     except ModelError:
         if not refused.entries:
             raise
         return replace(found, unsupported=refused.entries)  # onnx may not know them either
+    runs = State.PARTS if graph.host_nodes else State.MODEL
     return replace(
         found,
-        state=State.REFUSED if survey.lacking else State.MODEL,
+        state=State.REFUSED if survey.lacking else runs,
+        targets=() if survey.lacking or runs is State.MODEL else _targets(),
         host=tuple(survey.host),
         late=tuple(entry for _, entry in sorted(survey.late.items())),
         unsupported=tuple(survey.lacking),
     )
+
+
+def _targets() -> tuple[str, ...]:
+    return tuple(name for name in Target.names() if Target.get(name).kind != "spirv")
 
 
 def _within(dim: OpenDim, size: int) -> int:

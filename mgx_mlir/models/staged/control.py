@@ -29,7 +29,7 @@ class Staged(Protocol):
 
     @property
     def max_loop_iterations(self) -> int: ...
-    def body(self, source: Source, types: Mapping[str, TypeProto]) -> Staged: ...
+    def body(self, source: Source, types: Mapping[str, TypeProto], place: str) -> Staged: ...
     def run(self, values: Mapping[str, Any], context: Context) -> list[Any]: ...
     def survey(self) -> Survey: ...
 
@@ -37,8 +37,9 @@ class Staged(Protocol):
 class Body:
     """A graph attribute of a node: one staged graph for each combination of input types."""
 
-    def __init__(self, graph: GraphProto, outer: Staged) -> None:
+    def __init__(self, graph: GraphProto, place: str, outer: Staged) -> None:
         self.graph = graph
+        self._place = place
         self._outer = outer
         self._captured = sorted(structure.free_names(graph) - outer.known.keys())
         self._graphs: dict[tuple[bytes, ...], Staged] = {}
@@ -82,7 +83,7 @@ class Body:
                 inferred = prepare.infer(source.model)
             except ModelError:  # without sizes; the island with sizes reports the fault
                 inferred = types
-            self._graphs[key] = self._outer.body(source, inferred)
+            self._graphs[key] = self._outer.body(source, inferred, self._place)
         return self._graphs[key]
 
 
@@ -95,7 +96,7 @@ class Control:
         self._most = outer.max_loop_iterations
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._bodies = {
-            name: Body(value, outer)
+            name: Body(value, f"{node.name}/{name}", outer)
             for name, value in self._attributes.items()
             if isinstance(value, GraphProto)
         }

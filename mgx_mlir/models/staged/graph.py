@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,54 +12,35 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, TypeProto
 
-from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.parts import Part
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
-from mgx_mlir.errors import MgxError, ModelError, OpenError, UnsupportedError
-from mgx_mlir.importer import (
-    Unsupported,
-    check_model,
-    prepare,
-    registry,
-    structure,
-    tensor_data,
-)
-from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
+from mgx_mlir.errors import ArtifactError, MgxError, ModelError, OpenError, UnsupportedError
+from mgx_mlir.importer import Unsupported, check_model, prepare, structure, tensor_data
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models import host
 from mgx_mlir.models.host.evaluate import Evaluator
-from mgx_mlir.models.host.values import is_compiled_type, is_tensor, normal, show, type_of
+from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
 from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged import bounded
+from mgx_mlir.models.staged.compilation import Compilation
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.control import Control
-from mgx_mlir.models.staged.partition import Known, Step, known_values, partition, source_of
+from mgx_mlir.models.staged.partition import (
+    Known,
+    Step,
+    known_values,
+    partition,
+    source_of,
+    stored_steps,
+)
+from mgx_mlir.models.staged.rows import static_rows
 from mgx_mlir.models.staged.survey import Survey
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
 
-# Programs that an island keeps: more than a model keeps, as loops change sizes at each trip.
-_PROGRAMS = 64
-
-
-@dataclass(frozen=True)
-class Compilation:
-    """How islands are compiled: the arguments of SpecializedModel."""
-
-    target: Any
-    options: CompileOptions
-    arguments: Mapping[str, Any]
-
-    @property
-    def on_gpu(self) -> bool:
-        target = self.target if isinstance(self.target, Target) else None
-        return target.kind != "cpu" if target is not None else self.target != "cpu"
-
-    def model(self, source: Source) -> SpecializedModel:
-        """The model of an island, whose sizes are those of each run."""
-        options = replace(self.options, input_dims={}, dim_params={}, default_dim=None)
-        return SpecializedModel(source, self.target, options, limit=_PROGRAMS, **self.arguments)
+# Why a segment of an artifact has no program.
+_NO_RANKS = "the ranks of its inputs are known only then"
 
 
 class _ReplanError(Exception):
@@ -69,8 +50,9 @@ class _ReplanError(Exception):
 class StagedGraph:
     """A graph with the types of its inputs, and the programs compiled for its islands.
 
-    `types` are those that onnx's inference finds. `inner` is a body of a node: it compiles
-    for the sizes of values, not for the values themselves, which change with each call.
+    `types` are those that onnx's inference finds. `place` is the place of a body, the node and the
+    attribute, and '' for the main graph. A body compiles for the sizes of values, not for the
+    values themselves, which change with each call.
     """
 
     def __init__(
@@ -79,19 +61,21 @@ class StagedGraph:
         types: Mapping[str, TypeProto],
         compilation: Compilation,
         *,
-        inner: bool = False,
+        place: str = "",
     ) -> None:
         """Raises UnsupportedError naming each node that neither compiles nor runs on the host."""
+        self.place = place
         self.source = source
         self.types = types
         # The tensor with room for every possible result, by the name of the result's count.
-        self._bounded = bounded.split(source.model) if compilation.on_gpu else {}
+        self._bounded = bounded.split(source.model) if compilation.splits else {}
         self.known = known_values(source)
         self.compilation = compilation
         self._graph = source.model.graph
-        self._inner = inner
         self._opsets = prepare.opsets(source.model)
-        self._rows = _static_rows(self._graph, types, self.known)
+        self._rows = static_rows(self._graph, types, self.known)
+        stored = compilation.stored
+        self._stored = stored.parts.graphs.get(place) if stored is not None else None
         self._cuts: set[int] = set()
         self._named = {n: i for i, node in enumerate(self._graph.node) for n in _names(node)}
         self._steps: list[Step] | None = None
@@ -105,9 +89,9 @@ class StagedGraph:
         """The most trips of a loop that states no number of them."""
         return self.compilation.options.max_loop_iterations
 
-    def body(self, source: Source, types: Mapping[str, TypeProto]) -> StagedGraph:
+    def body(self, source: Source, types: Mapping[str, TypeProto], place: str) -> StagedGraph:
         """The staged graph of a node's body, for inputs of these types."""
-        return StagedGraph(source, types, self.compilation, inner=True)
+        return StagedGraph(source, types, self.compilation, place=place)
 
     @property
     def host_nodes(self) -> list[Unsupported]:
@@ -130,11 +114,38 @@ class StagedGraph:
         while again:  # until no node leaves its island
             found.lacking.clear()
             again = any(self._survey_step(step, found) for step in self._plan())
-        for index in sorted(self._rows.keys() - found.late.keys()):
-            if self._rows[index].kind is host.Kind.CONTROL:
-                found.add(self._control(index, self._graph.node[index]).survey())
+        for index in sorted(self._rows):
+            late = index in found.late
+            if self._rows[index].kind is host.Kind.CONTROL and (
+                not late or self.compilation.record
+            ):
+                body = self._control(index, self._graph.node[index]).survey()
+                found.add(body if not late else Survey())
+        if self.compilation.record is not None:
+            self.compilation.record.graphs.setdefault(self.place, self._parts())
         found.host = [e for e in self.host_nodes if self._named.get(e.node) not in found.late]
         return found
+
+    def _parts(self) -> tuple[Part, ...]:
+        """The steps, as an artifact holds them."""
+        record = self.compilation.record
+        assert record is not None
+        parts = []
+        for step in self._plan():
+            nodes, key = [self._graph.node[i] for i in step.nodes], (self.place, step.nodes)
+            if step.on_host:
+                parts.append(Part(step.nodes, bounded.operator_name(nodes[0])))
+                bodies = {
+                    f"{nodes[0].name}/{a.name}" for a in nodes[0].attribute if a.HasField("g")
+                }
+                surveyed = bodies <= record.graphs.keys()
+                record.read |= {*nodes[0].input} if surveyed else structure.uses_of(nodes[0])
+            elif key in record.artifacts:
+                parts.append(Part(step.nodes))
+            else:
+                parts.append(Part(step.nodes, reason=record.reasons.get(key, _NO_RANKS)))
+                record.read.update(*map(structure.uses_of, nodes))
+        return tuple(parts)
 
     def _survey_step(self, step: Step, found: Survey) -> bool:
         """Whether nodes leave the step, so that the steps have to be planned anew."""
@@ -142,7 +153,7 @@ class StagedGraph:
         if step.on_host or any(not t.tensor_type.HasField("shape") for t in types.values()):
             return False
         static = all(d.HasField("dim_value") for t in types.values() for d in _dims(t))
-        refused = self._refusal(self._source_of(step, types), static)
+        refused = self._refusal(step, self._source_of(step, types), static)
         blamed = self._blamed(refused) & {*step.nodes} if refused else set()
         blamed |= {i for i in step.nodes if self._data_decide(i)}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
@@ -182,15 +193,16 @@ class StagedGraph:
         whole = Unsupported(node.name, bounded.operator_name(node), str(refused))
         return found or [whole]
 
-    def _refusal(self, source: Source, static: bool) -> UnsupportedError | None:
+    def _refusal(self, step: Step, source: Source, static: bool) -> UnsupportedError | None:
         """Why an island does not compile; None where it does."""
         try:
-            if not static:
-                report = check_model(source)
-                return None if report.supported else report.error()
-            compilation = self.compilation
-            options = replace(compilation.options, input_dims={}, dim_params={}, default_dim=None)
-            compile_to_bytecode(source, options_for(options, compilation.target))
+            if static:
+                self.compilation.try_static(self.place, step.nodes, source)
+                return None
+            report = check_model(source)
+            if not report.supported:
+                return report.error()
+            self.compilation.try_any(self.place, step.nodes, source)
         except UnsupportedError as error:
             return error
         return None
@@ -239,8 +251,25 @@ class StagedGraph:
     def _plan(self) -> list[Step]:
         with self._lock:
             if self._steps is None:
-                self._steps = partition(self._graph, self.known, self._rows, self._cuts)
+                if self._stored is not None:
+                    self._steps = self._stored_steps(self._stored)
+                else:
+                    self._steps = partition(self._graph, self.known, self._rows, self._cuts)
             return self._steps
+
+    def _stored_steps(self, parts: Sequence[Part]) -> list[Step]:
+        """The steps that an artifact has. Raises ArtifactError where they are not the graph's."""
+        for part in parts:
+            node = (
+                self._graph.node[part.nodes[0]] if part.nodes[0] < len(self._graph.node) else None
+            )
+            if part.on_host and node is not None:
+                row = host.find(node.domain, node.op_type, strings=True)
+                if row is None or bounded.operator_name(node) != part.operator:
+                    raise ArtifactError(f"the host knows no operator '{part.operator:.80}' there")
+                self._rows.setdefault(part.nodes[0], row)
+        groups = [part.nodes for part in parts]
+        return stored_steps(self._graph, self.known, groups, self._rows)
 
     def _compiled(self, step: Step, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         for name, value in values.items():
@@ -250,8 +279,10 @@ class StagedGraph:
             program = self._program(step, values)
         names = {spec.name for spec in program.inputs}
         given = {n: a for n, a in values.items() if n in names}
+        if [spec.name for spec in program.outputs] != [*step.outputs]:
+            raise ArtifactError("a segment's program has other results than its nodes")
         pairs = {c: most for c, most in self._bounded.items() if c in step.outputs}
-        if not pairs:
+        if not pairs or not self.compilation.on_gpu:
             return program.run(given)
         results: dict[str, Any] = program.run(given, results="device")  # type: ignore[call-arg]
         counts = {most: int(results[count].numpy()[0]) for count, most in pairs.items()}
@@ -259,6 +290,10 @@ class StagedGraph:
 
     def _program(self, step: Step, arrays: Mapping[str, np.ndarray]) -> Program:
         """The island's program. Raises _ReplanError where some of its nodes have to leave it."""
+        stored = self.compilation.stored
+        found = stored.find(self.place, step.nodes, arrays) if stored is not None else None
+        if found is not None:
+            return found
         island = self._island(step, arrays)
         try:
             return island.program(arrays, Values.NONE)
@@ -266,7 +301,7 @@ class StagedGraph:
             blamed = self._blamed(error) & {*step.nodes}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
         at_once = {i: row for i, row in rows.items() if not row.kind.compiles_for_values}
-        if not at_once and not self._inner:
+        if not at_once and not self.place:
             try:
                 return island.program(arrays, Values.COUNTS)
             except UnsupportedError:
@@ -278,7 +313,7 @@ class StagedGraph:
             self._cuts |= blamed
         else:
             return island.program(arrays, Values.NUMBERS)
-        self._steps = None
+        self._steps = self._stored = None
         raise _ReplanError
 
     def _blamed(self, error: UnsupportedError) -> set[int]:
@@ -337,56 +372,6 @@ def _names(node: NodeProto) -> Iterator[str]:
     for graph in structure.subgraphs(node):
         for inner in graph.node:
             yield from _names(inner)
-
-
-def _static_rows(
-    graph: onnx.GraphProto, types: Mapping[str, TypeProto], known: Mapping[str, Known]
-) -> dict[int, host.HostOperator]:
-    """The nodes that cannot compile whatever the sizes are: by their types, by their operator.
-
-    Raises UnsupportedError for those that the host does not run either, also inside bodies.
-    """
-    rows: dict[int, host.HostOperator] = {}
-    refused: list[Unsupported] = []
-    for index, node in enumerate(graph.node):
-        if not node.output or node.output[0] in known:
-            continue
-        refused += [
-            _not_known(inner)
-            for body in structure.subgraphs(node)
-            for inner in structure.all_nodes(body)
-            if _is_strange(inner)
-        ]
-        names = [n for n in (*structure.uses_of(node), *node.output) if n]
-        other = [n for n in names if n in types and not is_compiled_type(types[n])]
-        if not other and registry.find(node.domain, node.op_type) is not None:
-            continue
-        strings = any(types[n].HasField("tensor_type") for n in other)
-        row = host.find(node.domain, node.op_type, strings=strings)
-        if row is None:
-            entry = _not_known(node)
-            if other:
-                entry = replace(entry, reason=f"'{other[0]}' is no tensor of numbers")
-            refused.append(entry)
-        else:
-            rows[index] = row
-    if refused:
-        lines = "".join(f"\n  {entry}" for entry in refused)
-        message = f"nodes that neither compile nor run on the host:{lines}"
-        raise UnsupportedError(message, entries=tuple(refused))
-    return rows
-
-
-def _is_strange(node: NodeProto) -> bool:
-    """Whether nothing here knows the operator."""
-    if registry.find(node.domain, node.op_type) is not None or node.domain == BOUNDED:
-        return False
-    return host.find(node.domain, node.op_type, strings=True) is None
-
-
-def _not_known(node: NodeProto) -> Unsupported:
-    operator = structure.operator_name(node)
-    return Unsupported(node.name, operator, "this operator is not known")
 
 
 def _constant(entry: Known, opsets: Mapping[str, int]) -> Any:

@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, helper
 
 from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.errors import ArtifactError
 from mgx_mlir.importer import element_types, structure
 from mgx_mlir.importer.loading import Source
 
@@ -65,7 +66,7 @@ def partition(
         levels |= dict.fromkeys(node.output, level + on_host)
         groups.setdefault((level, on_host, index if on_host else 0), []).append(index)
     ordered = [groups[key] for key in sorted(groups)]
-    return _steps(graph, known, ordered, host)
+    return steps_of(graph, known, ordered, host)
 
 
 def _needed(graph: GraphProto, known: Collection[str]) -> list[int]:
@@ -81,12 +82,40 @@ def _needed(graph: GraphProto, known: Collection[str]) -> list[int]:
     return found[::-1]
 
 
-def _steps(
+def stored_steps(
     graph: GraphProto,
     known: Collection[str],
     groups: Sequence[Sequence[int]],
     host: Collection[int],
 ) -> list[Step]:
+    """The steps of groups of nodes that an artifact names.
+
+    Raises ArtifactError where they are no steps of the graph: a node is missing, or out of order.
+    """
+    made = {v.name for v in graph.input} | {"", *known}
+    done: set[int] = set()
+    for group in groups:
+        for index in group:
+            if index >= len(graph.node) or index in done:
+                raise ArtifactError(f"node {index} of {len(graph.node)} is in no step, or in two")
+            if not structure.uses_of(graph.node[index]) <= made:
+                raise ArtifactError(f"node {index} runs before the nodes that it reads")
+            if index in host and len(group) > 1:
+                raise ArtifactError(f"node {index} is the host's, and in a segment")
+            made.update(graph.node[index].output)
+            done.add(index)
+    if not made >= {v.name for v in graph.output}:
+        raise ArtifactError("nodes that results need are in no step")
+    return steps_of(graph, known, groups, host)
+
+
+def steps_of(
+    graph: GraphProto,
+    known: Collection[str],
+    groups: Sequence[Sequence[int]],
+    host: Collection[int],
+) -> list[Step]:
+    """The steps of groups of nodes, in order. Each group is an island, or one node of the host."""
     reads = [[n for i in g for n in sorted(structure.uses_of(graph.node[i]))] for g in groups]
     wanted = {value.name for value in graph.output}
     steps = []

@@ -3,8 +3,9 @@
 Compiles the model to its portable form and writes nothing. Where that is refused, finds what
 the host would run between compiled parts (`mgx run`, mgx_mlir.Model), and what nothing runs.
 
-exit code: 0: `mgx compile` with these options gives an artifact; 3: it does not, and the model
-runs, or would compile with sizes; 1: the model is refused, or malformed; 2: wrong usage
+exit code: 0: `mgx compile` with these options gives an artifact, whole or in parts; 3: it does
+not, and the model runs, or would compile with sizes; 1: the model is refused, or malformed; 2:
+wrong usage
 """
 
 from __future__ import annotations
@@ -34,4 +35,4 @@ def run(options: argparse.Namespace) -> int:
     report = check(model_of(options), shared.compile_options(options), options.target)
     text = json.dumps(report.to_json(), indent=2) if options.json else str(report)
     print(on_command_line(text))
-    return {State.ARTIFACT: 0, State.REFUSED: 1}.get(report.state, 3)
+    return {State.ARTIFACT: 0, State.PARTS: 0, State.REFUSED: 1}.get(report.state, 3)

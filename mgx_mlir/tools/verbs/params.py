@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+
+if TYPE_CHECKING:
+    from mgx_mlir.compiler import CompileOptions
+    from mgx_mlir.importer.loading import Source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +39,12 @@ def _of_artifact(options: argparse.Namespace) -> dict[str, Any]:
     from mgx_mlir.artifact.plan import TensorSpec
     from mgx_mlir.artifact.plan_binding import dim_text, shape_text
 
-    plan = mgx_mlir.load(options.model).plan
+    artifact = mgx_mlir.load(options.model)
+    if artifact.parts is not None:
+        from mgx_mlir.models.staged.stored import read_source
+
+        return _of_source(*read_source(artifact))
+    plan = artifact.plan
 
     def record(spec: TensorSpec) -> dict[str, Any]:
         shape = shape_text(plan, spec)
@@ -51,15 +60,19 @@ def _of_artifact(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_model(options: argparse.Namespace) -> dict[str, Any]:
+    from mgx_mlir.importer import loading
+    from mgx_mlir.tools.editing import model_of
+
+    return _of_source(loading.load(model_of(options)), shared.compile_options(options))
+
+
+def _of_source(source: Source, given: CompileOptions) -> dict[str, Any]:
     import onnx
 
     from mgx_mlir.errors import OpenError
-    from mgx_mlir.importer import loading, prepare
-    from mgx_mlir.tools.editing import model_of
-    from mgx_mlir.tools.programs import type_text
+    from mgx_mlir.importer import prepare
+    from mgx_mlir.models.host.values import type_text
 
-    source = loading.load(model_of(options))
-    given = shared.compile_options(options)
     found: dict[str, onnx.TypeProto] = {}
     try:
         prepare.prepare(source, given.input_dims, given.dim_params, given.default_dim)
