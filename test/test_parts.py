@@ -144,6 +144,21 @@ def test_the_words_about_parts(tmp_path: Path) -> None:
     assert not (tmp_path / "old.mgx").exists()
 
 
+@pytest.mark.parametrize("text", [DETECT, RANDOM.replace("RandomNormalLike", "Neg")])
+def test_runs_in_other_threads_give_what_runs_give(text: str) -> None:
+    model = mgx_mlir.Model(parsed(text))
+    inputs = random_inputs(parsed(text))
+    expected = model.run(inputs)
+    handles = [model.run_async(inputs) for _ in range(8)]
+    for handle in handles:
+        found = handle.result()
+        assert handle.done()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value)
+    with pytest.raises(UsageError, match="no input 'other'"):
+        model.run_async({"other": np.ones(1)}).result()
+
+
 def test_the_verbs_take_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, file = tmp_path / "detect.onnx", tmp_path / "detect.mgx"
     onnx.save(parsed(DETECT), model)

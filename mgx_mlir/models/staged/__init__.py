@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 __all__ = ["Model"]
+
+# The runs of a model that go on together, of those that `run_async` starts.
+_THREADS = 4
 
 
 class Model:
@@ -162,6 +166,20 @@ class Model:
         values = {n: _conformed(values[n], declared) for n, declared in self.input_types.items()}
         results = self._staged.run(values, Context(self._seed if seed is None else seed))
         return dict(zip(self.outputs, results, strict=True))
+
+    def run_async(
+        self, inputs: Mapping[str, Any], *, seed: int | None = None
+    ) -> Future[dict[str, Any]]:
+        """As `run`, in another thread: gives a handle at once, with `result()` and `done()`.
+
+        Inputs must not be changed before. Runs of one model go on together, at most `_THREADS`.
+        `result()` raises what `run` raises.
+        """
+        return self._threads.submit(self.run, inputs, seed=seed)
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_THREADS, thread_name_prefix="mgx-model")
 
     def _replacing(self, names: frozenset[str]) -> Model:
         """The model that takes these inputs, which have values of their own, from the caller."""
