@@ -20,7 +20,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.schedule import Machine, packed_element
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -96,7 +96,7 @@ def emit_direct(
 ) -> None:
     """Builds the work of items begin .. end at the insertion point."""
     assert isinstance(problem.b, Image)
-    rows = RowBlocks(problem, problem.b, cut, b)
+    rows = RowBlocks(problem, problem.b, cut, b, packed_element(problem))
 
     def block(batch: Index, first: Index, count: Index) -> None:
         for m in range(problem.M):
@@ -106,11 +106,17 @@ def emit_direct(
 
 
 class RowBlocks:
-    """Blocks of rows of output, each with a copy of the input that its windows read."""
+    """Blocks of rows of output, each with a copy of the input that its windows read.
 
-    def __init__(self, problem: Contraction, image: Image, cut: Direct, source: ir.Value) -> None:
+    The copy has elements of type `element`, by default the accumulator's.
+    """
+
+    def __init__(
+        self, problem: Contraction, image: Image, cut: Direct, source: ir.Value, element: str = ""
+    ) -> None:
         self.problem, self.image, self.cut, self.source = problem, image, cut, source
-        self.memory = emit.stack(cut.elements(problem), problem.accumulator)
+        self.element = element or problem.accumulator
+        self.memory = emit.stack(cut.elements(problem), self.element)
 
     def each(
         self,
@@ -164,7 +170,7 @@ class RowBlocks:
                 def part(q: Index) -> None:
                     at = emit.add(emit.mul(q, cut.planes), -image.pads[-1])
                     for plane, x in enumerate(read(place, at, limit)):
-                        x = emit.convert(x, image.element, problem.accumulator)
+                        x = emit.convert(x, image.element, self.element)
                         to = emit.add(emit.add(target, plane * cut.width), q)
                         emit.store_vector(x, self.memory, to)
 
@@ -207,13 +213,13 @@ def _row_of_channel(
     """Builds rows of one channel of a block; `first` is their batch, channel and first row."""
     problem, image, cut = blocks.problem, blocks.image, blocks.cut
     batch, m, top = first
-    lanes, accumulator = cut.lanes, problem.accumulator
+    lanes, element = cut.lanes, blocks.element
     size = cut.planes * cut.width
     tall = len(image.sizes) == 2
     taps = []
     for k, offset in enumerate(tap_offsets(problem, image, cut)):
         w = emit.load(weights, problem.a.at(batch, m, k))
-        w = emit.splat(emit.convert(w, problem.a.element, accumulator), lanes)
+        w = emit.splat(emit.convert(w, problem.a.element, element), lanes)
         taps.append((w, offset))
     row_step = image.steps[0] if tall else 1
 
@@ -222,13 +228,14 @@ def _row_of_channel(
         n = emit.mul(emit.add(top, r), image.width)
 
         def part(column: Index) -> None:
-            total = emit.constant(0, accumulator, lanes)
+            total = emit.constant(0, element, lanes)
             for w, offset in taps:
                 x = emit.load_vector(blocks.memory, emit.add(emit.add(base, column), offset), lanes)
-                total = emit.multiply_add(w, x, total, accumulator)
+                total = emit.multiply_add(w, x, total, element)
             mask = None
             if image.width % lanes:
                 mask = emit.lane_mask(emit.sub(image.width, column), lanes)
+            total = emit.convert(total, element, problem.accumulator)
             store(total, batch, m, emit.add(n, column), mask)
 
         emit.loop(0, image.width, lanes, part)
