@@ -26,6 +26,7 @@ from onnx import TensorProto
 import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.importer.loading import AnySource
 from mgx_mlir.passes.layout_convolution import LayoutConvolution
 from mgx_mlir.runtime.hip.profile import step_times
 from mgx_mlir.runtime.hip.program import HipProgram
@@ -214,12 +215,11 @@ def main() -> int:
 
 
 def priced(
-    model: onnx.ModelProto, chip: str, disable: Sequence[str], told: bool
+    model: AnySource, chip: str, disable: Sequence[str], told: bool, floats: str = "f32"
 ) -> tuple[int, float]:
     """The launches and copies of a run of a model on a chip, and their clocks."""
-    program = mgx_mlir.compile(
-        model, chip, CompileOptions(disable=disable), settings=Settings(hip="emulated")
-    )
+    options = CompileOptions(disable=disable, floats=floats)
+    program = mgx_mlir.compile(model, chip, options, settings=Settings(hip="emulated"))
     assert isinstance(program, HipProgram)
     rng = np.random.default_rng(0)
     inputs = {s.name: rng.standard_normal(s.shape).astype(s.dtype) for s in program.plan.inputs}

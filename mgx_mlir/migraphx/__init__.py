@@ -26,7 +26,15 @@ from mgx_mlir.migraphx.macros import macro
 from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer
-from mgx_mlir.migraphx.program import get_target, program, quantize_bf16, quantize_fp16, target
+from mgx_mlir.migraphx.program import (
+    get_target,
+    program,
+    quantize_bf16,
+    quantize_fp8,
+    quantize_fp16,
+    quantize_int8,
+    target,
+)
 from mgx_mlir.migraphx.shape import dynamic_dimension, shape
 from mgx_mlir.version import __version__
 
@@ -53,7 +61,9 @@ __all__ = [
     "parse_onnx_buffer",
     "program",
     "quantize_bf16",
+    "quantize_fp8",
     "quantize_fp16",
+    "quantize_int8",
     "save",
     "save_buffer",
     "shape",

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
+from mgx_mlir.compiler import CompileOptions, import_model
 from mgx_mlir.errors import MgxError
-from mgx_mlir.migraphx.program import program
+from mgx_mlir.importer import loading
+from mgx_mlir.migraphx.program import Origin, program
 from mgx_mlir.migraphx.shape import dynamic_dimension
 from mgx_mlir.sizes.range import Range
 
@@ -85,16 +87,16 @@ def _parsed(
     """The program; a loop has at most the least of `trips`. `show`: an error is printed too."""
     try:
         ranges = {name: [_size(dim) for dim in dims] for name, dims in sizes.dyn_inputs.items()}
-        return program(
-            importer.parse_onnx(
-                model,
-                input_dims={**sizes.inputs, **ranges},
-                dim_params={name: _size(size) for name, size in sizes.params.items()},
-                default_dim=_size(sizes.default),
-                external_data_folder=folder,
-                max_loop_iterations=min(trips),
-            )
+        options = CompileOptions(
+            input_dims={**sizes.inputs, **ranges},
+            dim_params={name: _size(size) for name, size in sizes.params.items()},
+            default_dim=_size(sizes.default),
+            max_loop_iterations=min(trips),
         )
+        source = loading.load(model, Path(folder) if folder else None)
+        made = program(import_model(source, options))
+        made._origin = Origin(source, options)
+        return made
     except MgxError as error:
         if show:
             print(error)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
+from mgx_mlir.compiler import CompileOptions, import_model
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
 from mgx_mlir.migraphx.listing import listing
@@ -21,6 +24,7 @@ from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import shape_of
 from mgx_mlir.passes.narrow_floats import NarrowFloats
 from mgx_mlir.pipelines.runner import run_pipeline
+from mgx_mlir.quantization import Calibration, Precision, quantize
 from mgx_mlir.rewriting.graph import (
     Graph,
     main_function,
@@ -31,6 +35,14 @@ from mgx_mlir.rewriting.graph import (
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.rewriting.topology import sort_topologically
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The ONNX model that a program was parsed from, and the sizes of its inputs."""
+
+    source: Source
+    options: CompileOptions
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,7 @@ class program:
         names = value_names(main, "arg_attrs", len(block.arguments))
         self._state = State(self._graph, names)
         self._outputs: list[str] = []
+        self._origin: Origin | None = None
         self._main = module(self._state, block)
         if graph is not None:
             end = block.operations[len(block.operations) - 1]
@@ -75,6 +88,18 @@ class program:
         graph = self.graph()
         run_pipeline(graph.module, [NarrowFloats(to=floats)], PassContext(weights=graph.weights))
         self.__init__(graph)  # type: ignore[misc]
+
+    def _quantize(self, precision: Precision, calibration: Sequence[Mapping[str, Any]]) -> None:
+        """Changes the program to that of its ONNX model, quantized."""
+        origin = self._origin
+        if origin is None or self != program(import_model(origin.source, origin.options)):
+            raise UnsupportedError(
+                "only programs of parse_onnx that nothing changed since are quantized"
+            )
+        samples = [{n: np.array(a) for n, a in one.items()} for one in calibration]
+        given = Calibration(samples or None, options=origin.options.sizes_only())
+        source = quantize(origin.source, precision, given).source
+        self.__init__(import_model(source, origin.options))  # type: ignore[misc]
 
     def get_main_module(self) -> module:
         """The module that runs."""
@@ -212,6 +237,34 @@ def quantize_fp16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
 def quantize_bf16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
     """As `quantize_fp16`, in bf16."""
     prog._narrow("bf16", ins_names)
+
+
+# The operators of ONNX that MIGraphX's products are made of.
+_PRODUCTS = {"convolution": ("Conv",), "dot": ("Gemm", "MatMul")}
+
+
+def quantize_int8(
+    prog: program,
+    t: target,
+    calibration: Sequence[Mapping[str, Any]] = (),
+    ins_names: Collection[str] = ("convolution", "dot"),
+) -> None:
+    """Quantizes products with constant weights to int8, by the ranges of `calibration` on the CPU.
+
+    `calibration` is a list of inputs by name; random ones without. `t` changes nothing: the
+    program runs on all targets. Raises UnsupportedError for other names of operators, and for
+    programs that do not come from `parse_onnx`, or were changed.
+    """
+    others = sorted(set(ins_names) - set(_PRODUCTS))
+    if others:
+        raise UnsupportedError(f"ins_names {others}; convolution and dot are quantized")
+    include = tuple(name for kind in sorted(ins_names) for name in _PRODUCTS[kind])
+    prog._quantize(Precision("int8", include=include), calibration)
+
+
+def quantize_fp8(prog: program, t: target, calibration: Sequence[Mapping[str, Any]] = ()) -> None:
+    """As `quantize_int8`, in fp8 (E4M3)."""
+    prog._quantize(Precision("fp8"), calibration)
 
 
 def _empty() -> Graph:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mgx_mlir import migraphx
-from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 
 F = migraphx.shape(type="float", lens=[2, 3])
 
@@ -362,3 +362,30 @@ def test_quantized_programs_keep_their_inputs_and_outputs(quantize):
     assert "half" in repr(p.get_main_module()) or "bf16" in repr(p.get_main_module())
     (found,) = results(p, "cpu", **given)
     assert found.dtype == np.float32 and 0 < np.abs(found - expected).max() < 0.05
+
+
+@pytest.mark.parametrize("quantize", [migraphx.quantize_int8, migraphx.quantize_fp8])
+def test_parsed_programs_are_quantized_by_calibration(quantize):
+    from ..onnx_models import small
+
+    p = migraphx.parse_onnx_buffer(small("resnet").SerializeToString())
+    given = [inputs_of(p), inputs_of(p)]
+    (expected,) = results(p, "cpu", **given[0])
+    p = migraphx.parse_onnx_buffer(small("resnet").SerializeToString())
+    shapes = p.get_parameter_shapes()
+    quantize(
+        p, migraphx.get_target("cpu"), [{n: migraphx.argument(a) for n, a in given[0].items()}]
+    )
+    assert p.get_parameter_shapes() == shapes and not p.is_compiled()
+    assert "quantizelinear" in repr(p)
+    (found,) = results(p, "cpu", **given[0])
+    error = np.square(found - expected).sum() / np.square(expected).sum()
+    assert 0 < error < 0.05
+
+
+def test_programs_that_are_no_parsed_model_are_not_quantized():
+    p = built("dot", migraphx.shape(lens=[4, 8]), migraphx.shape(lens=[8, 4]))
+    with pytest.raises(UnsupportedError, match="parse_onnx"):
+        migraphx.quantize_int8(p, migraphx.get_target("cpu"))
+    with pytest.raises(UnsupportedError, match="convolution and dot"):
+        migraphx.quantize_int8(p, migraphx.get_target("cpu"), ins_names={"add"})
