@@ -253,7 +253,7 @@ class _Builder:
                 self.band.last, found.nan_as_zero, self.band.first, empty_as_zero,
             )  # fmt: skip
             if found.gate is not None:
-                zero = mgx.constant(0, type=y.type)
+                zero = mgx.splat(0, y.type)
                 y = mgx.where(mgx.multibroadcast(found.gate, list(shape(y))), zero, y)
         replace(found.last, [y])
 

@@ -54,6 +54,8 @@ class FuseReduce(Pass):
                 rows = None if key in erased else _rows_of(op)
                 if rows is not None and has_sizes(op):
                     group = self._grow(op, rows, order)
+                    if all(splat(value) is not None for value in group.inputs()):
+                        continue
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
                     _fuse(group, rows, order)

@@ -38,6 +38,7 @@ class NormalizeControlFlow(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-normalize-control-flow"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

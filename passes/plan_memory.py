@@ -11,11 +11,10 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir import advice
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import OpenError
 from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.lifetimes import Lifetimes
+from mgx_mlir.rewriting.lifetimes import Lifetimes, staged_values
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES, IN_PLACE, OFFSETS, STAGED
 from mgx_mlir.rewriting.queries import blocks, memory_of, yielded
@@ -107,22 +106,20 @@ def _number_tensors(main: ir.OpView) -> None:
     for number, value in enumerate(yielded(block)):
         returned.setdefault(memory_of(value), number)
     count = 0
-    for op in block.operations:
+    for op in (op for block in blocks(main) for op in block.operations):
         if not isinstance(op, PLACED):
             continue
-        if not isinstance(op, mgx.LaunchOp):
-            node = node_name(op) or "?"
-            raise OpenError(
-                f"node '{node}': control flow has no form for sizes that only a run knows; "
-                f"{advice.GIVE_SIZES}",
-                (node,),
-            )
         offsets = [
             -1 - returned[result] if result in returned else number
             for number, result in enumerate(op.outputs, count)
         ]
         op.attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
         count += len(offsets)
+        staged = staged_values(op) if isinstance(op, mgx.LoopOp) else []
+        if staged:
+            numbers = range(count, count + len(staged))
+            op.attributes[STAGED] = ir.DenseI64ArrayAttr.get(list(numbers))
+            count += len(staged)
 
 
 def place(tensors: Sequence[Tensor], alignment: int) -> int:

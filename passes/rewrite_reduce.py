@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
-from mgx_mlir.rewriting.queries import element_type, has_sizes, shape
+from mgx_mlir.rewriting.queries import element_type, has_sizes, shape, splat
 
 
 @rewrites(mgx.SoftmaxOp, mgx.LogsoftmaxOp)
@@ -36,6 +36,13 @@ def expand_softmax(op: mgx.SoftmaxOp | mgx.LogsoftmaxOp, context: PassContext) -
     return mgx.convert(y, narrow) if is_narrow else y
 
 
+@rewrites(mgx.ReduceMaxOp, mgx.ReduceMinOp)
+def extreme_of_equals(op: mgx.ReduceMaxOp | mgx.ReduceMinOp, context: PassContext) -> Any:
+    """The extreme of equal elements is one of them, however many a run has."""
+    value = splat(op.x)
+    return None if value is None or not has_sizes(op) else mgx.splat(value, op.y.type)
+
+
 @dataclass(frozen=True)
 class RewriteReduce(PatternPass):
     """Writes softmax and logsoftmax with reduce_max, exp and reduce_sum.
@@ -46,10 +53,12 @@ class RewriteReduce(PatternPass):
              %s = mgx.reduce_sum %e axes = [1] : tensor<2x3xf32> -> tensor<2x1xf32>
              %y = e / s
 
+    A maximum or minimum of equal elements becomes a constant.
+
     Narrow floats are widened to f32 inside, so that the sum keeps its precision.
     """
 
     rounds: ClassVar[bool] = True
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-reduce"
-    patterns: ClassVar = (expand_softmax,)
+    patterns: ClassVar = (expand_softmax, extreme_of_equals)

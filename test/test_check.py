@@ -137,7 +137,7 @@ def test_bodies_that_the_host_runs_are_looked_into() -> None:
 
 
 def test_a_missing_size_is_named_with_what_gives_it() -> None:
-    text = "g (float[n, 3] x, float[1, ?] z) => (float[n, m] y) { y = Add(x, z) }"
+    text = "g (float[n, 3] x, float[1, ?] z) => (float[n, m] y) { s = ReduceSum(z) y = Add(x, s) }"
     model = onnx.parser.parse_model(HEAD + text)
     with pytest.raises(OpenError) as caught:
         compile_to_bytecode(model)

@@ -239,17 +239,6 @@ def test_sizes_that_leave_nothing_are_named() -> None:
         program.run(inputs_of(model, {"a": 2, "b": 1}))
 
 
-def test_what_needs_its_sizes_is_refused_with_its_node() -> None:
-    axis = numpy_helper.from_array(np.array(1, np.int64), "axis")
-    model = one_op("CumSum", ["a", "b"])
-    model.graph.node[0].input.append("axis")
-    model.graph.initializer.append(axis)
-    with pytest.raises(
-        UnsupportedError, match=r"nodes one.*has no form for sizes that a run knows"
-    ):
-        mgx_mlir.compile(model, "cpu", FULL)
-
-
 def test_names_may_be_formulas() -> None:
     plan = compile_to_bytecode(one_op("Relu", ["past + 1", "past"]), FULL).plan
     assert sizes_of(plan, {"x": (3, 2)}) == {"past": 2}

@@ -209,8 +209,6 @@ class Plan:
 
     def _check_steps(self, steps: Sequence[AnyStep], in_loop: bool) -> None:
         for step in steps:
-            if self.dims and not isinstance(step, Step):
-                raise ArtifactError(f"{called(step)} stands in a plan for any sizes")
             used = named_buffers(step)
             if any(not 0 <= number < len(self.buffers) for number in used):
                 raise ArtifactError(f"{called(step)} names a buffer that does not exist")
@@ -243,7 +241,9 @@ class Plan:
         if not in_loop:
             raise ArtifactError(f"{called(step)} fills a row outside of a loop")
         source, target = self.buffers[step.source], self.buffers[step.target]
+        known = source.bytes >= 0 and target.bytes >= 0  # formulas are checked once they are bound
         whole = target.bytes % source.bytes == 0 if source.bytes else not target.bytes
+        whole = whole or not known
         if target.kind not in _WRITABLE or not whole:
             raise ArtifactError(f"{called(step)} fills rows of a buffer that has none of its size")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mgx_mlir.artifact.formulas import bound, values
-from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.artifact.plan import AnyStep, Buffer, Plan, TensorSpec, named_buffers, walk
 from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.sizes.arithmetic import Symbol, ceil_div
 from mgx_mlir.text import name_text
@@ -116,7 +116,7 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
         return plan
     found = values(plan.formulas, known)
     buffers = [replace(buffer, bytes=bound(buffer.bytes, found)) for buffer in plan.buffers]
-    placed, arena = _placed(buffers, [s for s in plan.steps if isinstance(s, Step)])
+    placed, arena = _placed(buffers, plan.steps)
 
     def spec(one: TensorSpec) -> TensorSpec:
         return replace(one, shape=tuple(bound(n, found) for n in one.shape))
@@ -132,15 +132,15 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
     return static
 
 
-def _placed(buffers: Sequence[Buffer], steps: Sequence[Step]) -> tuple[list[Buffer], int]:
+def _placed(buffers: Sequence[Buffer], steps: Sequence[AnyStep]) -> tuple[list[Buffer], int]:
     """The buffers with their offsets in the arena, and the arena's bytes.
 
     Larger ones first, each at the lowest offset that is free while the buffer is live: from the
-    first step that names it to the last.
+    first step that names it to the last. Control flow is one step with all that is in it.
     """
     lives: dict[int, tuple[int, int]] = {}
     for place, step in enumerate(steps):
-        for number in step.arguments:
+        for number in (n for one in walk([step]) for n in named_buffers(one)):
             lives[number] = (lives.get(number, (place, place))[0], place)
     numbers = [n for n in lives if buffers[n].kind == "arena"]
     result = list(buffers)

@@ -27,14 +27,20 @@ from mgx_mlir.errors import (
     Unsupported,
     UnsupportedError,
 )
-from mgx_mlir.importer import budget, element_types, loading, prepare, structure
+from mgx_mlir.importer import budget, element_types, loading, prepare, structure, symbols
 from mgx_mlir.importer.conversion import Conversion, dims_of_proto, used_names
 from mgx_mlir.importer.definitions import resolve
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.rewriting.graph import Graph, open_dims, set_signature, set_value_names
+from mgx_mlir.rewriting.graph import (
+    Graph,
+    open_dims,
+    set_required_numbers,
+    set_signature,
+    set_value_names,
+)
 from mgx_mlir.sizes.range import Range
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
@@ -143,24 +149,25 @@ def examine(
     ranges = prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)
-    graph = None
     try:
         prepare.check(source.model)
-        inferred = prepare.infer(source.model)
     except ModelError:
         if not unsupported:  # onnx's library may not know unsupported operators either
             raise
         return None, _report(source, unsupported)
-    found_open: tuple[OpenDim, ...] = ()
-    with context() as made, ir.Location.unknown():
-        made.dialects["func"]  # loads it
-        converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
-        found = converter.convert()
-        found_open = open_dims(converter.names, converter.block.arguments)
-        unsupported += [entry for entry in found if entry not in unsupported]
-        if not unsupported:
-            graph = converter.finish()
-    return graph, _report(source, unsupported, found_open)
+    while True:
+        inferred = prepare.infer(source.model)
+        with context() as made, ir.Location.unknown():
+            made.dialects["func"]  # loads it
+            converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
+            found = converter.convert()
+            found_open = open_dims(converter.names, converter.block.arguments)
+            entries = [*unsupported, *(entry for entry in found if entry not in unsupported)]
+            if not entries:
+                return converter.finish(), _report(source, entries, found_open)
+            equations = converter.conversion.equations
+        if not symbols.equate(source.model, source.inputs, equations, ranges):
+            return None, _report(source, entries, found_open)
 
 
 def _report(
@@ -239,6 +246,7 @@ class _Program:
         for argument in self.block.arguments:
             self._limit(argument)
         set_signature(self.main)
+        set_required_numbers(self.main, list(self.conversion.required))
         set_value_names(self.main, "arg_attrs", self.names)
         set_value_names(self.main, "res_attrs", [v.name for v in self.graph.output])
         try:

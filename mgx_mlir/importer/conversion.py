@@ -52,6 +52,10 @@ class Conversion:
         self.unsupported: list[Unsupported] = []
         # The greatest sizes of symbols that the model's own constants leave.
         self.limits: dict[str, int] = {}
+        # Numbers that the sizes of a run leave at 0 or more, or there is no run.
+        self.required: dict[str, None] = {}
+        # Dimensions that have to be equal.
+        self.equations: list[tuple[Dim, Dim]] = []
         self._inferred = inferred
         self._sizes: dict[ir.Value, np.ndarray | None] = {}
         # Placeholders for results of refused nodes, and values computed from them.
@@ -166,6 +170,8 @@ class Conversion:
         except UnavailableError:
             return []
         except UnsupportedError as error:
+            if isinstance(error, tensors.UnequalError) and not guessed:
+                self.equations.append(error.pair)
             operator, reason = structure.operator_name(proto), str(error)
             if scope.operator:
                 operator, reason = scope.operator, f"in its body, {operator}: {reason}"

@@ -15,6 +15,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.sizes.arithmetic import Size, exact, symbols
 
 Binary = Callable[[ir.Value, ir.Value], ir.Value]
 Number = float | int | bool
@@ -30,6 +31,14 @@ def counted(size: Dim) -> ir.Value:
     """0, 1, 2, ... as i64, for a size that is a symbol."""
     ones = filled(np.ones((), np.int64), [size])
     return mgx.prefix_scan_sum(ones, 0, exclusive=True)
+
+
+def size_of(x: ir.Value, axis: int) -> ir.Value:
+    """The size of one dimension, as an i64 scalar."""
+    size = tensors.dims(x)[axis]
+    if isinstance(size, int):
+        return mgx.constant(size, np.int64)
+    return reshape(mgx.dimensions_of(x, axis, axis + 1), [])
 
 
 def like(x: ir.Value, number: Number | np.generic) -> ir.Value:
@@ -56,6 +65,9 @@ def broadcast(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
         a not in (1, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)
     ):
         raise ModelError(f"a tensor {tensors.show(have)} cannot be repeated to {list(sizes)}")
+    for one, other in zip(reversed(have), reversed(sizes), strict=False):
+        if one != 1:
+            tensors.require_equal([one], [other])
     splat = _splat(x)
     if splat is not None and all(isinstance(s, int) for s in sizes):
         return filled(splat, sizes)
@@ -74,11 +86,12 @@ def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
     if tensors.rank(vector) == 0:
         return broadcast(vector, sizes)
     (size,) = tensors.dims(vector) if tensors.rank(vector) == 1 else (-1,)
-    if size not in (None, sizes[axis]) and sizes[axis] is not None:
+    if isinstance(size, int) and isinstance(sizes[axis], int) and size != sizes[axis]:
         raise ModelError(
             f"a tensor {tensors.show(tensors.dims(vector))} where one element for each of the "
             f"{sizes[axis]} along axis {axis} belongs"
         )
+    tensors.require_equal([size], [sizes[axis]])
     splat = _splat(vector)
     if splat is not None:
         return filled(splat, sizes)
@@ -146,9 +159,36 @@ def reshape(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
     have = tensors.dims(x)
     if have == tuple(sizes):
         return x
+    _require_as_many(have, sizes)
     if _elements(have) not in (None, _elements(sizes)) and _elements(sizes) is not None:
         raise ModelError(f"a tensor {tensors.show(have)} cannot have the shape {list(sizes)}")
     return mgx.reshape(x, tensors.tensor_type(tensors.element(x), sizes))
+
+
+def _require_as_many(have: Sequence[Dim], wanted: Sequence[Dim]) -> None:
+    """Raises UnequalError where one symbol's size decides whether there are as many elements."""
+    products = [_product(sizes) for sizes in (have, wanted)]
+    for one, other in (products, products[::-1]):
+        if not isinstance(one, Size) or not isinstance(other, int):
+            continue
+        for symbol in symbols(one):
+            each = exact(one, Size.of(symbol))
+            if isinstance(each, int) and other % each == 0:
+                raise tensors.UnequalError(
+                    (str(symbol), other // each),
+                    f"whether {tensors.show(have)} and {tensors.show(wanted)} have as many "
+                    "elements is not known",
+                )
+
+
+def _product(sizes: Sequence[Dim]) -> Size | int | None:
+    total: Size | int = 1
+    for dim in sizes:
+        size = tensors.size(dim)
+        if size is None:
+            return None
+        total = total * size
+    return total
 
 
 def _elements(sizes: Sequence[Dim]) -> int | None:
@@ -182,6 +222,9 @@ def take(x: ir.Value, axis: int, start: int, end: int) -> ir.Value:
 
 def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     """The tensors one after another along an axis."""
+    first, *others = (tensors.dims(v)[:axis] + tensors.dims(v)[axis + 1 :] for v in values)
+    for dims in others:
+        tensors.require_equal(first, dims)
     return values[0] if len(values) == 1 else mgx.concat(list(values), axis)
 
 
@@ -207,6 +250,7 @@ def dot(a: ir.Value, b: ir.Value) -> ir.Value:
 
 def _matrix_product(a: ir.Value, b: ir.Value) -> ir.Value:
     left, right = tensors.dims(a), tensors.dims(b)
+    tensors.require_equal(left[-1:], right[-2:-1])
     if len(left) > 2 and len(right) == 2 and all(isinstance(s, int) for s in left):
         # One matrix for the whole batch: one product instead of many.
         rows = int(np.prod([s for s in left[:-1] if isinstance(s, int)], dtype=np.int64))

@@ -27,6 +27,7 @@ class Importing(Protocol):
 
     constants: Constants
     limits: dict[str, int]
+    required: dict[str, None]
     max_loop_iterations: int
     symbols: frozenset[str]
     unsupported: list[Unsupported]
@@ -199,6 +200,11 @@ class Node:
         """
         found = self.conversion.sizes_in(self.value(index))
         return None if found is None else list(found.reshape(-1))
+
+    def require(self, number: Number) -> None:
+        """Says that this is 0 or more, for whatever sizes a run has."""
+        if isinstance(number, Size) and not number >= 0:
+            self.conversion.required[str(number)] = None
 
     def declares(self, name: str) -> bool:
         """Whether the node's operator has an attribute of that name, in this version."""

@@ -11,6 +11,9 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
+from mgx_mlir.importer.tensors import size as size_of_dim
+from mgx_mlir.sizes.arithmetic import Number, alone, substitute
+from mgx_mlir.sizes.arithmetic import symbols as symbols_in
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 
@@ -53,6 +56,66 @@ def bind(
             if isinstance(given, int):
                 dim.dim_value = given
     return {name: size for name, size in bound.items() if isinstance(size, Range)}
+
+
+def equate(
+    model: onnx.ModelProto,
+    inputs: Sequence[str],
+    equations: Sequence[tuple[int | str | None, int | str | None]],
+    ranges: Mapping[str, Range],
+) -> bool:
+    """Writes what has to be equal into the inputs' shapes: a symbol becomes a size or a formula.
+
+    A run checks the sizes of its inputs against their shapes. Returns whether a symbol is gone;
+    one with a range of sizes stays, but for a size of it or a symbol with the same.
+    """
+    declared = [v for v in model.graph.input if v.name in set(inputs)]
+    known = [d.dim_param for v in declared for d in _dims(v) if d.dim_param]
+    known = list(dict.fromkeys(known))
+    for pair in equations:
+        a, b = (size_of_dim(dim) for dim in pair)
+        for one, other in ((a, b), (b, a)) if a is not None and b is not None else ():
+            own = alone(one)
+            if own is None or own.name not in known or own in symbols_in(other):
+                continue
+            second = alone(other)
+            if second is not None and second.name in known[known.index(own.name) :]:
+                continue  # the first name stays
+            if not _is_within(other, ranges, ranges.get(own.name)):
+                continue
+            _substitute(model, declared, own.name, other)
+            return True
+    return False
+
+
+def _is_within(size: Number, ranges: Mapping[str, Range], wanted: Range | None) -> bool:
+    """Whether a size has no other values than those of a range."""
+    if isinstance(size, int):
+        return wanted is None or wanted.low <= size <= (wanted.high or size)
+    symbol = alone(size)
+    return wanted is None or (symbol is not None and ranges.get(symbol.name) == wanted)
+
+
+def _substitute(
+    model: onnx.ModelProto, inputs: Iterable[ValueInfoProto], name: str, size: Number
+) -> None:
+    """Replaces a symbol in the inputs' shapes; shapes that were inferred from it go."""
+    for value in inputs:
+        for dim in _dims(value):
+            have = size_of_dim(dim.dim_param) if dim.dim_param else None
+            if have is None or name not in {symbol.name for symbol in symbols_in(have)}:
+                continue
+            new = substitute(have, {name: size})
+            if isinstance(new, int):
+                dim.dim_value = new
+            else:
+                dim.dim_param = str(new)
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        if value.type.WhichOneof("value") == "tensor_type":
+            for dim in _dims(value):
+                if dim.dim_param:
+                    dim.Clear()
 
 
 class _Bound(dict[str, "int | Range"]):

@@ -112,6 +112,25 @@ def show(sizes: Sequence[Dim]) -> str:
     return "[" + ", ".join("?" if s is None else str(s) for s in sizes) + "]"
 
 
+class UnequalError(OpenError):
+    """Two dimensions, `pair`, have to be equal, and that does not follow from their names."""
+
+    def __init__(self, pair: tuple[Dim, Dim], message: str) -> None:
+        super().__init__(message)
+        self.pair = pair
+
+
+def require_equal(a: Sequence[Dim], b: Sequence[Dim]) -> None:
+    """Raises ModelError where dimensions differ, UnequalError where that is not known."""
+    for one, other in zip(a, b, strict=True):
+        if one == other:
+            continue
+        shown = f"{show(a)} and {show(b)}"
+        if isinstance(one, int) and isinstance(other, int):
+            raise ModelError(f"shapes do not fit: {shown}")
+        raise UnequalError((one, other), f"whether sizes are equal is not known: {shown}")
+
+
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The shape by numpy's broadcast rule.
 
@@ -125,14 +144,11 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
         if len(fixed) > 1:
             raise ModelError("shapes do not fit: " + " and ".join(map(show, shapes)))
         symbols = [s for s in others if not isinstance(s, int)]
-        if fixed:
-            result.append(fixed[0])
-        elif len(symbols) > 1:
-            raise OpenError(
-                "whether sizes are equal is not known: " + " and ".join(map(show, shapes))
-            )
-        else:
-            result.append(others[0] if others else 1)
+        if len(others) > 1:
+            shown = " and ".join(map(show, shapes))
+            pair = (symbols[0], fixed[0] if fixed else symbols[1])
+            raise UnequalError(pair, f"whether sizes are equal is not known: {shown}")
+        result.append(others[0] if others else 1)
     return tuple(result)
 
 

@@ -32,6 +32,7 @@ from mgx_mlir.rewriting.graph import (
     Graph,
     kernels,
     node_name,
+    required_numbers,
     symbol_name,
     value_names,
 )
@@ -47,6 +48,7 @@ from mgx_mlir.rewriting.plan_attributes import (
 from mgx_mlir.rewriting.queries import definition, memory_of, yielded
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.sizes.parser import parse
 
 # Ops that a plan may hold beside launches: they do no work at run time.
 SILENT = (*mgx.RESHAPES, *mgx.SOURCES, mgx.YieldOp, func.ReturnOp)
@@ -92,6 +94,8 @@ class _Planner:
             symbol_name(kernel): (number, flops_of(kernel))
             for number, kernel in enumerate(kernels(self.graph.module))
         }
+        for text in required_numbers(main):  # formulas of a plan are 0 or more, or there is no run
+            self.formulas.number(parse(text))
         steps = self._block(block)
         for index, value in enumerate(returned):
             place = Buffer("output", self._bytes(value.type), index=index)
@@ -235,6 +239,8 @@ class _Planner:
         """The step that copies one buffer to another; none where both are the same memory."""
         if self.buffers[source] == place:
             return []
+        if self.symbolic and self.buffers[source].bytes != place.bytes:
+            raise OpenError(f"whether two tensors of the node '{node}' have as many elements")
         return [Step(-1, (source, self._place(place)), node)]
 
     def _place(self, place: Buffer) -> int:

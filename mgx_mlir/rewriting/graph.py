@@ -16,6 +16,9 @@ from mgx_mlir.rewriting.queries import yielded
 # The attribute that holds the name of an input or output.
 VALUE_NAME = "mgx.name"
 
+# The attribute of the program's function: formulas that are 0 or more, or there is no run.
+REQUIRED = "required"
+
 
 @dataclass
 class Graph:
@@ -56,6 +59,20 @@ def open_dims(names: Sequence[str], inputs: Sequence[ir.Value]) -> tuple[OpenDim
             if isinstance(dim, mgx.DimAttr) and dim.min != dim.max:
                 found.append(OpenDim(dim.name, name, place, shown, dim.min, dim.max))
     return tuple(found)
+
+
+def set_required_numbers(main: ir.OpView, formulas: Sequence[str]) -> None:
+    """States the formulas that are 0 or more in every run of a program."""
+    if formulas:
+        held = [ir.StringAttr.get(text) for text in formulas]
+        main.operation.attributes[REQUIRED] = ir.ArrayAttr.get(held)
+
+
+def required_numbers(main: ir.OpView) -> list[str]:
+    """The formulas that are 0 or more in every run of a program."""
+    if REQUIRED not in main.attributes:
+        return []
+    return [ir.StringAttr(text).value for text in ir.ArrayAttr(main.attributes[REQUIRED])]
 
 
 def symbol_name(op: ir.OpView | ir.Operation) -> str:

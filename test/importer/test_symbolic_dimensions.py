@@ -105,9 +105,8 @@ def test_ranges_are_carried_with_the_names():
     given = Range(1, 64, (1, 8))
     made = signature(two_inputs("batch", 3), dim_params={"batch": given})
     assert made.count("batch : 1 ... 64 {1, 8}") == 3
-    made = signature(
-        two_inputs(None, 3), input_dims={"a": [Range(2, 4), 3]}, dim_params={"batch": 2}
-    )
+    both = Range(2, 4)
+    made = signature(two_inputs(None, 3), input_dims={"a": [both, 3]}, dim_params={"batch": both})
     assert "#mgx.dims<[a_d0 : 2 ... 4, _]>" in made
 
 

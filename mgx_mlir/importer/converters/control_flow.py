@@ -134,7 +134,7 @@ def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> Non
             )
 
 
-def _stacked(result: ir.Value, trips: int) -> ir.Value:
+def _stacked(result: ir.Value, trips: tensors.Dim) -> ir.Value:
     """A scan output whose number of entries is known."""
     sizes = (trips, *tensors.dims(result)[1:])
     result.set_type(tensors.tensor_type(tensors.element(result), sizes))
@@ -185,14 +185,17 @@ def _scanned(
 ) -> tuple[list[ir.Value], list[ir.Value]]:
     """The last states, and the results of all steps stacked along axis 0."""
     node.attribute("body")
-    steps = tensors.size_of(scanned[0], axes[0], "the number of steps")
+    steps = tensors.dims(scanned[0])[axes[0]]
+    if steps is None:
+        tensors.size_of(scanned[0], axes[0], "the number of steps")  # says that it has to be known
     scanned = [
         mgx.reverse(x, [axis]) if back else x
         for x, axis, back in zip(scanned, axes, backwards, strict=True)
     ]
-    written_out = unroll.scan(node, states, scanned, axes, steps)
-    if written_out is not None:
-        return written_out
+    if isinstance(steps, int):
+        written_out = unroll.scan(node, states, scanned, axes, steps)
+        if written_out is not None:
+            return written_out
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         entries = [mgx.gather(x, i, axis) for x, axis in zip(scanned, axes, strict=True)]
@@ -201,7 +204,7 @@ def _scanned(
         _check_carried(states, results)
         return [go, *results]
 
-    trips = mgx.constant(steps, np.int64)
+    trips = emit.size_of(scanned[0], axes[0])
     results = _as_list(mgx.loop(trips, mgx.constant(True, np.bool_), states, body))
     stacked = [_stacked(r, steps) for r in results[len(states) :]]
     return results[: len(states)], stacked

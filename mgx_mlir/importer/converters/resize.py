@@ -4,35 +4,64 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import Number
+
+# The scale that is the ratio of the result's size to the input's, which a run knows.
+RATIO = math.inf
+# The greatest denominator of a scale of a size that only a run knows, and the greatest such size
+# where rounding in f32 could tell.
+_MAX_DENOMINATOR, _MAX_SIZE = 64, 1 << 14
 
 
-def _result(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
+def _result(node: Node, sizes: Sequence[Number], scales: Sequence[float]) -> list[Number]:
     if not all(0 < scale < math.inf for scale in scales):
         raise ModelError(f"scales of {list(scales)}; they are numbers above 0")
-    # ONNX's shape inference multiplies in 32 bits: .7 of 10 is 7, where 64 bits give 6.
-    products = [np.float32(n) * np.float32(s) for n, s in zip(sizes, scales, strict=True)]
-    return [math.floor(p) for p in products]
+    return [_scaled_size(node, n, scale) for n, scale in zip(sizes, scales, strict=True)]
+
+
+def _scaled_size(node: Node, size: Number, scale: float) -> Number:
+    if isinstance(size, int):
+        # ONNX's shape inference multiplies in 32 bits: .7 of 10 is 7, where 64 bits give 6.
+        return math.floor(np.float32(size) * np.float32(scale))
+    exact = Fraction(float(np.float32(scale)))
+    if exact.denominator > _MAX_DENOMINATOR:
+        exact = exact.limit_denominator(_MAX_DENOMINATOR)
+        numbers = np.arange(_MAX_SIZE + 1)
+        products = np.floor(numbers.astype(np.float32) * np.float32(scale))
+        if (products != numbers * exact.numerator // exact.denominator).any():
+            raise OpenError(f"a scale of {scale} for the size {size}, which only a run knows")
+        node.require(_MAX_SIZE - size)
+    return size * exact.numerator // exact.denominator
+
+
+def _sizes(x: ir.Value) -> list[Number]:
+    """The sizes of the input: ints, and formulas of the inputs' symbols."""
+    sizes = tensors.sizes(x)
+    known = [size for size in sizes if size is not None]
+    return known if len(known) == len(sizes) else list(tensors.static_dims(x))
 
 
 def _upsample(node: Node) -> ir.Value:
     """Coordinates are divided by the scale and rounded down (nearest), or interpolated."""
     x = node.tensor(0)
-    sizes = tensors.static_dims(x)
+    sizes = _sizes(x)
     stated = node.attribute("scales") if node.version < 9 else node.constant(1, "scales")
-    return _scaled(x, sizes, np.asarray(stated, np.float64), str(node.attribute("mode")))
+    return _scaled(node, sizes, np.asarray(stated, np.float64), str(node.attribute("mode")))
 
 
-def _scaled(x: ir.Value, sizes: Sequence[int], scales: np.ndarray, mode: str) -> ir.Value:
+def _scaled(node: Node, sizes: Sequence[Number], scales: np.ndarray, mode: str) -> ir.Value:
+    x = node.tensor(0)
     if scales.size != len(sizes):
         raise ModelError(f"{scales.size} scales for {len(sizes)} dimensions")
     factors = [float(np.float32(s)) for s in scales.reshape(-1)]
@@ -40,7 +69,7 @@ def _scaled(x: ir.Value, sizes: Sequence[int], scales: np.ndarray, mode: str) ->
         return x
     return mgx.resize(
         x,
-        _result(sizes, factors),
+        tensors.named(_result(node, sizes, factors)),
         factors,
         mode=mgx.ResizeMode[mode],
         coordinate_mode=mgx.CoordinateMode.asymmetric,
@@ -54,10 +83,10 @@ operator("Upsample", (7, 9), "resize")(_upsample)
 @operator("Resize", (10, 19), "resize")
 def resize(node: Node) -> ir.Value:
     x = node.tensor(0)
-    sizes = tensors.static_dims(x)
+    sizes = _sizes(x)
     if node.version == 10:
         scales = node.constant(1, "scales").astype(np.float64)
-        return _scaled(x, sizes, scales, str(node.attribute("mode")))
+        return _scaled(node, sizes, scales, str(node.attribute("mode")))
     rank = len(sizes)
     axes = list(range(rank))
     if node.version >= 18 and node.attribute("axes") is not None:
@@ -75,7 +104,9 @@ def resize(node: Node) -> ir.Value:
         "exclude_outside": bool(node.attribute("exclude_outside")),
         "extrapolation_value": node.attribute("extrapolation_value"),
     }
-    if target == list(sizes) and all(f == 1 for f in factors) and not options:
+    if antialias and RATIO in factors:
+        raise OpenError("antialias to sizes that only a run knows")
+    if target == sizes and all(f == 1 for f in factors) and not options:
         return x
     if coordinates == "tf_half_pixel_for_nn":
         if antialias:
@@ -83,7 +114,7 @@ def resize(node: Node) -> ir.Value:
         return _from_corners(node, x, target, factors)
     return mgx.resize(
         x,
-        target,
+        tensors.named(target),
         factors,
         mode=mgx.ResizeMode[mode],
         coordinate_mode=mgx.CoordinateMode[coordinates],
@@ -94,7 +125,7 @@ def resize(node: Node) -> ir.Value:
 
 
 def _from_corners(
-    node: Node, x: ir.Value, target: Sequence[int], factors: Sequence[float]
+    node: Node, x: ir.Value, target: Sequence[Number], factors: Sequence[float]
 ) -> ir.Value:
     """x where index i of the result is at (i + 0.5) / factor: half a pixel after half_pixel.
 
@@ -102,9 +133,10 @@ def _from_corners(
     """
     element, mode = tensors.element(x), str(node.attribute("mode"))
     for axis, (wanted, factor) in enumerate(zip(target, factors, strict=True)):
-        size = tensors.static_dims(x)[axis]
-        if wanted == size and factor == 1:
+        if factor == 1 and wanted == _sizes(x)[axis]:
             continue
+        size = tensors.size_of(x, axis, "the resized dimension")
+        assert isinstance(wanted, int)
         where = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) / np.float32(factor)
         if mode == "nearest":
             places = _ROUNDINGS[str(node.attribute("nearest_mode"))](where)
@@ -150,7 +182,9 @@ def _weights(node: Node, where: np.ndarray, size: int) -> np.ndarray:
     return matrix
 
 
-def _target(node: Node, sizes: Sequence[int], axes: list[int]) -> tuple[list[int], list[float]]:
+def _target(
+    node: Node, sizes: Sequence[Number], axes: list[int]
+) -> tuple[list[Number], list[float]]:
     """The sizes of the result and the factor of each dimension."""
     policy = "stretch"
     if node.version >= 18:
@@ -160,19 +194,35 @@ def _target(node: Node, sizes: Sequence[int], axes: list[int]) -> tuple[list[int
         factors = [1.0] * len(sizes)
         for axis, factor in zip(axes, scales.reshape(-1), strict=True):
             factors[axis] = float(np.float32(factor))
-        return _result(sizes, factors), factors
-    wanted = node.integers(3, "sizes") if node.given(3) else []
-    if len(wanted) != len(axes) or min(wanted, default=1) < 0:
-        raise ModelError(f"sizes {wanted} for {len(axes)} dimensions")
-    ratios = [w / sizes[a] for w, a in zip(wanted, axes, strict=True)]
+        return _result(node, sizes, factors), factors
+    wanted = _wanted(node)
+    if len(wanted) != len(axes) or any(isinstance(w, int) and w < 0 for w in wanted):
+        raise ModelError(f"sizes {[str(w) for w in wanted]} for {len(axes)} dimensions")
+    ratios = [_ratio(w, sizes[a]) for w, a in zip(wanted, axes, strict=True)]
+    if policy != "stretch" and RATIO in ratios:
+        raise OpenError(f"keep_aspect_ratio_policy = {policy} and sizes that only a run knows")
     target, factors = list(sizes), [1.0] * len(sizes)
     for axis, want, ratio in zip(axes, wanted, ratios, strict=True):
         if policy == "stretch":
             target[axis], factors[axis] = want, ratio
             continue
         common = min(ratios) if policy == "not_larger" else max(ratios)
-        target[axis], factors[axis] = math.floor(common * sizes[axis] + 0.5), common
+        size = sizes[axis]
+        assert isinstance(size, int)
+        target[axis], factors[axis] = math.floor(common * size + 0.5), common
     return target, factors
+
+
+def _wanted(node: Node) -> list[Number]:
+    """The sizes of the result that input 3 holds."""
+    sizes = node.sizes(3) if node.given(3) else []
+    return list(node.integers(3, "sizes")) if sizes is None else sizes
+
+
+def _ratio(wanted: Number, size: Number) -> float:
+    if isinstance(wanted, int) and isinstance(size, int):
+        return wanted / size
+    return 1.0 if wanted == size else RATIO
 
 
 def _region(node: Node, axes: list[int], rank: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM, unrolled over their steps into products and pointwise ops.
+"""RNN, GRU and LSTM as products and pointwise ops: a few steps written out, more in a loop.
 
 The products of all inputs with the input weights are one dot, before the steps. Two directions
 with equal functions run side by side, the second from the end: a step of both is one product.
@@ -7,6 +7,7 @@ Layouts, gate orders and formulas are those of ONNX's operator documentation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters.activations import (
     TAKES_ALPHA,
@@ -26,9 +27,10 @@ from mgx_mlir.importer.converters.activations import (
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.sizes.arithmetic import Number
 
-# Each step becomes ops of its own.
-MAX_STEPS = 4096
+# Up to so many steps become ops of their own.
+MAX_WRITTEN_OUT = 64
 
 
 @dataclass
@@ -91,9 +93,9 @@ def _unrolled(
     x = node.tensor(0)
     batch_first = node.version >= 14 and bool(node.attribute("layout"))
     x = emit.transpose(x, [1, 0, 2]) if batch_first else x
-    length, batch = tensors.size_of(x, 0, "the length of the sequence"), tensors.dims(x)[1]
-    if length > MAX_STEPS:
-        raise UnsupportedError(f"a sequence of {length} steps; at most {MAX_STEPS} are unrolled")
+    length, batch = tensors.dims(x)[:2]
+    if length is None:
+        tensors.size_of(x, 0, "the length of the sequence")  # says that it has to be known
     ways = ("forward", "reverse", "bidirectional")
     direction = str(node.choice("direction", *ways, default="forward"))
     directions = 2 if direction == "bidirectional" else 1
@@ -111,7 +113,12 @@ def _unrolled(
         return _of_no_steps(node, x, directions, hidden, states, batch_first)
     cells = _Cells(node, gates, hidden, weights, rounded or (lambda x: x))
     state = [_initial(node, 5 + s, directions, x, hidden, batch_first) for s in range(states)]
-    if directions == 2 and rounded is None and isinstance(batch, int) and _are_equal(node, default):
+    if (
+        directions == 2
+        and rounded is None
+        and None not in (length, batch)
+        and _are_equal(node, default)
+    ):
         y, finals = _run_both(cells.both(functions[0]), x, state, masks, step)
     else:
         every: list[ir.Value] = []
@@ -119,7 +126,7 @@ def _unrolled(
         for number in range(directions):
             cell = cells.one(number, functions[number])
             outputs, new = _run(cell, x, [_part(s, number) for s in state], masks, step)
-            every.append(emit.stack(outputs, 0) if node.wanted(0) else outputs[0])
+            every.append(outputs)
             last.append(new)
         y = emit.stack(every, 1)
         finals = [emit.stack([new[s] for new in last], 0) for s in range(states)]
@@ -162,55 +169,113 @@ def _of_no_steps(
     return [value if node.wanted(i) else None for i, value in enumerate(made)]
 
 
+@dataclass(frozen=True)
+class _Masks:
+    """Where sequences are not over: `lengths`, as (batch, hidden) of i32, are after a step."""
+
+    lengths: ir.Value
+
+    def at(self, time: int | ir.Value) -> ir.Value:
+        """Booleans for a step, by its number: an int, or an i64 scalar."""
+        if isinstance(time, int):
+            return mgx.greater(self.lengths, emit.like(self.lengths, time))
+        number = emit.broadcast(emit.convert(time, "i32"), tensors.dims(self.lengths))
+        return mgx.greater(self.lengths, number)
+
+
+# New states from the projection of a step's input and the states before it, and the step's time
+# in each direction.
+Advance = Callable[[ir.Value, list[ir.Value], Callable[[bool], "int | ir.Value"]], list[ir.Value]]
+
+
+def _steps(
+    projected: ir.Value, axis: int, state: list[ir.Value], advance: Advance
+) -> tuple[ir.Value, list[ir.Value]]:
+    """The first states after all steps, stacked along a new first axis, and the last states.
+
+    `projected` has a step's entries along `axis`. A state's first value is the step's output, the
+    others are the next step's state.
+    """
+    length = tensors.dims(projected)[axis]
+    if isinstance(length, int) and length <= MAX_WRITTEN_OUT:
+        outputs = []
+        for time in range(length):
+            here = emit.squeeze(emit.take(projected, axis, time, time + 1), [axis])
+            places = {False: time, True: length - 1 - time}
+            output, *state = advance(here, state, places.__getitem__)
+            outputs.append(output)
+        return emit.stack(outputs, 0), state
+    trips = emit.size_of(projected, axis)
+
+    def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        here = mgx.gather(projected, i, axis)
+        back = emit.sub(mgx.sub(trips, i), 1)
+        output, *new = advance(here, list(carried), lambda backwards: back if backwards else i)
+        for value, before in zip(new, carried, strict=True):
+            value.set_type(before.type)
+        return [go, *new, output]
+
+    *final, every = mgx.loop(trips, mgx.constant(True, np.bool_), state, body)
+    every.set_type(tensors.tensor_type(tensors.element(every), (length, *tensors.dims(every)[1:])))
+    return every, final
+
+
+def _masked(mask: ir.Value | None, new: list[ir.Value], old: list[ir.Value]) -> list[ir.Value]:
+    """The output and the states of a step: beyond a sequence's end it is zero, and they stay."""
+    if mask is None:
+        return [new[0], *new]
+    kept = [emit.where(mask, n, o) for n, o in zip(new, old, strict=True)]
+    return [emit.where(mask, new[0], 0), *kept]
+
+
 def _run(
-    cell: Cell, x: ir.Value, state: list[ir.Value], masks: list[ir.Value] | None, step: Step
-) -> tuple[list[ir.Value], list[ir.Value]]:
+    cell: Cell, x: ir.Value, state: list[ir.Value], masks: _Masks | None, step: Step
+) -> tuple[ir.Value, list[ir.Value]]:
     """All steps of one direction: the first state after each, in order of time, and the last."""
-    length = tensors.size_of(x, 0, "the length of the sequence")
     projected = cell.product(x, cell.w, cell.bias_w)
-    outputs: list[ir.Value] = [state[0]] * length
-    for time in reversed(range(length)) if cell.backwards else range(length):
-        here = emit.squeeze(emit.take(projected, 0, time, time + 1), [0])
-        new = step(cell, here, state)
-        outputs[time] = new[0]
-        if masks is not None:  # beyond a sequence's end its state stays and its output is zero
-            new = [emit.where(masks[time], n, o) for n, o in zip(new, state, strict=True)]
-            outputs[time] = emit.where(masks[time], outputs[time], 0)
-        state = new
-    return outputs, state
+    if cell.backwards:
+        projected = mgx.reverse(projected, [0])
+
+    def advance(here: ir.Value, state: list[ir.Value], time: Any) -> list[ir.Value]:
+        mask = None if masks is None else masks.at(time(cell.backwards))
+        return _masked(mask, step(cell, here, state), state)
+
+    every, final = _steps(projected, 0, state, advance)
+    return (mgx.reverse(every, [0]) if cell.backwards else every), final
 
 
 def _run_both(
-    cell: Cell, x: ir.Value, state: list[ir.Value], masks: list[ir.Value] | None, step: Step
+    cell: Cell, x: ir.Value, state: list[ir.Value], masks: _Masks | None, step: Step
 ) -> tuple[ir.Value, list[ir.Value]]:
     """All steps of both directions: Y, and the last states."""
     length, batch, size = tensors.dims(x)
-    assert isinstance(length, int) and isinstance(batch, int)
     both = emit.stack([x, mgx.reverse(x, [0])], 0)
-    projected = cell.product(emit.reshape(both, (2, length * batch, size)), cell.w, cell.bias_w)
+    rows = tensors.named([math.prod(_known_sizes(x)[:2])])[0]
+    projected = cell.product(emit.reshape(both, (2, rows, size)), cell.w, cell.bias_w)
     columns = tensors.dims(projected)[2]
     projected = emit.reshape(projected, (2, length, batch, columns))
-    outputs = []
-    for time in range(length):
-        here = emit.squeeze(emit.take(projected, 1, time, time + 1), [1])
-        new = step(cell, here, state)
-        outputs.append(new[0])
+
+    def advance(here: ir.Value, state: list[ir.Value], time: Any) -> list[ir.Value]:
+        mask = None
         if masks is not None:
-            mask = emit.stack([masks[time], masks[length - 1 - time]], 0)
-            new = [emit.where(mask, n, o) for n, o in zip(new, state, strict=True)]
-            outputs[-1] = emit.where(mask, outputs[-1], 0)
-        state = new
-    every = emit.stack(outputs, 0)
+            mask = emit.stack([masks.at(time(False)), masks.at(time(True))], 0)
+        return _masked(mask, step(cell, here, state), state)
+
+    every, final = _steps(projected, 1, state, advance)
     backwards = mgx.reverse(emit.take(every, 1, 1, 2), [0])
-    return emit.concat([emit.take(every, 1, 0, 1), backwards], 1), state
+    return emit.concat([emit.take(every, 1, 0, 1), backwards], 1), final
 
 
-def _of_steps(node: Node, final: ir.Value, masks: list[ir.Value] | None) -> ir.Value:
+def _known_sizes(x: ir.Value) -> list[Number]:
+    return [size for size in tensors.sizes(x) if size is not None]
+
+
+def _of_steps(node: Node, final: ir.Value, masks: _Masks | None) -> ir.Value:
     """A last state (directions, batch, hidden): zero where a sequence has no step."""
     known = node.known(4)
-    if not masks or (known is not None and (known > 0).all()):
+    if masks is None or (known is not None and (known > 0).all()):
         return final
-    return emit.where(masks[0], final, 0)
+    return emit.where(masks.at(0), final, 0)
 
 
 def _part(x: ir.Value, number: int) -> ir.Value:
@@ -280,18 +345,18 @@ def _initial(
     return emit.transpose(state, [1, 0, 2]) if batch_first else state
 
 
-def _masks(node: Node, length: int, batch: Dim, hidden: int) -> list[ir.Value] | None:
-    """For each step, where a sequence is not over; None where all have the full length."""
+def _masks(node: Node, length: Dim, batch: Dim, hidden: int) -> _Masks | None:
+    """Where sequences are not over; None where all have the full length."""
     if not node.given(4):
         return None
     known = node.known(4)
-    if known is not None and ((known < 0) | (known > length)).any():
-        raise ModelError(f"sequence_lens of {known.tolist()} in {length} steps")
-    if known is not None and (known == length).all():
-        return None
+    if known is not None and isinstance(length, int):
+        if ((known < 0) | (known > length)).any():
+            raise ModelError(f"sequence_lens of {known.tolist()} in {length} steps")
+        if (known == length).all():
+            return None
     lengths = emit.unsqueeze(emit.convert(node.tensor(4), "i32"), [1])
-    lengths = emit.broadcast(lengths, (batch, hidden))
-    return [mgx.greater(lengths, emit.like(lengths, time)) for time in range(length)]
+    return _Masks(emit.broadcast(lengths, (batch, hidden)))
 
 
 def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list[Activation]]:

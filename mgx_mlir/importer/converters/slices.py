@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, OpenError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.errors import ModelError
+from mgx_mlir.importer import tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.rewriting.symbolic import OPEN_END
-from mgx_mlir.sizes.arithmetic import Number, alone
+from mgx_mlir.sizes.arithmetic import Number, alone, bounds
 
 # Exporters write this for the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1
@@ -27,7 +27,7 @@ def slice_(node: Node) -> ir.Value:
         stated = node.attribute("axes")
         steps = [1] * len(starts)
     else:
-        if node.known(2) is None:
+        if node.known(1) is None or node.known(2) is None:
             return _sliced_by_size(node)
         starts, ends = node.integers(1, "starts"), node.integers(2, "ends")
         stated = node.integers(3, "axes") if node.given(3) else None
@@ -36,28 +36,87 @@ def slice_(node: Node) -> ir.Value:
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ModelError("starts, ends, axes and steps differ in length")
     axes = [tensors.axis_in(a, tensors.rank(x)) for a in axes]
-    return _sliced(x, axes, starts, ends, steps)
+    return _sliced(node, x, axes, starts, ends, steps)
 
 
 def _sliced_by_size(node: Node) -> ir.Value:
-    """The first elements along axes, whose ends are formulas of sizes."""
-    x, ends = node.tensor(0), node.sizes(2)
-    if ends is None:
-        node.integers(2, "ends")  # says that they have to be constant
-    assert ends is not None
-    starts = node.integers(1, "starts")
+    """A slice whose starts or ends are formulas of sizes."""
+    x, starts, ends = node.tensor(0), node.sizes(1), node.sizes(2)
+    if starts is None or ends is None:
+        node.integers(1 if starts is None else 2, "starts" if starts is None else "ends")
+    assert starts is not None and ends is not None
     axes = node.integers(3, "axes") if node.given(3) else list(range(len(starts)))
     steps = node.integers(4, "steps") if node.given(4) else [1] * len(starts)
-    if any(steps[i] != 1 or start < 0 for i, start in enumerate(starts)):
-        raise OpenError("ends is computed; steps of 1 and starts from the front go with it")
-    axes = [tensors.axis_in(a, tensors.rank(x)) for a in axes]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        x = _cut(node, x, tensors.axis_in(axis, tensors.rank(x)), start, end, step)
+    return x
+
+
+def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: Number) -> ir.Value:
+    """A slice along one axis, where a size, the start or the end is a formula of sizes.
+
+    A constant bound is within the dimension, or there is no run.
+    """
+    have = tensors.size(tensors.dims(x)[axis])
+    if have is None:
+        tensors.size_of(x, axis, "the size of the sliced dimension")  # says that it has to be
+    assert have is not None and isinstance(step, int)
+    if step == 0:
+        raise ModelError(f"a step of 0 along axis {axis}")
+    if step < 0:
+        x = mgx.reverse(x, [axis])
+        start, end = (_from_the_end(node, bound, have) for bound in (start, end))
+    first = _from_the_front(node, start, have)
+    last = _from_the_front(node, end, have)
+    node.require(last - first)
+    x = _part(x, axis, first, last, have)
+    return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
+
+
+def _from_the_front(node: Node, bound: Number, have: Number) -> Number:
+    """A bound of a slice as a place from 0 to the size of its dimension."""
+    if isinstance(bound, int) and bound >= _INT_MAX:
+        return have
+    if (isinstance(bound, int) and bound < 0) or bounds(bound)[1] < 0:
+        bound = have + bound
+    if bound >= have:
+        return have
+    symbol = alone(bound)
+    if isinstance(have, int) and symbol is not None:
+        # The model's table is so long; longer inputs would read beyond it.
+        limits = node.conversion.limits
+        limits[symbol.name] = min(limits.get(symbol.name, have), have)
+    else:
+        node.require(have - bound)
+    node.require(bound)
+    return bound
+
+
+def _from_the_end(node: Node, bound: Number, have: Number) -> Number:
+    """The bound of a slice with a negative step, in the reversed dimension."""
+    if isinstance(bound, int) and bound >= _INT_MAX:
+        return 0
+    if isinstance(bound, int) and bound <= -_INT_MAX:
+        return have
+    if isinstance(bound, int) and bound < 0:
+        return -bound - 1
+    return have - 1 - bound
+
+
+def _part(x: ir.Value, axis: int, first: Number, last: Number, have: Number) -> ir.Value:
+    """Elements `first` to `last` of `have` along an axis: places within it."""
     sizes = tensors.sizes(x)
-    for axis, start, end in zip(axes, starts, ends, strict=True):
-        sizes[axis] = _size_of_slice(node, sizes[axis], start, end)
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        raise OpenError(f"ends is computed, of a size that is not known: {ends}")
-    return _sized_slice(x, axes, starts, tensors.named(known))
+
+    def cut(x: ir.Value, start: int, size: Number) -> ir.Value:
+        dims = [tensors.named([n])[0] if n is not None else None for n in sizes]
+        dims[axis] = tensors.named([size])[0]
+        return _sized_slice(x, [axis], [start], dims)
+
+    if isinstance(first, int):
+        return x if (first, last) == (0, have) else cut(x, first, last - first)
+    if last != have:
+        x = cut(x, 0, last)
+    return mgx.reverse(cut(mgx.reverse(x, [axis]), 0, last - first), [axis])
 
 
 def _sized_slice(
@@ -68,25 +127,8 @@ def _sized_slice(
     return mgx.SliceOp(x, axes, starts, [OPEN_END] * len(axes), results=[result]).y
 
 
-def _size_of_slice(node: Node, have: Number | None, start: int, end: Number) -> Number:
-    """How many elements a slice to `end` has, of a dimension of size `have`."""
-    if have is None:
-        raise OpenError("the size of the sliced dimension is not known")
-    if end >= have:
-        return have - start
-    symbol = alone(end)
-    if isinstance(have, int) and symbol is not None and start == 0:
-        # The model's table is so long; longer inputs would read beyond it.
-        limits = node.conversion.limits
-        limits[symbol.name] = min(limits.get(symbol.name, have), have)
-        return end
-    if end <= have and start <= end:
-        return end - start
-    raise OpenError(f"whether its end {end} is within the size {have} is not known")
-
-
 def _sliced(
-    x: ir.Value, axes: list[int], starts: list[int], ends: list[int], steps: list[int]
+    node: Node, x: ir.Value, axes: list[int], starts: list[int], ends: list[int], steps: list[int]
 ) -> ir.Value:
     backwards: list[int] = []
     cut: list[tuple[int, int, int]] = []
@@ -100,7 +142,7 @@ def _sliced(
             backwards.append(axis)
             continue
         if not isinstance(tensors.dims(x)[axis], int):
-            x = _sliced_of_formula(x, axis, start, end, step)
+            x = _cut(node, x, axis, start, end, step)
             continue
         size = tensors.size_of(x, axis, "the size of the sliced dimension")
         # numpy clamps by the rules that ONNX states.
@@ -119,31 +161,3 @@ def _sliced(
     if strides:
         x = mgx.step(x, *(list(part) for part in zip(*sorted(strides), strict=True)))
     return x
-
-
-def _sliced_of_formula(x: ir.Value, axis: int, start: int, end: int, step: int) -> ir.Value:
-    """A slice along a dimension whose size is a formula of the inputs' sizes.
-
-    Raises UnsupportedError where the size of the result does not follow.
-    """
-    have = tensors.size(tensors.dims(x)[axis])
-    if have is None:
-        tensors.size_of(x, axis, "the size of the sliced dimension")  # says that it has to be
-    assert have is not None
-    if step < 0 and (start == -1 or start >= _INT_MAX) and end <= -_INT_MAX:
-        return mgx.step(mgx.reverse(x, [axis]), [axis], [-step])
-    whole = end >= _INT_MAX
-    if step > 0 and start < 0 and (whole or end < 0) and have + start >= 0:
-        # From the end both are constant.
-        x, bounds = mgx.reverse(x, [axis]), (0 if whole else -end, -start)
-        x = mgx.reverse(emit.take(x, axis, min(bounds), bounds[1]), [axis])
-    else:
-        last = have if whole else have + end if end < 0 else end
-        if step < 0 or start < 0 or not last >= start or not have >= last:
-            shown = f"[{start}:{end}:{step}]"
-            raise OpenError(f"how much {shown} leaves of the size {have} is not known")
-        if last != have or start:
-            sizes = list(tensors.dims(x))
-            sizes[axis] = tensors.named([last - start])[0]
-            x = _sized_slice(x, [axis], [start], sizes)
-    return mgx.step(x, [axis], [step]) if step > 1 else x

@@ -79,6 +79,22 @@ class Held(Stored):
         return Held(self.value, shape, self.element, self.owned)
 
 
+@dataclass(frozen=True)
+class Slice:
+    """The elements of a tensor in memory that belong to a row; `inside` are its own dimensions."""
+
+    held: Held
+    inside: tuple[int, ...]
+    row: Indices
+
+    def position(self, where: Sequence[Index]) -> Index:
+        """The place in the tensor's memory of an element, by its indices in the slice."""
+        outer, inner = iter(self.row), iter(where)
+        rank = len(self.held.shape)
+        indices = [next(inner if d in self.inside else outer) for d in range(rank)]
+        return linear(indices, self.held.shape)
+
+
 @dataclass
 class Function:
     """A function under construction: its pointers, added as its body asks for them."""
@@ -121,9 +137,12 @@ class FunctionBody(Body):
 
     def element(self, held: Held, indices: Indices) -> ir.Value:
         """An element of a tensor in memory; the indices must be in bounds."""
-        where = self.scalar(linear(indices, held.shape))
-        value = memref.load(self._function.pointer(held.value), [where])
-        if _is_bool(held.value.type):
+        return self._loaded(held.value, linear(indices, held.shape))
+
+    def _loaded(self, place: Place, where: Index) -> ir.Value:
+        index = self.scalar(where)
+        value = memref.load(self._function.pointer(place), [index])
+        if _is_bool(place.type):
             zero = arith.constant(ir.IntegerType.get_signless(8), 0)
             return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
         return value
@@ -134,6 +153,40 @@ class FunctionBody(Body):
             if _is_bool(place.type):
                 value = arith.extui(ir.IntegerType.get_signless(8), value)
             memref.store(value, self._function.pointer(place), [self.scalar(where)])
+
+    def insert(self, value: ir.Value, line: Slice, where: Sequence[ir.Value]) -> Slice:
+        """The slice, which is changed where it is."""
+        self.put(value, line.held.value, line.position(self._indices(line, where)))
+        return line
+
+    def extract(self, line: Slice, where: Sequence[ir.Value]) -> ir.Value:
+        return self._loaded(line.held.value, line.position(self._indices(line, where)))
+
+    def _indices(self, line: Slice, where: Sequence[ir.Value]) -> list[Index]:
+        sizes = [line.held.shape[d] for d in line.inside]
+        return [Index.runtime(v, 0, n - 1) for v, n in zip(where, sizes, strict=True)]
+
+    def loop(
+        self,
+        lower: Index | Number,
+        upper: Index | Number,
+        carried: Sequence[Any],
+        emit: Callable[[Index, Sequence[Any]], Sequence[Any]],
+    ) -> list[Any]:
+        """As `Body.loop`; slices among the carried values stay what they are."""
+        slices = {n: line for n, line in enumerate(carried) if isinstance(line, Slice)}
+
+        def merged(values: Sequence[ir.Value]) -> list[Any]:
+            rest = iter(values)
+            return [slices[n] if n in slices else next(rest) for n in range(len(carried))]
+
+        def plain(values: Sequence[Any]) -> list[ir.Value]:
+            return [value for value in values if not isinstance(value, Slice)]
+
+        found = super().loop(
+            lower, upper, plain(carried), lambda i, values: plain(emit(i, merged(values)))
+        )
+        return merged(found)
 
     def accumulators(self) -> list[ir.Value]:
         """The values of the results so far."""
@@ -269,7 +322,30 @@ class DynamicKernel(Kernel):
         axes: Sequence[Sequence[int]],
         work: Work,
     ) -> list[Any]:
-        raise UnsupportedError("sequential work on rows has no form for sizes that a run knows")
+        held = [self._started(result) for result in results]
+
+        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
+            for row in elements:
+                pairs = zip(held, axes, strict=True)
+                work(body, row, [Slice(one, tuple(inside), row) for one, inside in pairs])
+
+        self._functions.add(extents, build, False)
+        return held
+
+    def _started(self, result: Held | Start) -> Held:
+        """The memory of a result, holding its initial elements."""
+        if isinstance(result, Held):
+            return result
+        shape, type_ = result.shape, result.type
+        held = Held(Place(type_, math.prod(shape)), shape, element_of(type_))
+        if result.value is not None:
+
+            def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
+                for dims in elements:
+                    body.put(_constant(result), held.value, linear(dims, shape))
+
+            self._functions.add(shape, build, False)
+        return held
 
     def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
         raise UnsupportedError("a table of constants has no form beside sizes that a run knows")

@@ -81,6 +81,16 @@ class Body:
         """An element of a tensor; the indices are in bounds."""
         return tensor.extract(source, [self.scalar(i) for i in indices])
 
+    # The slices of rows under sequential work: here tensors, whose changed copies are passed on
+
+    def insert(self, value: ir.Value, line: Any, where: Sequence[ir.Value]) -> Any:
+        """The slice with an element replaced."""
+        return tensor.insert(value, line, list(where))
+
+    def extract(self, line: Any, where: Sequence[ir.Value]) -> ir.Value:
+        """An element of a slice."""
+        return tensor.extract(line, list(where))
+
     def scalar(self, index: Index) -> ir.Value:
         """The value of an index expression, of type index."""
         return self.once(index, lambda: materialize(index, self.dims(index)))

@@ -156,8 +156,12 @@ class Kernel:
         axes: Sequence[Sequence[int]],
         work: Work,
     ) -> list[Any]:
-        """The results after sequential `work` on every row (see rows.for_rows)."""
-        return for_rows(extents, results, axes, work)
+        """The results after sequential `work` on every row (see rows.for_rows).
+
+        A result starts as `empty`, `filled`, or a value in memory that is the kernel's own.
+        """
+        starts = [r.value if isinstance(r, Stored) else r for r in results]
+        return for_rows(extents, starts, axes, work)
 
     def memory(self, tensor: Any, element: Element) -> Stored:
         """A result of `generic` as a value."""

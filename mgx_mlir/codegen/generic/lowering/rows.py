@@ -6,6 +6,7 @@ The rows run in parallel; each owns one slice of every result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import scf, tensor
@@ -15,7 +16,8 @@ from mgx_mlir.codegen.generic.lowering.index import Dim, Index, fixed
 from mgx_mlir.sizes.arithmetic import Number
 
 # Given the body, the indices of the row and its slices, gives the slices after the work.
-Work = Callable[[Body, Indices, Sequence[ir.Value]], Sequence[ir.Value]]
+# Slices are changed by `Body.insert`.
+Work = Callable[[Body, Indices, Sequence[Any]], Sequence[Any]]
 
 
 def for_rows(

@@ -130,7 +130,9 @@ def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
         return index
     if mode == "edge" or size == 1:
         return body.clamp(index, size)
-    period = size if mode == "wrap" else 2 * (fixed(size) - 1)
+    if not isinstance(size, int):
+        return _folded_at_run(body, mode, index, size)
+    period = size if mode == "wrap" else 2 * (size - 1)
     # Adding a multiple of the period makes the index positive and reads the same element.
     position = (index + (-low // period + 1) * period) % period
     if mode == "wrap":
@@ -138,3 +140,16 @@ def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
     value = body.scalar(position)
     mirrored = arith.minsi(value, arith.subi(index_constant(period), value))
     return Index.runtime(mirrored, 0, size - 1)
+
+
+def _folded_at_run(body: Body, mode: str, index: Index, size: Number) -> Index:
+    """As `_folded`, by wrapping or reflection, for a size that only a run knows."""
+    zero, last = index_constant(0), index_constant(size - 1)
+    period = index_constant(size if mode == "wrap" else 2 * (size - 1))
+    period = arith.maxsi(period, index_constant(1))
+    value = arith.remsi(body.scalar(index), period)
+    negative = arith.cmpi(arith.CmpIPredicate.slt, value, zero)
+    value = arith.select(negative, arith.addi(value, period), value)
+    if mode != "wrap":
+        value = arith.minsi(value, arith.subi(period, value))
+    return Index.runtime(arith.maxsi(arith.minsi(value, last), zero), 0, size - 1)

@@ -21,19 +21,21 @@ from mlir.dialects import math as mlir_math
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, convert, load
-from mgx_mlir.codegen.generic.lowering.element import F32, I32, shape_of
-from mgx_mlir.codegen.generic.lowering.index import Index, fixed
+from mgx_mlir.codegen.generic.lowering.element import F32, I32, sizes_of
+from mgx_mlir.codegen.generic.lowering.index import Index, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @dataclass(frozen=True)
 class Axis:
-    """How one dimension is resized."""
+    """How one dimension is resized. An infinite scale is the ratio of sizes that a run knows."""
 
-    size: int
-    wanted: int
+    size: Number
+    wanted: Number
     scale: float
     coordinates: str
     start: float = 0.0
@@ -50,11 +52,14 @@ class Axis:
 
     def steps(self) -> list[tuple[str, Any]]:
         """The coordinate in the input as operations on the result's index, in order."""
-        f32 = np.float32
-        size, wanted, scale = f32(self.size), f32(self.wanted), f32(self.scale)
+        f32: Any = np.float32
+        size, wanted = real(self.size), real(self.wanted)
+        scale = f32(self.scale) if self.scale < math.inf else wanted / size
         mode = self.coordinates
         if mode == "asymmetric":
             return [("div", scale)]
+        if self.wanted != 0 and not isinstance(self.wanted, int):
+            return self._steps_at_run(size, wanted, scale)
         if mode == "align_corners":
             return (
                 [("mul", size - f32(1)), ("div", wanted - f32(1))] if wanted > 1 else [("mul", 0.0)]
@@ -74,9 +79,24 @@ class Axis:
             ]
         return [("add", 0.5), ("div", scale), ("add", -0.5)]
 
+    def _steps_at_run(self, size: Any, wanted: Any, scale: Any) -> list[tuple[str, Any]]:
+        """As `steps`, where a run knows whether there is more than one result index."""
+        one, mode = np.float32(1), self.coordinates
+        steps: list[tuple[str, Any]] = [("add", 0.5), ("div", scale), ("add", -0.5)]
+        if mode == "align_corners":
+            return [("mul", size - one), ("div", (wanted - one).at_least(1.0))]
+        if mode == "pytorch_half_pixel":
+            return [*steps, ("mul", (wanted - one).at_least(0.0).at_most(1.0))]
+        if mode == "half_pixel_symmetric":
+            offset = size / np.float32(2) * (one - wanted / (scale * size))
+            return [*steps[:2], ("add", offset), ("add", -0.5)]
+        if mode == "tf_crop_and_resize":
+            raise UnsupportedError(f"{mode} has no form for sizes that only a run knows")
+        return steps
+
     def places(self) -> np.ndarray[Any, Any]:
         """The coordinate in the input of each result index, as f32."""
-        value = np.arange(self.wanted, dtype=np.float32)
+        value = np.arange(fixed(self.wanted), dtype=np.float32)
         for name, number in self.steps():
             operation = {"add": np.add, "mul": np.multiply, "div": np.divide}[name]
             value = operation(value, np.float32(number))
@@ -91,20 +111,74 @@ class Axis:
             "floor": np.floor(value),
             "ceil": np.ceil(value),
         }
-        return np.clip(whole[mode], 0, self.size - 1).astype(np.int64)
+        return np.clip(whole[mode], 0, fixed(self.size) - 1).astype(np.int64)
+
+
+class _Real:
+    """An f32 that code computes, with the operators of numbers."""
+
+    def __init__(self, value: ir.Value) -> None:
+        self.value = value
+
+    def _with(self, op: Callable[..., ir.Value], other: Any, swapped: bool = False) -> _Real:
+        pair = (self.value, _value_of(other))
+        return _Real(op(*(pair[::-1] if swapped else pair)))
+
+    def __add__(self, other: Any) -> _Real:
+        return self._with(arith.addf, other)
+
+    def __sub__(self, other: Any) -> _Real:
+        return self._with(arith.subf, other)
+
+    def __rsub__(self, other: Any) -> _Real:
+        return self._with(arith.subf, other, swapped=True)
+
+    def __mul__(self, other: Any) -> _Real:
+        return self._with(arith.mulf, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> _Real:
+        return self._with(arith.divf, other)
+
+    def __rtruediv__(self, other: Any) -> _Real:
+        return self._with(arith.divf, other, swapped=True)
+
+    def at_least(self, other: float) -> _Real:
+        return self._with(arith.maximumf, other)
+
+    def at_most(self, other: float) -> _Real:
+        return self._with(arith.minimumf, other)
+
+    # numpy's scalars leave the operators to this class.
+    __array_ufunc__ = None
+
+
+def _value_of(number: Any) -> ir.Value:
+    if isinstance(number, _Real):
+        return number.value
+    return Arithmetic().constant(float(number), F32.storage())
+
+
+def real(size: Number) -> Any:
+    """A size as an f32: numpy's where it is known, else code that computes it."""
+    if isinstance(size, int):
+        return np.float32(size)
+    narrow = arith.index_cast(I32.storage(), index_constant(size))
+    return _Real(arith.sitofp(F32.storage(), narrow))
 
 
 @lowers(mgx.ResizeOp)
 def resize(kernel: Kernel, op: mgx.ResizeOp, operands: Sequence[Lazy]) -> Lazy:
-    x, shape = kernel.settled(operands[0], 2), shape_of(op.result.type)
-    axes = axes_of(op, [fixed(n) for n in x.shape], shape)
+    x, shape = kernel.settled(operands[0], 2), sizes_of(op.result.type)
+    axes = axes_of(op, x.shape, shape)
     read = _nearest(op, x, axes) if word(op.mode) == "nearest" else _interpolated(op, x, axes)
     if word(op.coordinate_mode) == "tf_crop_and_resize":
         read = _with_outside(kernel, op, x, axes, read)
     return kernel.result_of(op, read, 16)
 
 
-def axes_of(op: mgx.ResizeOp, source: Sequence[int], shape: Sequence[int]) -> list[Axis]:
+def axes_of(op: mgx.ResizeOp, source: Sequence[Number], shape: Sequence[Number]) -> list[Axis]:
     rank = len(shape)
     roi = list(op.roi) if op.roi is not None else [0.0] * rank + [1.0] * rank
     mode = word(op.coordinate_mode)
@@ -117,22 +191,20 @@ def _coordinate(body: Body, axis: Axis, index: Index) -> ir.Value:
     """The coordinate of the result index in the input, as f32."""
 
     def build() -> ir.Value:
-        a = Arithmetic()
         narrow = arith.index_cast(I32.storage(), body.scalar(index))
         value = arith.sitofp(F32.storage(), narrow)
         operations = {"add": arith.addf, "mul": arith.mulf, "div": arith.divf}
         for name, number in axis.steps():
-            value = operations[name](value, a.constant(float(number), F32.storage()))
+            value = operations[name](value, _value_of(number))
         return value
 
     return body.once((axis, index), build)
 
 
-def _integer(body: Body, value: ir.Value, size: int) -> Index:
+def _integer(body: Body, value: ir.Value, size: Number) -> Index:
     """A whole f32 as an index, clamped into the dimension."""
-    a = Arithmetic()
-    value = arith.maximumf(value, a.float(0.0, value))
-    value = arith.minimumf(value, a.float(float(size - 1), value))
+    value = arith.maximumf(value, _value_of(0.0))
+    value = arith.minimumf(value, _value_of(real(size - 1)))
     index = arith.index_cast(ir.IndexType.get(), arith.fptosi(I32.storage(), value))
     return Index.runtime(index, 0, size - 1)
 
@@ -175,6 +247,8 @@ def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
     """(factor, offset, divisor) where the input index is (i * factor + offset) / divisor for every
     result index i, if such numbers exist. No float is needed then, and a factor of two is a
     division by two."""
+    if not (isinstance(axis.wanted, int) and isinstance(axis.size, int)):
+        return None
     if axis.wanted == 0:
         return 1, 0, 1
     table = axis.nearest(mode)
@@ -244,10 +318,10 @@ def _taps(
     return list(taps)
 
 
-def _is_inside(position: ir.Value, size: int) -> ir.Value:
+def _is_inside(position: ir.Value, size: Number) -> ir.Value:
     a = Arithmetic()
     low = a.compare("oge", position, a.float(0.0, position))
-    high = a.compare("ole", position, a.float(float(size - 1), position))
+    high = a.compare("ole", position, _value_of(real(size - 1)))
     return arith.andi(low, high)
 
 

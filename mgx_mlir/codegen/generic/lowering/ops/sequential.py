@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mlir import ir
-from mlir.dialects import arith, tensor
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.boxes import overlaps
 from mgx_mlir.codegen.generic.lowering.convert import load, store
-from mgx_mlir.codegen.generic.lowering.element import SIGNED, Element, element_of, shape_of
+from mgx_mlir.codegen.generic.lowering.element import SIGNED, Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
-from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.rewriting.symbolic import is_named
 
 
 @lowers(mgx.PrefixScanProdOp, mgx.PrefixScanSumOp)
@@ -30,23 +30,23 @@ def prefix_scan(
     element, size = x.element.computed(), x.shape[axis]
     product = isinstance(op, mgx.PrefixScanProdOp)
 
-    def scan(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+    def scan(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
 
-        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             total, line = carried
             place = i * -1 + (size - 1) if op.reverse.value else i
             value = load(a, x.element, body.at(x, (*row[:axis], place, *row[axis:])))
             after = (a.product if product else a.sum)(element, total, value)
             kept = store(a, x.element, total if op.exclusive.value else after)
-            return [after, tensor.insert(kept, line, [body.scalar(place)])]
+            return [after, body.insert(kept, line, [body.scalar(place)])]
 
         nothing = a.constant(int(product), element.storage())
         return [body.loop(0, size, [nothing, slices[0]], step)[1]]
 
     extents = [n for d, n in enumerate(x.shape) if d != axis]
     result = kernel.rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
-    return Stored(result, x.element)
+    return kernel.memory(result, x.element)
 
 
 @lowers(mgx.TopkOp)
@@ -56,16 +56,16 @@ def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]
     NaN is above every number, as numpy sorts it."""
     x, axis = kernel.settled(operands[0], 0), op.axis.value
     element, index_element = x.element.computed(), element_of(op.results[1].type)
-    size, shape = x.shape[axis], shape_of(op.results[0].type)
+    size, shape = x.shape[axis], sizes_of(op.results[0].type)
 
-    def find(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+    def find(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
         comes_before = _Order(a, element, op.largest.value).before
 
         def read(i: Index) -> ir.Value:
             return load(a, x.element, body.at(x, (*row[:axis], i, *row[axis:])))
 
-        def place(rank: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        def place(rank: Index, carried: Sequence[Any]) -> list[ir.Value]:
             last, last_index, line, index_line = carried
 
             def compare(i: Index, best: Sequence[ir.Value]) -> list[ir.Value]:
@@ -80,9 +80,9 @@ def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]
             start = [a.constant(0, element.storage()), index_constant(-1)]
             value, position = body.loop(0, size, start, compare)
             where = [body.scalar(rank)]
-            line = tensor.insert(store(a, x.element, value), line, where)
+            line = body.insert(store(a, x.element, value), line, where)
             index = arith.index_cast(index_element.storage(), position)
-            return [value, position, line, tensor.insert(index, index_line, where)]
+            return [value, position, line, body.insert(index, index_line, where)]
 
         start = [a.constant(0, element.storage()), index_constant(-1), *slices]
         return body.loop(0, shape[axis], start, place)[2:]
@@ -90,7 +90,7 @@ def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]
     extents = [n for d, n in enumerate(shape) if d != axis]
     inits = [kernel.empty(shape, x.element), kernel.empty(shape, index_element)]
     values, indices = kernel.rows(extents, inits, [[axis], [axis]], find)
-    return [Stored(values, x.element), Stored(indices, index_element)]
+    return [kernel.memory(values, x.element), kernel.memory(indices, index_element)]
 
 
 class _Order:
@@ -137,19 +137,20 @@ _SCATTERNDS: dict[type[ir.OpView], Combine] = {
 
 
 def _updated(
-    a: Arithmetic,
+    body: Body,
     element: Element,
     combine: Combine,
-    row: ir.Value,
+    row: Any,
     place: list[ir.Value],
     new: ir.Value,
 ) -> ir.Value:
     """The row with the stored value at a place combined with a new one."""
+    a = body.arithmetic
     if combine is not None:
-        old = tensor.extract(row, place)
+        old = body.extract(row, place)
         total = combine(a, element.computed(), load(a, element, old), load(a, element, new))
         new = store(a, element, total)
-    return tensor.insert(new, row, place)
+    return body.insert(new, row, place)
 
 
 @lowers(*_SCATTERS)
@@ -158,19 +159,19 @@ def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
     combine, axis = _SCATTERS[type(op)], op.axis.value
 
-    def apply(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
-        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+    def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             where = (*row[:axis], i, *row[axis:])
             index = runtime_index(body, body.at(chosen, where), x.shape[axis])
             place = [body.scalar(index)]
             new = body.at(updates, where)
-            return [_updated(body.arithmetic, x.element, combine, carried[0], place, new)]
+            return [_updated(body, x.element, combine, carried[0], place, new)]
 
         return body.loop(0, chosen.shape[axis], slices, step)
 
     extents = [n for d, n in enumerate(chosen.shape) if d != axis]
-    result = kernel.rows(extents, [kernel.copied(x).value], [[axis]], apply)[0]
-    return Stored(result, x.element)
+    result = kernel.rows(extents, [kernel.copied(x)], [[axis]], apply)[0]
+    return kernel.memory(result, x.element)
 
 
 @lowers(*_SCATTERNDS)
@@ -181,38 +182,38 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     outer = chosen.shape[:-1]
     count = math.prod(outer)
 
-    def apply(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
-        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+    def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             which = delinear(i, outer)
             place = [
                 body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), x.shape[d]))
                 for d in range(depth)
             ]
             new = body.at(updates, (*which, *row))
-            return [_updated(body.arithmetic, x.element, combine, carried[0], place, new)]
+            return [_updated(body, x.element, combine, carried[0], place, new)]
 
         return body.loop(0, count, slices, step)
 
-    inits = [kernel.copied(x).value]
+    inits = [kernel.copied(x)]
     result = kernel.rows(x.shape[depth:], inits, [[*range(depth)]], apply)[0]
-    return Stored(result, x.element)
+    return kernel.memory(result, x.element)
 
 
 @lowers(mgx.NonzeroOp)
 def nonzero(kernel: Kernel, op: mgx.NonzeroOp, operands: Sequence[Lazy]) -> Lazy:
     """One sequential pass; columns beyond the number of elements found are zero."""
-    x, type_ = kernel.settled(operands[0]), ir.RankedTensorType(op.result.type)
-    if not type_.has_static_shape:
+    x, type_ = kernel.settled(operands[0]), op.result.type
+    if not is_named(type_):
         raise UnsupportedError(
             f"{op.location}: mgx.nonzero with a result of unknown size ({type_}) cannot be lowered",
             (str(op.location),),
         )
-    element, (rank, columns) = element_of(type_), shape_of(type_)
+    element, (rank, columns) = element_of(type_), sizes_of(type_)
 
-    def collect(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+    def collect(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
 
-        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             count, table = carried
             where = delinear(i, x.shape)
             value = load(a, x.element, body.at(x, where))
@@ -229,17 +230,17 @@ def nonzero(kernel: Kernel, op: mgx.NonzeroOp, operands: Sequence[Lazy]) -> Lazy
             for d, index in enumerate(where):
                 place = [index_constant(d), column]
                 new = arith.index_cast(element.storage(), body.scalar(index))
-                kept = a.select(hit, new, tensor.extract(table, place))
-                table = tensor.insert(kept, table, place)
+                kept = a.select(hit, new, body.extract(table, place))
+                table = body.insert(kept, table, place)
             after = arith.addi(count, index_constant(1))
             return [a.select(hit, after, count), table]
 
         return body.loop(0, x.size, [index_constant(0), slices[0]], step)[1:]
 
     if columns == 0:
-        return Stored(kernel.empty((rank, 0), element), element)
+        return kernel.memory(kernel.empty((rank, 0), element), element)
     init = kernel.filled((rank, columns), element, 0)
-    return Stored(kernel.rows([], [init], [[0, 1]], collect)[0], element)
+    return kernel.memory(kernel.rows([], [init], [[0, 1]], collect)[0], element)
 
 
 @lowers(mgx.SuppressOp)
@@ -250,13 +251,13 @@ def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> La
     threshold, most = op.threshold.value, op.most.value
     index = Element("i64", SIGNED, 64)
 
-    def row_of(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+    def row_of(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
 
         def corners(place: Index) -> list[ir.Value]:
             return [body.at(boxes, (*row, place, Index.of(n))) for n in range(4)]
 
-        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             count, kept, places = carried
             room = arith.cmpi(arith.CmpIPredicate.slt, count, index_constant(most))
             flag = load(a, candidates.element, body.at(candidates, (*row, i)))
@@ -264,20 +265,20 @@ def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> La
             box = corners(i)
 
             def compare(j: Index, found: Sequence[ir.Value]) -> list[ir.Value]:
-                number = tensor.extract(places, [body.scalar(j)])
+                number = body.extract(places, [body.scalar(j)])
                 position = arith.index_cast(ir.IndexType.get(), number)
-                at = Index.runtime(position, 0, fixed(size) - 1)
+                at = Index.runtime(position, 0, size - 1)
                 over = overlaps(a, corners(at), box, threshold)
                 return [arith.andi(found[0], a.negate(over))]
 
             none = index_constant(0)
-            before = Index.runtime(arith.select(wanted, count, none), 0, fixed(size))
+            before = Index.runtime(arith.select(wanted, count, none), 0, size)
             (keep,) = body.loop(0, before, [wanted], compare)
-            kept = tensor.insert(store(a, candidates.element, keep), kept, [body.scalar(i)])
-            last = arith.minsi(count, index_constant(fixed(size) - 1))
+            kept = body.insert(store(a, candidates.element, keep), kept, [body.scalar(i)])
+            last = arith.minsi(count, index_constant(size - 1))
             here = arith.index_cast(index.storage(), body.scalar(i))
-            old = tensor.extract(places, [last])
-            places = tensor.insert(a.select(keep, here, old), places, [last])
+            old = body.extract(places, [last])
+            places = body.insert(a.select(keep, here, old), places, [last])
             return [arith.addi(count, a.select(keep, index_constant(1), none)), kept, places]
 
         return body.loop(0, size, [index_constant(0), *slices], step)[1:]
@@ -285,4 +286,4 @@ def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> La
     inits = [kernel.empty(candidates.shape, candidates.element)]
     inits.append(kernel.filled(candidates.shape, index, 0))
     axes = [[len(rows)], [len(rows)]]
-    return Stored(kernel.rows(rows, inits, axes, row_of)[0], candidates.element)
+    return kernel.memory(kernel.rows(rows, inits, axes, row_of)[0], candidates.element)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.index import fixed
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.generic.lowering.ops.resize import Axis as Resized
 from mgx_mlir.codegen.generic.lowering.ops.resize import axes_of
@@ -164,7 +165,7 @@ def _padded(
 
 def _taps(op: mgx.ResizeOp, axis: Resized, stride: Axis) -> Taps:
     where = axis.places()
-    offsets = np.array([stride.offset(i) for i in range(axis.size)], np.int32)
+    offsets = np.array([stride.offset(i) for i in range(fixed(axis.size))], np.int32)
     inside = None
     if axis.crops:
         inside = ((where >= 0) & (where <= axis.size - 1)).astype(np.int32)

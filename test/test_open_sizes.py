@@ -1,0 +1,151 @@
+"""Operators whose inputs have open sizes: one program, several sizes, beside onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+import mgx_mlir
+from mgx_mlir.errors import OpenError, UsageError
+from test.dynamic_models import inputs_of
+from test.test_full_dynamic import FULL, check
+
+Sizes = list[dict[str, int]]
+SMALL: Sizes = [{"a": 2, "b": 5}, {"a": 1, "b": 4}, {"a": 7, "b": 6}]
+
+# The signature, and the nodes, of small models.
+MODELS: dict[str, tuple[str, str]] = {
+    "cumulative sum": ("float[a, b] x => y", "y = CumSum(x, one)"),
+    "top k": ("float[a, b] x => y, i", "y, i = TopK <axis = 1> (x, three)"),
+    "scatter": ("float[a, b] x, float[a, b] u => y", "y = ScatterElements <axis = 1> (x, k, u)"),
+    "reflection": ("float[a, b] x => y", 'y = Pad <mode = "reflect"> (x, pads)'),
+    "wrapping": ("float[a, b] x => y", 'y = Pad <mode = "wrap"> (x, pads)'),
+    "from the end": ("float[a, b] x => y", "y = Slice(x, minus_three, ends, one_axis)"),
+    "between": ("float[a, b] x => y", "y = Slice(x, ones, minus_ones, one_axis)"),
+    "backwards": ("float[a, b] x => y", "y = Slice(x, minus_ones, first, one_axis, minus_ones)"),
+    "of another": (
+        "float[a, b] x, float[c, b] z => y",
+        "s = Shape <start = 0, end = 1> (z) e = Add(s, s) y = Slice(x, s, e, zero_axis)",
+    ),
+    "resize by scales": ("float[a, 2, b, 4] x => y", "y = Resize(x, , scales)"),
+    "resize to a size": (
+        "float[a, 2, b, 4] x, float[a, 2, c, 9] z => y",
+        's = Shape(z) y = Resize <mode = "linear", '
+        'coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s)',
+    ),
+    "depth to space": ("float[a, 8, b, 3] x => y", "y = DepthToSpace <blocksize = 2> (x)"),
+    "equal by the model": ("float[a, b] x, float[c, b] z => y", "y = Add(x, z)"),
+    "branches": (
+        "float[a, b] x => y",
+        "m = ReduceMax <keepdims = 0> (x) c = Greater(m, limit) y = If (c) <"
+        "then_branch = t () => (float[a, b] p) { p = Relu(x) },"
+        "else_branch = e () => (float[a, b] q) { q = Neg(x) }>",
+    ),
+    "scan": (
+        "float[b] s, float[a, b] x => y, z",
+        "y, z = Scan <num_scan_inputs = 1, body = step (float[b] p, float[b] q) => "
+        "(float[b] r, float[b] t) { r = Add(p, q) t = Tanh(r) }> (s, x)",
+    ),
+}
+CONSTANTS = {
+    "one": np.int64(1), "three": np.array([3]), "pads": np.array([0, 3, 0, 2]),
+    "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
+    "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
+    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5),
+    "scales": np.array([1, 1, 2, 1.5], np.float32), "k": np.zeros((1, 1), np.int64),
+}  # fmt: skip
+SIZES: dict[str, Sizes] = {
+    "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],
+    "resize to a size": [{"a": 1, "b": 3, "c": 7}, {"a": 2, "b": 6, "c": 4}],
+    "equal by the model": [{"a": 2, "b": 5, "c": 2}],
+}
+
+
+def model_of(name: str) -> onnx.ModelProto:
+    """One of MODELS, with the constants that it names."""
+    signature, nodes = MODELS[name]
+    inputs, outputs = signature.split(" => ")
+    if name == "scatter":
+        nodes = "s = Shape(x) w = Expand(k, s) " + nodes.replace("x, k", "x, w")
+    kinds = ", ".join(f"{'int64' if o == 'i' else 'float'} {o}" for o in outputs.split(", "))
+    text = f'<ir_version: 8, opset_import: ["" : 19]> g ({inputs}) => ({kinds}) {{ {nodes} }}'
+    model = parser.parse_model(text)
+    read = {name for node in model.graph.node for name in node.input}
+    held = [numpy_helper.from_array(v, n) for n, v in CONSTANTS.items() if n in read]
+    model.graph.initializer.extend(held)
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_program_serves_all_sizes(name: str) -> None:
+    model = model_of(name)
+    check(model, mgx_mlir.compile(model, "cpu", FULL), SIZES.get(name, SMALL))
+
+
+def recurrent(kind: str, gates: int, direction: str, lengths: bool = False) -> onnx.ModelProto:
+    """A layer of 4 inputs and 3 hidden values; symbols: length, batch."""
+    rng = np.random.default_rng(0)
+    ways = 2 if direction == "bidirectional" else 1
+    shapes = {"w": (ways, gates * 3, 4), "r": (ways, gates * 3, 3), "b": (ways, gates * 6)}
+    arrays = {n: rng.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["length", "batch", 4])
+    inputs, names = [x], ["x", "w", "r", "b"]
+    if lengths:
+        inputs.append(helper.make_tensor_value_info("n", TensorProto.INT32, ["batch"]))
+        names.append("n")
+    results = ["y", "h", "c"][: 3 if kind == "LSTM" else 2]
+    node = helper.make_node(kind, names, results, hidden_size=3, direction=direction)
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in results]
+    held = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph([node], "g", inputs, outputs, held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "gates", "direction"),
+    [("LSTM", 4, "bidirectional"), ("GRU", 3, "reverse"), ("RNN", 1, "forward")],
+)
+def test_sequences_of_any_length(kind: str, gates: int, direction: str) -> None:
+    model = recurrent(kind, gates, direction)
+    sizes = [{"length": 5, "batch": 2}, {"length": 1, "batch": 3}, {"length": 70, "batch": 1}]
+    check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)
+
+
+def test_long_sequences_are_a_loop() -> None:
+    """Some kernels, whatever the length; sequences may end before."""
+    model = recurrent("LSTM", 4, "bidirectional", lengths=True)
+    for value, sizes in zip(model.graph.input, ((200, 2, 4), (2,)), strict=True):
+        for dim, size in zip(value.type.tensor_type.shape.dim, sizes, strict=True):
+            dim.dim_value = size
+    program = mgx_mlir.compile(model, "cpu")
+    assert program.plan.step_count < 20
+    x = np.random.default_rng(1).normal(size=(200, 2, 4)).astype(np.float32)
+    inputs = {"x": x, "n": np.array([200, 77], np.int32)}
+    import onnxruntime
+
+    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    for array, other in zip(program.run(inputs).values(), wanted, strict=True):
+        np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_that_the_model_needs_are_asked_for() -> None:
+    model = model_of("equal by the model")
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    with pytest.raises(UsageError, match=r"which is \[2, 5\] with a = 2, b = 5|both are 'a'"):
+        program.run(inputs_of(model, {"a": 2, "b": 5, "c": 3}))
+    program = mgx_mlir.compile(model_of("from the end"), "cpu", FULL)
+    with pytest.raises(UsageError, match=r"no run with a = 2, b = 2: 'b-3' is -1"):
+        program.run({"x": np.zeros((2, 2), np.float32)})
+
+
+def test_what_the_data_decide_is_refused() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[a, b] x) => (int64[2, n] y) { y = NonZero(x) }"""
+    )
+    with pytest.raises(OpenError, match="a size that is known only when the model runs"):
+        mgx_mlir.compile(model, "cpu", FULL)
