@@ -12,8 +12,8 @@ Values are built in only where the model does not compile without them: small ve
 scalars of integers and booleans and, where these do not suffice, of floats. Only the values
 that matter are built in. The programs of the last `limit` combinations are kept.
 
-In mode full-dynamic, or after `any_after` combinations, one program for all sizes replaces
-them, where the model has one.
+In mode full-dynamic, or after `any_after` combinations, one program serves all other sizes, where
+the model has one. Sizes that it has run `warm` times get a program of their own, in the background.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,10 +31,12 @@ import numpy as np
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
-from mgx_mlir.errors import Edge, ModelError, UnsupportedError
+from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import AnySource
 from mgx_mlir.loader import compile
+from mgx_mlir.models.background import Background
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -43,6 +45,9 @@ _log = logging.getLogger(__name__)
 MAX_VALUE_ELEMENTS = 64
 # The mode whose programs are for all sizes.
 ANY_SIZES = "full-dynamic"
+
+# Combinations of sizes whose runs are counted.
+_MOST_COUNTED = 4096
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -60,7 +65,10 @@ class SpecializedModel:
 
     `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`. `options` holds
     for every program; sizes that it gives must be those of the inputs. `any_after`: how many
-    combinations of sizes are compiled before one program serves all others; None for any.
+    combinations of sizes are compiled before one program serves all others; None: it never does.
+    `warm`: after how many runs of its sizes by that program a combination is compiled in the
+    background; None: none is. `limit`: for how many combinations, those of the last runs, programs
+    are kept.
     """
 
     def __init__(
@@ -74,6 +82,7 @@ class SpecializedModel:
         graph: bool = True,
         limit: int = 16,
         any_after: int | None = None,
+        warm: int | None = None,
     ) -> None:
         self._model = model
         self._target = target
@@ -84,12 +93,25 @@ class SpecializedModel:
         self._limit = limit
         full = self._options.mode == ANY_SIZES
         self._any_after = 0 if full else any_after
+        self._warm = warm
         self._any: Program | None = None
+        self._background = Background()
+        # Runs of the program for any sizes, by the key of their inputs.
+        self._runs: Counter[Any] = Counter()
         self._compiled = 0
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         # Names of the inputs whose values are built in; it only grows.
         self._fixed: tuple[str, ...] = ()
         self._lock = threading.Lock()
+
+    @property
+    def compiled(self) -> int:
+        """How many programs were compiled so far: those for given sizes, and the one for any."""
+        return self._compiled + (self._any is not None)
+
+    def wait(self) -> None:
+        """Returns when no program is being compiled in the background."""
+        self._background.wait()
 
     @property
     def fixed(self) -> tuple[str, ...]:
@@ -112,27 +134,60 @@ class SpecializedModel:
         with self._lock:
             key = self._key(inputs)
             if key not in self._programs:
-                served = self._for_any_sizes()
+                served = self._for_any_sizes(inputs)
                 if served is not None:
+                    self._count(key, inputs)
                     return served
                 artifact = self._compile(inputs, values)
                 key = self._key(inputs)  # built-in values may have become known now
-                self._programs[key] = self._load(artifact)
-                self._compiled += 1
-                if len(self._programs) > self._limit:
-                    self._programs.popitem(last=False)
+                self._keep(key, self._load(artifact))
             self._programs.move_to_end(key)
             return self._programs[key]
 
-    def _for_any_sizes(self) -> Program | None:
-        """The one program for all sizes, where it is time for it and the model has one."""
+    def _keep(self, key: Any, program: Program) -> None:
+        self._programs[key] = program
+        self._compiled += 1
+        if len(self._programs) > self._limit:
+            self._programs.popitem(last=False)
+
+    def _count(self, key: Any, inputs: Arrays) -> None:
+        """Counts a run by the program for any sizes; compiles in time for sizes that come often."""
+        self._runs[key] += 1
+        if self._warm is None or self._runs[key] != self._warm:
+            return
+        if len(self._runs) > _MOST_COUNTED:
+            self._runs = Counter({key: self._warm})
+        shapes = {
+            name: np.broadcast_to(np.zeros((), a.dtype), a.shape) for name, a in inputs.items()
+        }
+
+        def job() -> None:
+            program = self._load(self._artifact(shapes, {}))
+            with self._lock:
+                self._keep(key, program)
+                del self._runs[key]
+
+        self._background.submit(f"compiling for {_shapes(inputs)}", job)
+
+    def _for_any_sizes(self, inputs: Arrays) -> Program | None:
+        """The one program for all sizes, where it is time for it and it takes these inputs."""
         wanted = self._any_after is not None and self._compiled >= self._any_after
         if self._any is None and wanted and not self._fixed:
             options = replace(self._options, mode=ANY_SIZES)
             try:
-                self._any = self._load(compile_to_bytecode(self._model, options))
-            except (UnsupportedError, ModelError):
+                self._any = self._load(
+                    compile_to_bytecode(self._model, options_for(options, self._target))
+                )
+            except (UnsupportedError, ModelError, CompilerError) as error:
+                fault = isinstance(error, CompilerError)
+                _log.log(logging.WARNING if fault else logging.INFO, "not for any sizes: %s", error)
                 self._any_after = None
+        if isinstance(self._any, SizedProgram):
+            try:
+                self._any.program(inputs)
+            except UsageError as error:
+                _log.info("the program for any sizes is not for these: %s", error)
+                return None
         return self._any
 
     def _load(self, artifact: Artifact) -> Program:
@@ -185,7 +240,7 @@ class SpecializedModel:
         return artifact, kept
 
     def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
-        dims = {n: list(a.shape) for n, a in inputs.items() if n not in fixed}
+        dims = _shapes({n: a for n, a in inputs.items() if n not in fixed})
         _log.info("compiling for inputs %s, values of %s", dims, ", ".join(fixed) or "none")
         mode = "default" if self._options.mode == ANY_SIZES else self._options.mode
         options = replace(
@@ -195,6 +250,10 @@ class SpecializedModel:
             input_values={**self._options.input_values, **fixed},
         )
         return compile_to_bytecode(self._model, options_for(options, self._target))
+
+
+def _shapes(inputs: Arrays) -> dict[str, list[int]]:
+    return {name: list(array.shape) for name, array in inputs.items()}
 
 
 def _small(array: np.ndarray, kinds: str) -> bool:

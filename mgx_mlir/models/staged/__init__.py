@@ -58,6 +58,10 @@ class Model:
     `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`; an artifact is one in
     parts. `options` holds for every program; sizes that it gives must be those of the inputs.
     `seed` is that of random operators without one of their own.
+
+    A model of tensors whose inputs have open sizes is compiled once for any, where that is
+    possible, and later for sizes that come often, in the background: `any_after`, `warm` and
+    `sizes` are `any_after`, `warm` and `limit` of SpecializedModel.
     """
 
     @Edge("reading the model")
@@ -71,13 +75,16 @@ class Model:
         device: int | None = None,
         graph: bool = True,
         seed: int = 0,
+        any_after: int | None = 0,
+        warm: int | None = 3,
+        sizes: int = 16,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         """Reads the model; it compiles when sizes are known. Raises ModelError, UsageError.
 
         Fields of CompileOptions may be given as keywords.
         """
-        names = ("target", "settings", "device", "graph", "seed")
+        names = ("target", "settings", "device", "graph", "seed", "any_after", "warm", "sizes")
         options = with_keywords(options, keywords, *names)
         stored = None
         arguments: dict[str, Any] = {"settings": settings, "device": device, "graph": graph}
@@ -95,9 +102,27 @@ class Model:
         self._options = replace(options, input_values={})
         self._seed = seed
         self._compilation = Compilation(target, self._options, arguments, stored)
-        self._whole = SpecializedModel(self._source, target, self._options, **arguments)
+        self._policy: dict[str, Any] = {"any_after": any_after, "warm": warm}
+        limits: dict[str, Any] = {**self._policy, "limit": sizes}
+        if not self._is_open():
+            limits["any_after"] = None
+        self._whole = SpecializedModel(self._source, target, self._options, **arguments, **limits)
         self._staged: StagedGraph | None = self.staged() if stored is not None else None
         self._variants: dict[frozenset[str], Model] = {}
+
+    def _is_open(self) -> bool:
+        """Whether an input has a size that neither the model nor the options give."""
+        tensors = [t.tensor_type for t in self.input_types.values() if t.HasField("tensor_type")]
+        return any(not d.HasField("dim_value") for t in tensors for d in t.shape.dim)
+
+    @property
+    def compiled(self) -> int:
+        """How many programs were compiled so far for the model as a whole."""
+        return self._whole.compiled
+
+    def wait(self) -> None:
+        """Returns when no program is being compiled in the background."""
+        self._whole.wait()
 
     def __repr__(self) -> str:
         names = [", ".join(map(name_text, some)) for some in (self.inputs, self.outputs)]
@@ -187,7 +212,12 @@ class Model:
             source = self._source.without(names)
             compilation = self._compilation
             self._variants[names] = Model(
-                source, compilation.target, self._options, seed=self._seed, **compilation.arguments
+                source,
+                compilation.target,
+                self._options,
+                seed=self._seed,
+                **compilation.arguments,
+                **self._policy,
             )
         return self._variants[names]
 

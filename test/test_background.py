@@ -1,0 +1,107 @@
+"""One program for any sizes at once, and programs for sizes that come often, in the background."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import mgx_mlir
+from mgx_mlir.errors import CompilerError
+from mgx_mlir.models import specialize
+from mgx_mlir.models.background import Background
+from mgx_mlir.runtime.sized import SizedProgram
+
+TEXT = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 3] x) => (float[n, 3] y) { y = Softmax <axis = 1> (x) }"""
+
+
+@pytest.fixture
+def modes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modes of the compiles since."""
+    found: list[str] = []
+    compile_ = specialize.compile_to_bytecode
+
+    def counted(model, options):
+        found.append(options.mode)
+        return compile_(model, options)
+
+    monkeypatch.setattr(specialize, "compile_to_bytecode", counted)
+    return found
+
+
+def run(model: mgx_mlir.Model, n: int) -> None:
+    x = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
+    wanted = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    np.testing.assert_allclose(model.run({"x": x})["y"], wanted, rtol=1e-5)
+
+
+def test_the_second_call_of_any_size_compiles_nothing(modes: list[str]) -> None:
+    model = mgx_mlir.Model(parser.parse_model(TEXT), warm=None)
+    for n in (2, 5, 1, 5, 9):
+        run(model, n)
+    assert modes == ["full-dynamic"] and model.compiled == 1
+
+
+def test_sizes_that_come_often_get_programs(modes: list[str]) -> None:
+    model = mgx_mlir.Model(parser.parse_model(TEXT), warm=2, sizes=1)
+    for n in (2, 2):
+        run(model, n)
+    model.wait()
+    assert modes == ["full-dynamic", "default"]
+    x = {"x": np.zeros((2, 3), np.float32)}
+    assert not isinstance(model.program(x), SizedProgram)
+    run(model, 2)
+    for n in (4, 4):
+        run(model, n)
+    model.wait()
+    run(model, 4)
+    assert modes == ["full-dynamic", "default", "default"]
+    assert isinstance(model.program(x), SizedProgram)  # the one place is another size's
+
+
+def test_sizes_may_be_compiled_first(modes: list[str]) -> None:
+    model = mgx_mlir.Model(parser.parse_model(TEXT), any_after=None)
+    for n in (2, 3, 2):
+        run(model, n)
+    assert modes == ["default", "default"]
+
+
+def test_errors_in_the_background_reach_no_request(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = mgx_mlir.Model(parser.parse_model(TEXT), warm=1)
+
+    def fails(*_: object) -> None:
+        raise CompilerError("a fault")
+
+    monkeypatch.setattr(model._whole, "_artifact", fails)
+    for n in (2, 2, 3):
+        run(model, n)
+    model.wait()
+    assert "compiling for {'x': [2, 3]}: a fault" in caplog.text
+
+
+def test_jobs_run_in_order_and_threads_end() -> None:
+    background, done = Background(), []
+    for number in range(5):
+        background.submit("a job", lambda number=number: done.append(number))
+    background.wait()
+    assert done == [0, 1, 2, 3, 4]
+
+
+def test_a_process_ends_without_the_jobs_that_wait() -> None:
+    code = """
+import time
+from mgx_mlir.models.background import Background
+background = Background()
+background.submit("first", lambda: time.sleep(0.2))
+background.submit("second", lambda: print("second"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
