@@ -30,10 +30,12 @@ from mgx_mlir.tools.editing import model_of
 from mgx_mlir.tools.tuning_options import tune_of
 
 
-def program_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
+def program_of(
+    options: argparse.Namespace, tick: Tick, report: Report | None = None
+) -> Program | Model:
     """The program of the model or artifact that the options name, for their target.
 
-    An artifact in parts gives a Model.
+    An artifact in parts gives a Model. `report` gets the times of the compilation.
     """
     if is_artifact(options.model):
         shared.expect_no_compile_options(options)
@@ -41,7 +43,7 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
         if artifact.parts is not None:
             return _model(artifact, options)
     else:
-        report = Report()
+        report = report or Report()
         artifact = compile_to_bytecode(
             model_of(options),
             options_for(shared.compile_options(options), shared.target_of(options)),
@@ -66,10 +68,12 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
     return program
 
 
-def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
+def runnable_of(
+    options: argparse.Namespace, tick: Tick, report: Report | None = None
+) -> Program | Model:
     """As `program_of`; without a static program a Model, which takes sizes from its inputs."""
     try:
-        return program_of(options, tick)
+        return program_of(options, tick, report)
     except UnsupportedError as error:
         if is_artifact(options.model):
             raise

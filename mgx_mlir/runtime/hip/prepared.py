@@ -69,7 +69,8 @@ class Prepared:
     the caller, `touching` the steps that have such arguments. `decisions` are the arguments
     that point to counts and conditions, without those that are `known`. `wholes` are the
     arguments that point to a whole tensor, by the number of the copy that fills its rows.
-    `schedules` are the sections for which several streams pay.
+    `schedules` are the sections for which several streams pay. `reasons` are, for each kernel, its
+    schedule, or why a generator refused it.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Prepared:
         Raises ArtifactError where the parts do not fit together, DeviceError.
         """
         self.ordinal = ordinal
+        self.reasons = [code.why for code in code_objects]
         self.arena_bytes = arena_bytes(plan)
         self._scratch_bytes = aligned(scratch_bytes(code_objects))
         self.steps: list[PreparedLaunch | PreparedCopy] = []

@@ -19,6 +19,7 @@ from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
 from mgx_mlir.runtime.hip.program import HipProgram
+from mgx_mlir.runtime.hip.ranges import named_range
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 
 Progress = Callable[[int, int], None]
@@ -151,7 +152,8 @@ class _Timed:
             before = call("hipEventCreateWithFlags", 0)
             self._marks.append((number, before, call("hipEventCreateWithFlags", 0)))
             call("hipEventRecord", before, stream)
-            self._context.submission.submit(number, number + 1, int(stream))
+            with named_range(self._times[self._steps[number].step].node or "copy"):
+                self._context.submission.submit(number, number + 1, int(stream))
             call("hipEventRecord", self._marks[-1][2], stream)
 
     def number(self, place: Place, size: int) -> int:
@@ -191,11 +193,41 @@ def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: i
     return statistics.median(times) * 1e3
 
 
+def host_calls(program: HipProgram, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """The calls of one run from the host's arrays: name, start and duration in milliseconds.
+
+    'inputs' are checked and copied, 'launches' given to the stream, 'wait' is until they are done,
+    'results' are handed over. Raises DeviceError.
+    """
+    program.run(inputs)
+    with Current(program.device.ordinal):
+        context = program.pool.acquire()
+    watch = _Stopwatch()
+    launch, wait = context.launch, context.wait
+    context.launch, context.wait = watch.around(launch), watch.around(wait)  # type: ignore
+    program.pool.release(context)
+    try:
+        started = time.perf_counter()
+        program.run(inputs)
+        ended = time.perf_counter()
+    finally:
+        context.launch, context.wait = launch, wait  # type: ignore[method-assign]
+    spans = dict(zip(("launches", "wait"), watch.spans, strict=False))
+    first = min((begin for begin, _ in spans.values()), default=ended)
+    last = max((end for _, end in spans.values()), default=ended)
+    spans = {"inputs": (started, first), **spans, "results": (last, ended)}
+    return [
+        {"name": name, "start_ms": (begin - started) * 1e3, "ms": (end - begin) * 1e3}
+        for name, (begin, end) in spans.items()
+    ]
+
+
 class _Stopwatch:
-    """Counts the seconds that functions take."""
+    """Counts the seconds that functions take, and notes when each call began and ended."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.spans: list[tuple[float, float]] = []
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, timed."""
@@ -205,6 +237,8 @@ class _Stopwatch:
             try:
                 return function(*arguments)
             finally:
-                self.seconds += time.perf_counter() - started
+                ended = time.perf_counter()
+                self.seconds += ended - started
+                self.spans.append((started, ended))
 
         return timed

@@ -4,6 +4,10 @@ A model that runs in parts (`mgx check` says so) has times of whole runs only.
 
 On an emulated GPU the kernels' times come from the emulator's model of the chip, and are
 marked so; what a run takes there is the emulator's own time.
+
+--report writes one page with the graph, a timeline, a roofline, the arena and each kernel's
+schedule, --trace a trace for Perfetto. Where roctx's library is there,
+each step is a range.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +29,7 @@ from mgx_mlir.tools.tuning_options import add_tuning_options
 if TYPE_CHECKING:
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.profile import StepTime
+    from mgx_mlir.runtime.hip.program import HipProgram
     from mgx_mlir.runtime.program import Program
     from mgx_mlir.tools.console import Tick
 
@@ -38,6 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
     shared.add_input_options(parser)
+    add("--report", type=Path, metavar="FILE.html", help="write a page about the run")
+    add("--trace", type=Path, metavar="FILE.json", help="write a trace for Perfetto")
+    add(
+        "--compare",
+        type=Path,
+        metavar="OLD.json",
+        help="show the times beside those of an older run, as perf --json printed them",
+    )
     shared.add_json(parser)
     add_tuning_options(parser)
     shared.add_compile_options(parser)
@@ -46,17 +60,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir import emulator
+    from mgx_mlir.compiler import Report
     from mgx_mlir.errors import UsageError
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.sized import SizedProgram
     from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.files import check_output
+    from mgx_mlir.tools.profile_record import compared, read_record, stages_record
     from mgx_mlir.tools.programs import inputs_of, note_host_nodes, runnable_of
 
     if options.runs < 1:
         raise UsageError(f"--runs is {options.runs}; it takes at least 1")
+    for file in filter(None, (options.report, options.trace)):
+        check_output(file)
+    before = read_record(options.compare) if options.compare else None
     emulator.model_times()
+    report = Report()
     with progress("measuring") as tick:
-        runnable = runnable_of(options, tick)
+        runnable = runnable_of(options, tick, report)
         inputs = inputs_of(runnable, options)
         program = runnable
         if isinstance(runnable, SizedProgram):
@@ -65,8 +86,24 @@ def run(options: argparse.Namespace) -> int:
             program = runnable.program(inputs) or runnable
         record = _measure(program, inputs, options, tick)
     note_host_nodes(program)
+    record |= {"stages": stages_record(report)} if report.stages else {}
+    rows = compared(before, record) if before is not None else []
+    record |= {"compared": rows} if before is not None else {}
+    _write(record, options)
     print(json.dumps(record, indent=2) if options.json else _text(record))
     return 0
+
+
+def _write(record: Mapping[str, Any], options: argparse.Namespace) -> None:
+    """Writes the page and the trace that are asked for."""
+    from mgx_mlir.artifact.files import write_atomically
+    from mgx_mlir.tools.profile_record import trace
+    from mgx_mlir.tools.report import page
+
+    if options.report is not None:
+        write_atomically(options.report, page(record, record.get("compared", ())).encode())
+    if options.trace is not None:
+        write_atomically(options.trace, json.dumps(trace(record)).encode())
 
 
 def _measure(
@@ -77,6 +114,7 @@ def _measure(
 ) -> dict[str, Any]:
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.library import library_kind
+    from mgx_mlir.tools.profile_record import arena_record
 
     device = getattr(program, "device", None)
     record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}
@@ -84,6 +122,8 @@ def _measure(
         kind = "in parts" if isinstance(program, Model) else "cpu"
         run_ms = {kind: _runs(program, inputs, options.runs, tick, "runs")}
         times = "modelled" if library_kind() == "emulated" else "measured"
+        if not isinstance(program, Model):
+            record["arena"] = arena_record(program.plan)
         return record | {"device": shared.target_of(options), "times": times, "run_ms": run_ms}
     from mgx_mlir.runtime.hip.profile import host_overhead, step_times
     from mgx_mlir.runtime.hip.program import HipProgram
@@ -109,7 +149,26 @@ def _measure(
         program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
     )
     sums = [sum(ms) for ms in zip(*(step.milliseconds for step in found), strict=True)]
-    return record | {"kernels": _by_kernel(found), "kernels_ms": _percentiles(sums)}
+    record |= {
+        "kernels": _by_kernel(found, program.prepared.reasons),
+        "kernels_ms": _percentiles(sums),
+    }
+    return record | _details(program, inputs, found)
+
+
+def _details(
+    program: HipProgram, inputs: Mapping[str, np.ndarray], found: list[StepTime]
+) -> dict[str, Any]:
+    """What a report shows beside the kernels."""
+    from mgx_mlir.runtime.hip.profile import host_calls
+    from mgx_mlir.tools.profile_record import arena_record, machine_record, steps_record
+
+    return {
+        "steps": steps_record(program.plan, found),
+        "arena": arena_record(program.plan),
+        "machine": machine_record(program.device),
+        "host_calls": host_calls(program.without_graph(), inputs),
+    }
 
 
 def _runs(
@@ -133,7 +192,7 @@ def _percentiles(times: Sequence[float]) -> dict[str, float]:
     return {"min": min(times), **found}
 
 
-def _by_kernel(found: list[StepTime]) -> list[dict[str, Any]]:
+def _by_kernel(found: list[StepTime], why: Sequence[str]) -> list[dict[str, Any]]:
     """The time of each kernel in one run, all its steps together; the longest first."""
     total = sum(step.median for step in found) or 1.0
     rows: dict[int, dict[str, Any]] = {}
@@ -151,6 +210,8 @@ def _by_kernel(found: list[StepTime]) -> list[dict[str, Any]]:
         row["share"] = row["ms"] / total
         row["gb_per_s"] = row["bytes"] / row["ms"] / 1e6 if row["ms"] else 0.0
         row["gflop_per_s"] = row["flops"] / row["ms"] / 1e6 if row["ms"] else 0.0
+    for row in rows.values():
+        row["why"] = why[row["kernel"]] if row["kernel"] >= 0 else ""
     return sorted(rows.values(), key=lambda row: -row["ms"])
 
 
@@ -170,6 +231,10 @@ def _text(record: Mapping[str, Any]) -> str:
         lines.append(f"a run replayed as a graph takes {ratio:.2f} of the time without{note}")
     for kind, spent in record.get("host_ms", {}).items():
         lines.append(f"the host beside its HIP calls, {kind}: {spent * 1e3:.1f} us a run")
+    for row in record.get("compared", ()):
+        ratio = "" if row["ratio"] is None else f", {row['ratio']:.2f} of it"
+        name = f"{row['what']} {name_text(row['name'])}"
+        lines.append(f"{name}: before {row['before']:.4f} ms, now {row['now']:.4f} ms{ratio}")
     return "\n".join(lines)
 
 

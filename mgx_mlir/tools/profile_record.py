@@ -1,0 +1,177 @@
+"""The details of a timed program, as JSON values: what reports, traces and comparisons are made of.
+
+Steps are in the order of the plan; a step names the steps whose results it reads. The map of the
+arena has the buffers with the first and the last step that uses each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mgx_mlir.artifact.plan import Plan, Row, Step
+from mgx_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from mgx_mlir.compiler import Report
+    from mgx_mlir.runtime.hip.device import Device
+    from mgx_mlir.runtime.hip.profile import StepTime
+
+
+def steps_record(plan: Plan, found: Sequence[StepTime]) -> list[dict[str, Any]]:
+    """One entry a step: its kernel, nodes, time and work in one run, and the steps it reads."""
+    made: dict[int, int] = {}
+    steps = []
+    for number, (step, time) in enumerate(zip(plan.work(), found, strict=True)):
+        used = _used(step)
+        steps.append(
+            {
+                "kernel": time.kernel,
+                "node": time.node,
+                "ms": time.median,
+                "bytes": time.bytes * time.times,
+                "flops": time.flops * time.times,
+                "launches": time.launches,
+                "reads": sorted({made[buffer] for buffer in used if buffer in made}),
+            }
+        )
+        # A buffer of the program that no step before has made is a result of this one.
+        for buffer in used:
+            if plan.buffers[buffer].kind in ("arena", "output"):
+                made.setdefault(buffer, number)
+    return steps
+
+
+def _used(step: Step | Row) -> tuple[int, ...]:
+    """The buffers that a step reads or writes."""
+    return (step.source, step.target) if isinstance(step, Row) else step.arguments
+
+
+def _work(plan: Plan) -> list[Step | Row]:
+    return list(plan.work())
+
+
+def arena_record(plan: Plan) -> dict[str, Any]:
+    """The map of the arena: bytes, offset, and the first and the last step of each buffer."""
+    lives: dict[int, list[int]] = {}
+    for number, step in enumerate(plan.work()):
+        for buffer in _used(step):
+            lives.setdefault(buffer, [number, number])[1] = number
+    buffers = [
+        {
+            "offset": plan.buffers[n].offset,
+            "bytes": plan.buffers[n].bytes,
+            "first": first,
+            "last": last,
+        }
+        for n, (first, last) in sorted(lives.items())
+        if plan.buffers[n].kind == "arena" and plan.buffers[n].bytes
+    ]
+    return {"bytes": plan.arena_bytes, "buffers": buffers}
+
+
+def machine_record(device: Device) -> dict[str, float]:
+    """The rates of a device for a roofline: bytes a second, and operations a second by unit."""
+    from mgx_mlir.artifact.target import Target
+    from mgx_mlir.codegen.gpu.families.contraction.specs import units_of
+
+    clocks = device.clock_khz * 1e3 * device.compute_units
+    rates = {
+        f"{unit.kind} {unit.element}": unit.flops * clocks
+        for unit in units_of(Target.get(device.chip))
+    }
+    return {"memory bytes": device.machine.bytes_per_second, **rates}
+
+
+def stages_record(report: Report) -> list[dict[str, Any]]:
+    """The stages of the compilation, in order, in milliseconds."""
+    return [{"stage": name, "ms": seconds * 1e3} for name, seconds in report.stages]
+
+
+# Two runs of mgx perf -----------------------------------------------------------------------
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """The record that `mgx perf --json` printed. Raises UsageError for another file."""
+    try:
+        record = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"--compare {file} cannot be read: {error}") from error
+    if not isinstance(record, dict) or not isinstance(record.get("run_ms"), dict):
+        raise UsageError(f"--compare {file} is no record; mgx perf --json writes one")
+    return record
+
+
+def compared(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The times that both records have: name, milliseconds before and now, their ratio.
+
+    Runs are compared by their median, steps with equal nodes by the sum of their times.
+    """
+    rows = []
+    for what, old, new in (
+        ("run", _medians(before), _medians(now)),
+        ("step", _by_node(before), _by_node(now)),
+    ):
+        for name in [n for n in new if n in old]:
+            ratio = new[name] / old[name] if old[name] else None
+            rows.append(
+                {"what": what, "name": name, "before": old[name], "now": new[name], "ratio": ratio}
+            )
+    return rows
+
+
+def _medians(record: Mapping[str, Any]) -> dict[str, float]:
+    found = {k: _number(v.get("p50")) for k, v in record["run_ms"].items() if isinstance(v, dict)}
+    return {str(kind): value for kind, value in found.items() if value is not None}
+
+
+def _by_node(record: Mapping[str, Any]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    steps = record.get("steps")
+    for step in steps if isinstance(steps, list) else ():
+        spent = _number(step.get("ms")) if isinstance(step, dict) else None
+        if spent is not None:
+            name = str(step.get("node") or "copy")
+            sums[name] = sums.get(name, 0.0) + spent
+    return sums
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+# Traces -------------------------------------------------------------------------------------
+
+
+def trace(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A trace for Perfetto (JSON of Chrome's trace events): host calls, and kernels one by one.
+
+    Kernels are laid one after another from the first launch; times are microseconds.
+    """
+    events: list[dict[str, Any]] = [
+        _named(1, "host", record), _named(2, f"kernels, {record['times']}", record)
+    ]  # fmt: skip
+    start = 0.0
+    for call in record.get("host_calls", ()):
+        events.append(_event(1, call["name"], call["start_ms"], call["ms"], {}))
+        if call["name"] == "launches":
+            start = call["start_ms"]
+    for step in record.get("steps", ()):
+        facts = {key: step[key] for key in ("kernel", "bytes", "flops", "launches")}
+        events.append(_event(2, step["node"] or "copy", start, step["ms"], facts))
+        start += step["ms"]
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
+def _named(thread: int, name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"name": name, "device": record["device"]}
+    return {"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": names}
+
+
+def _event(
+    thread: int, name: str, start: float, spent: float, facts: dict[str, Any]
+) -> dict[str, Any]:
+    return {"ph": "X", "name": name, "pid": 1, "tid": thread, "ts": start * 1e3,
+            "dur": spent * 1e3, "args": facts}  # fmt: skip
