@@ -7,7 +7,7 @@ empty cache. Memory is the largest resident set of one process. IREE (iree-base-
 `pip install .[bench]`) compiles the same model at opset 17 with its weights outside the
 program; without it that column stays empty.
 
-Latency: median of alternating blocks of runs in one process, the same threads for both.
+Latency: the least of turns of runs, each side in a process of its own (`benchmarks.cpu`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +26,8 @@ from pathlib import Path
 import onnx
 from onnx import version_converter
 
-from test.onnx_models import MODELS, light, random_inputs
+from benchmarks.cpu import fastest
+from test.onnx_models import MODELS, light
 
 CHIP = "gfx942"
 DEFAULT_MODELS = ("squeezenet", "resnet50", "bert")
@@ -110,7 +109,7 @@ def measure(model: Path, folder: Path, runs: int) -> dict[str, Cost | float | No
         "iree cpu": best(lambda: iree(model, folder, "llvm-cpu")),
     }
     for threads in (1, os.cpu_count() or 1):
-        ours, theirs = latency(model, threads)
+        ours, theirs = fastest(model, threads)
         figures[f"latency {threads}"] = ours
         figures[f"onnxruntime {threads}"] = theirs
     return figures
@@ -153,35 +152,6 @@ def run(command: Sequence[str]) -> Cost | None:
         return None
     seconds, kilobytes = json.loads(result.stdout)
     return Cost(seconds, kilobytes / 1024)
-
-
-def latency(model: Path, threads: int) -> tuple[float, float]:
-    """Median milliseconds of ours and of onnxruntime's, alternating."""
-    import onnxruntime
-
-    import mgx_mlir
-    from mgx_mlir.settings import Settings
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = threads
-    settings.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model), settings, providers=["CPUExecutionProvider"])
-    program = mgx_mlir.compile(model, "cpu", settings=Settings(threads=threads))
-    inputs = random_inputs(onnx.load(model))
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(5):
-        for task, into in (
-            (lambda: program.run(inputs), times[0]),
-            (lambda: session.run(None, inputs), times[1]),
-        ):
-            # The other's threads wait for work by spinning, and take a core while they do.
-            time.sleep(0.3)
-            task()
-            for _ in range(5):
-                started = time.perf_counter()
-                task()
-                into.append((time.perf_counter() - started) * 1e3)
-    return statistics.median(times[0]), statistics.median(times[1])
 
 
 def report(name: str, figures: dict[str, Cost | float | None]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any, TypeVar, cast
 
 from mgx_mlir.text import name_text, printable
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class MgxError(Exception):
@@ -111,7 +115,7 @@ class DeviceError(MgxError):
         self.kernel = kernel
 
 
-class Edge(contextlib.ContextDecorator):
+class Edge:
     """The border where other exceptions become errors of the project: a block, or a function.
 
     `what` names the work of the block; '' where the caller says it. The errors of this package
@@ -121,6 +125,18 @@ class Edge(contextlib.ContextDecorator):
 
     def __init__(self, what: str) -> None:
         self._what = what
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*arguments: Any, **named: Any) -> Any:
+            try:
+                return function(*arguments, **named)
+            except MgxError:
+                raise
+            except Exception as error:
+                raise _of_project(self._what, error) from error
+
+        return cast("F", inside)
 
     def __enter__(self) -> None:
         return

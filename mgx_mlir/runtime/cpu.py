@@ -47,6 +47,9 @@ class _NativeStep(ctypes.Structure):
     )
 
 
+_STEP_BYTES = ctypes.sizeof(_NativeStep)
+
+
 @cache
 def _native() -> ctypes.CDLL:
     # Kernels call libm without naming it.
@@ -130,13 +133,14 @@ class _Context:
         base += -base % _ALIGNMENT
         self.pointers = executor.fixed.copy()
         self.pointers[executor.in_arena] += np.uint64(base)
+        self._table = self.pointers.ctypes.data
 
     def section(self, section: Section) -> None:
         """Runs the section's steps."""
         executor = self._executor
         count = section.end - section.first
-        first = executor.native_steps_address + section.first * ctypes.sizeof(_NativeStep)
-        error = _native().mgx_cpu_run(first, count, self.pointers.ctypes.data, executor.threads)
+        first = executor.native_steps_address + section.first * _STEP_BYTES
+        error = _native().mgx_cpu_run(first, count, self._table, executor.threads)
         if error:
             raise CompilerError(f"the CPU executor failed: {os.strerror(error)}")
 
@@ -193,6 +197,10 @@ class CpuExecutor:
                 self.wholes[number] = self._point(step.places[1])
         for place in decisions(bound.parts):
             self.decisions[place] = self._point(place)
+        given = [("input", n) for n in range(len(plan.inputs))]
+        given += [("output", n) for n in range(len(plan.outputs))]
+        # The numbers of the pointers to each input, then to each output.
+        self._given = [self._entries.get(tensor, []) for tensor in given]
         self.native_steps = (_NativeStep * len(self._steps))(*self._steps)
         self.native_steps_address = ctypes.addressof(self.native_steps)
         self.fixed = np.array(self._bases, np.uint64)
@@ -205,10 +213,10 @@ class CpuExecutor:
         with self._lock:
             context = self._idle.pop() if self._idle else None
         context = context or _Context(self)
-        for kind, arrays in (("input", inputs), ("output", outputs)):
-            for index, array in enumerate(arrays):
-                for entry in self._entries.get((kind, index), ()):
-                    context.pointers[entry] = array.ctypes.data
+        for array, entries in zip((*inputs, *outputs), self._given, strict=True):
+            address = array.ctypes.data
+            for entry in entries:
+                context.pointers[entry] = address
         run_parts(self._parts, context)
         with self._lock:
             self._idle.append(context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from functools import cache
 
 from mgx_mlir.artifact.plan import Plan, named_buffers, walk
 from mgx_mlir.errors import ResourceError, memory_text
@@ -11,9 +12,14 @@ from mgx_mlir.errors import ResourceError, memory_text
 
 def host_bytes() -> int:
     """The memory that a process of this machine can have, in bytes."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    physical = _physical_bytes()
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return physical if limit == resource.RLIM_INFINITY else min(physical, limit)
+
+
+@cache
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_memory(plan: Plan, needed: int, available: int, where: str) -> None:

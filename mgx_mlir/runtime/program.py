@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
 
 _log = logging.getLogger(__name__)
+
+_SMALL = 1 << 20
 
 
 class Program:
@@ -78,13 +81,17 @@ class Program:
         not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
         element type that the program has.
         """
-        outputs = {} if outputs is None else outputs
-        self._check_names("input", self.inputs, inputs, complete=True)
-        self._check_names("output", self.outputs, outputs, complete=False)
+        if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
+            self._check_names("input", self.inputs, inputs, complete=True)
+        if outputs is None:
+            outputs = {}
+        else:
+            self._check_names("output", self.outputs, outputs, complete=False)
         given = [self._input(spec, inputs[spec.name]) for spec in self.inputs]
         self._check_outputs([spec for spec in self.outputs if spec.name not in outputs])
         result = {s.name: self._output(s, outputs.get(s.name)) for s in self.outputs}
-        self._check_overlaps(given, result, outputs)
+        if outputs:
+            self._check_overlaps(given, result, outputs)
         self._executor.run(given, list(result.values()))
         return result
 
@@ -111,18 +118,30 @@ class Program:
     def _input(self, spec: TensorSpec, value: Any) -> np.ndarray:
         array = np.asarray(value)
         self._check("input", spec, array)
+        flags = array.flags
+        if flags.c_contiguous and flags.aligned:
+            return array
         return np.require(array, requirements=("C", "A"))
 
     def _check_outputs(self, specs: Sequence[TensorSpec]) -> None:
         """Raises ResourceError where arrays of these outputs cannot be made."""
-        sizes = [math.prod(s.shape) * self._dtypes[s.dtype].itemsize for s in specs]
-        if sum(sizes) > host_bytes():
+        sizes = [self._output_bytes[spec.name] for spec in specs]
+        # A small array that cannot be made is numpy's error, without the look at the machine.
+        if sum(sizes) > _SMALL and sum(sizes) > host_bytes():
             size, spec = max(zip(sizes, specs, strict=True), key=lambda pair: pair[0])
             raise ResourceError(
                 f"output '{spec.name}', {spec.dtype}{list(spec.shape)}, needs "
                 f"{memory_text(size)}, and this machine has {memory_text(host_bytes())}; "
                 "use smaller sizes, or give arrays to write into"
             )
+
+    @cached_property
+    def _input_names(self) -> frozenset[str]:
+        return frozenset(spec.name for spec in self.inputs)
+
+    @cached_property
+    def _output_bytes(self) -> dict[str, int]:
+        return {s.name: math.prod(s.shape) * self._dtypes[s.dtype].itemsize for s in self.outputs}
 
     def _output(self, spec: TensorSpec, array: np.ndarray | None) -> np.ndarray:
         if array is None:

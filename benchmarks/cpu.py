@@ -1,0 +1,141 @@
+"""Runs on the CPU beside onnxruntime's: whole networks of batch 1, with random weights and inputs.
+
+    python -m benchmarks.cpu [--models squeezenet,bert] [--threads 1,2] [--rounds 5] [--target cpu]
+
+Each side is alone in a process of its own. They take turns, and one that waits uses no core. A
+figure is the least milliseconds of one run over all turns; the ratio is ours to onnxruntime's,
+below 1 where ours is faster. `perceptron` and `step` are small graphs, whose time is that of
+starting a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from benchmarks.nets import MODELS as NETS
+from test import quantized_models
+from test.onnx_models import MODELS, Builder, light, light_names, lstm, random_inputs
+
+# Seconds and runs of a turn, at the least.
+TURN, RUNS = 0.3, 5
+
+
+def perceptron() -> onnx.ModelProto:
+    """Three layers of 64."""
+    b, x = Builder(), "x"
+    for number in range(3):
+        x = b.op("Relu", b.linear(x, f"layer.{number}", 64, 64))
+    return b.model({"x": (TensorProto.FLOAT, [1, 64])}, {"y": (x, [1, 64])}, "perceptron")
+
+
+SOURCES: dict[str, Callable[[], onnx.ModelProto]] = {
+    **{name: partial(light, name, seed=0) for name in light_names()},
+    **{name: partial(model, 1) for name, model in NETS.items()},
+    **MODELS,
+    "mobilenet int8": lambda: quantized_models.quantized(
+        quantized_models.mobilenet(), "qdq_s8s8_channel"
+    ),
+    "perceptron": perceptron,
+    "step": partial(lstm, layers=1, tokens=1),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--models", default=",".join(SOURCES), help="among " + ", ".join(SOURCES))
+    parser.add_argument("--threads", default="1,2", metavar="N,N")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each side")
+    parser.add_argument("--target", default="cpu", help="cpu, or a level such as x86-64-v3")
+    parser.add_argument("--serve", nargs=3, metavar=("SIDE", "FILE", "N"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        side, file, threads = options.serve
+        serve(runner(side, Path(file), int(threads), options.target))
+        return 0
+    print(f"{'model':18}{'threads':>8}{'ours':>10}{'onnxruntime':>13}{'ratio':>7}")
+    for count in map(int, options.threads.split(",")):
+        ratios = []
+        for name in options.models.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "model.onnx"
+                onnx.save(SOURCES[name](), file)
+                ours, theirs = fastest(file, count, options.rounds, options.target)
+            ratios.append(ours / theirs)
+            print(f"{name:18}{count:8}{ours:10.3f}{theirs:13.3f}{ratios[-1]:7.2f}", flush=True)
+        print(f"{'geometric mean':18}{count:8}{geometric_mean(ratios):30.2f}", flush=True)
+    return 0
+
+
+def fastest(model: Path, threads: int, rounds: int = 5, target: str = "cpu") -> tuple[float, float]:
+    """The least milliseconds of a run of a model: ours, and onnxruntime's."""
+    with ExitStack() as stack:
+        sides = [stack.enter_context(_side(x, model, threads, target)) for x in ("ours", "theirs")]
+        times = [[_turn(side) for side in sides] for _ in range(1 + rounds)][1:]
+        for side in sides:
+            side.stdin.close()  # ends it
+    ours, theirs = (min(side) for side in zip(*times, strict=True))
+    return ours, theirs
+
+
+def _side(side: str, model: Path, threads: int, target: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.cpu", "--target", target]
+    command += ["--serve", side, str(model), str(threads)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _turn(side: subprocess.Popen[str]) -> float:
+    assert side.stdin is not None and side.stdout is not None
+    print(file=side.stdin, flush=True)
+    answer = side.stdout.readline()
+    if not answer:
+        raise SystemExit(f"a side ended with status {side.wait()}: {side.args!r}")
+    return float(answer)
+
+
+def serve(run: Callable[[], Any]) -> None:
+    """Answers each line of standard input with the least milliseconds of the runs of a turn."""
+    for _ in sys.stdin:
+        times: list[float] = []
+        end = time.perf_counter() + TURN
+        while len(times) < RUNS or time.perf_counter() < end:
+            started = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - started)
+        print(min(times) * 1e3, flush=True)
+
+
+def runner(side: str, model: Path, threads: int, target: str) -> Callable[[], Any]:
+    """A function that runs a model once: compiled for the target, or in onnxruntime."""
+    inputs = random_inputs(onnx.load(model))
+    if side == "ours":
+        import mgx_mlir
+        from mgx_mlir.settings import Settings
+
+        program = mgx_mlir.compile(model, target, settings=Settings(threads=threads))
+        return lambda: program.run(inputs)
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.log_severity_level = 3
+    # Threads that wait for work by spinning would take the core of the other side's turn.
+    settings.add_session_config_entry("session.force_spinning_stop", "1")
+    session = onnxruntime.InferenceSession(str(model), settings, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
