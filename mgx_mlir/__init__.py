@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mgx_mlir.importer import check_model, parse_onnx
     from mgx_mlir.loader import finalize, load, save
     from mgx_mlir.models.compile import compile, compile_to_bytecode
+    from mgx_mlir.models.generation import generate
     from mgx_mlir.models.specialize import SpecializedModel
     from mgx_mlir.models.staged import Model
     from mgx_mlir.models.staged.check import check
@@ -55,6 +56,7 @@ _HOME = {
     "compile": "models.compile",
     "compile_to_bytecode": "models.compile",
     "finalize": "loader",
+    "generate": "models.generation",
     "load": "loader",
     "parse_onnx": "importer",
     "quantize": "quantization",
@@ -80,6 +82,7 @@ __all__ = [
     "compile",
     "compile_to_bytecode",
     "finalize",
+    "generate",
     "load",
     "parse_onnx",
     "quantize",

@@ -1,0 +1,61 @@
+"""The choice of the next token from a model's logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mgx_mlir.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen. A temperature of 0 takes the most likely token.
+
+    Else logits are divided by `temperature`; the `top_k` greatest remain (0: all), of them the
+    fewest whose probabilities sum to `top_p`, and one is drawn. `repetition_penalty` divides the
+    positive logits of tokens that a sequence has, and multiplies the negative ones. Each sequence
+    draws from a generator of its own, of `seed` and its number.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raises UsageError where a number is out of its range."""
+        for name, value, good, range_ in (
+            ("temperature", self.temperature, self.temperature >= 0, "0 or more"),
+            ("top_k", self.top_k, self.top_k >= 0, "0 or more"),
+            ("top_p", self.top_p, 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "above 0"),
+            ("seed", self.seed, self.seed >= 0, "0 or more"),
+        ):
+            if not good:
+                raise UsageError(f"{name} is {value}; it is {range_}")
+
+    def generators(self, count: int) -> list[np.random.Generator]:
+        """The random generator of each sequence."""
+        return [np.random.default_rng([self.seed, number]) for number in range(count)]
+
+    def choose(
+        self, logits: np.ndarray, seen: Sequence[int], generator: np.random.Generator
+    ) -> int:
+        """A token by its logits (vocabulary,), after the tokens `seen`."""
+        scores = logits.astype(np.float64)
+        if self.repetition_penalty != 1 and seen:
+            own = np.unique(np.asarray(seen))
+            factor = np.where(scores[own] > 0, 1 / self.repetition_penalty, self.repetition_penalty)
+            scores[own] *= factor
+        if self.temperature == 0:
+            return int(scores.argmax())
+        order = np.argsort(-scores, kind="stable")[: self.top_k or None]
+        shares = np.exp((scores[order] - scores[order[0]]) / self.temperature)
+        shares /= shares.sum()
+        kept = int(np.searchsorted(shares.cumsum(), self.top_p)) + 1
+        shares = shares[:kept] / shares[:kept].sum()
+        return int(generator.choice(order[:kept], p=shares))
