@@ -69,6 +69,11 @@ fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SE
 	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize/fuzz/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) \
 	  -artifact_prefix=build/sanitize/ build/sanitize/corpus-$$target emulator/tests/fuzz/corpus/$$target || exit 1; done
 
+docs: setup  ## build/site: the documentation as pages; a broken link is an error
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "mkdocs-material>=9.5,<10"
+	@$(PYTHON) -m scripts.docs
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+
 # That of the compiler needs libmlir-22, lld-22 and rocm-device-libs of Debian where it is installed,
 # that of the runtime glibc 2.35 alone. The build folders stay, so that a second run is short.
 wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime

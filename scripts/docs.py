@@ -1,0 +1,45 @@
+"""Lays out the pages of the site in build/docs: those of docs/, the README, and the reference.
+
+Links to docs/X.md become X.md; links to other files of the repository become their names.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from mgx_mlir.tools import reference_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "build" / "docs"
+
+
+def site_page(text: str, folder: str) -> str:
+    """A page of `folder` as one of the site."""
+
+    def link(match: re.Match[str]) -> str:
+        name, place = match[1], match[2]
+        file, hash_, anchor = place.partition("#")
+        if "://" in place or not file:
+            return match[0]
+        inside = (ROOT / folder / file).resolve()
+        if inside.parent == ROOT / "docs" and inside.suffix == ".md":
+            return f"[{name}]({inside.name}{hash_}{anchor})"
+        return f"{name} (`{inside.relative_to(ROOT)}`)"
+
+    return re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", link, text)
+
+
+def main() -> None:
+    shutil.rmtree(PAGES, ignore_errors=True)
+    PAGES.mkdir(parents=True)
+    for file in sorted((ROOT / "docs").glob("*.md")):
+        (PAGES / file.name).write_text(site_page(file.read_text(), "docs"))
+    (PAGES / "index.md").write_text(site_page((ROOT / "README.md").read_text(), "."))
+    (PAGES / "commands.md").write_text(reference_pages.commands())
+    (PAGES / "python.md").write_text(reference_pages.python())
+
+
+if __name__ == "__main__":
+    main()
