@@ -182,8 +182,8 @@ class _Windows:
             inside = list(conditions)
             if not last.fits or (first + lanes > early + span) or early:
                 inside.append(_below(column, last.size))
-            offset = emit.add(row, column)
-            x = pooling.source.load(self.buffer, self.start, offset, lanes, inside)
+            element = emit.add(row, column)
+            x = pooling.source.load(self.buffer, self.start, element, lanes, inside)
             vector = Arithmetic([lanes])
             x = self.reducer.term(vector, x)
             if inside and self.reducer.initial != 0:
