@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace mgx;
 
 namespace {
-// What stands before each attribute. The numbers are part of the stored form.
+// The code before each attribute. The numbers are part of the stored form.
 enum class Code : uint64_t {
   dim = 0,
   dims = 1,
@@ -158,7 +158,7 @@ MgxBytecodeInterface::readVersion(DialectBytecodeReader &reader) const {
 }
 
 LogicalResult MgxBytecodeInterface::upgradeFromVersion(Operation *, const DialectVersion &) const {
-  // Ops and attributes are only added: what an older version holds means the same today. What
-  // an op got since then, its readProperties fills in (Versions.cpp).
+  // Ops and attributes are only added: what an older version holds means the same today. An
+  // op's readProperties fills in the attributes that it got since then (Versions.cpp).
   return success();
 }

@@ -1,6 +1,6 @@
 //===- Elements.h - constants, element by element -------------------*- C++ -*-===//
 //
-// What the folders know of constants: scalars, splats of any size, and dense elements
+// The constants that the folders know: scalars, splats of any size, and dense elements
 // up to a limit. Larger ones stay: folding them is a decision of the compiler's, which
 // keeps them out of the IR.
 //

@@ -34,7 +34,7 @@ static std::optional<APInt> intOf(IntegerType type, double value) {
   double whole = std::trunc(value);
   unsigned bits = type.getWidth() - (type.isUnsigned() ? 0 : 1);
   double least = type.isUnsigned() ? 0 : -std::ldexp(1.0, bits);
-  // What a value out of range becomes, targets do not agree on.
+  // Targets do not agree on the result of a value out of range.
   if (!(whole >= least && whole < std::ldexp(1.0, bits)))
     return std::nullopt;
   bool isNegative = whole < 0;

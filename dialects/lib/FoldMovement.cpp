@@ -65,7 +65,7 @@ OpFoldResult mgx::foldReduction(Operation *op, Attribute constant, ArrayRef<int6
   if (type == result &&
       llvm::all_of(axes, [&](int64_t axis) { return type.getDimSize(axis) == 1; }))
     return x;
-  // Of equal elements these are that element, however many there are.
+  // These reduce equal elements to that element, however many there are.
   bool keepsEqual = isa<ReduceMeanOp, ReduceMaxOp, ReduceMinOp, ReduceAnyOp, ReduceAllOp>(op);
   auto elements = dyn_cast_or_null<DenseElementsAttr>(constant);
   bool isStatic = result.hasStaticShape() && !result.getEncoding();

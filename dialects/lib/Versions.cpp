@@ -7,7 +7,7 @@ using namespace mgx;
 
 namespace {
 // Attributes that ops got after they came, and the minor version that they came with.
-// Sorted. Such an op encodes its properties by hand (useCustomPropertiesEncoding).
+// Sorted. An op of the table encodes its properties by hand (useCustomPropertiesEncoding).
 struct AddedAttribute {
   StringLiteral op, attribute;
   unsigned minor;

@@ -60,8 +60,8 @@ struct LowerSubgroupReduceToDpp : public PassWrapper<LowerSubgroupReduceToDpp, O
   }
 };
 
-// The functions that would otherwise be calls into libm or OCML. Sorted. What every
-// target does in an instruction (sqrt, fma, floor, ...) is not among them.
+// The functions that would otherwise be calls into libm or OCML. Sorted.
+// Functions that every target has as an instruction (sqrt, fma, floor, ...) are not among them.
 const StringRef callsOfLibm[] = {
     "math.acos",  "math.acosh", "math.asin",  "math.asinh", "math.atan", "math.atan2",
     "math.atanh", "math.cbrt",  "math.cos",   "math.cosh",  "math.erf",  "math.erfc",

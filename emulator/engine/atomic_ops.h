@@ -1,4 +1,4 @@
-// What the atomics compute. Memory holds integers; floats are their bits.
+// The results of the atomics. Memory holds integers; floats are their bits.
 #pragma once
 
 #include "numeric.h"

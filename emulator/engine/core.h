@@ -103,7 +103,7 @@ enum InstFlags : u32 {
   F_GDS = 1 << 22,   // DS: global data share
 };
 
-// What the profile counts an instruction as.
+// The kinds of instructions that the profile counts.
 enum class Class : u8 {
   salu,
   valu,

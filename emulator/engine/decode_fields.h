@@ -36,7 +36,7 @@ enum class Encoding : u8 {
 };
 
 Encoding classify(const Chip &chip, u32 d0);
-// What a word that begins no instruction of a compute kernel begins, null if nothing.
+// The family of graphics instructions that a word begins, null if it begins none.
 const char *graphics_family(const Chip &chip, u32 d0);
 // The bits that make the mnemonic: instructions with equal `bits` have the same.
 struct Opcode {

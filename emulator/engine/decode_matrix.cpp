@@ -102,7 +102,7 @@ u32 Fields::fill_vopd(const u32 *d, Inst &in, std::string *names) {
       if (names[i] == "cndmask_b32") h.src[2] = scalar(kVcc, Ty::mask);
     }
     finish(h, info);
-    // What the profile and the strict mode look at: the operands of both halves.
+    // The profile and the strict mode look at the operands of both halves.
     for (const Operand &o : h.src)
       for (Operand &slot : in.src)
         if (o.kind == O_VGPR && slot.kind == O_NONE) {

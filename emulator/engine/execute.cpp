@@ -317,7 +317,7 @@ public:
   std::optional<Fault> fault;
 
 private:
-  // What the next dispatch may start from: a few groups of ordinary size.
+  // Keeps what the next dispatch may start from: a few groups of ordinary size.
   static void keep_some(std::vector<std::unique_ptr<GroupState>> &idle) {
     size_t kept = 0;
     for (std::unique_ptr<GroupState> &s : idle) {

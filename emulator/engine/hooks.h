@@ -1,4 +1,4 @@
-// What the profile and strict modes want to know of memory instructions.
+// The facts of memory instructions for the profile and strict modes.
 #pragma once
 
 #include "core.h"

@@ -120,7 +120,7 @@ constexpr FloatFormat kFormatFp6{2, 3, 1, FloatFormat::kFinite};      // e2m3
 constexpr FloatFormat kFormatBf6{3, 2, 3, FloatFormat::kFinite};      // e3m2
 constexpr FloatFormat kFormatFp4{2, 1, 1, FloatFormat::kFinite};      // e2m1
 
-// What becomes of a finite magnitude, or of an infinity, beyond the largest finite number.
+// The conversion of a finite magnitude, or of an infinity, beyond the largest finite number.
 enum class Overflow : uint8_t {
   kIeee,      // as the format has it: infinity, or NaN where there is none, or the maximum where
               // there is neither; directed rounding keeps the maximum for finite values

@@ -13,7 +13,7 @@ namespace mgx::emu {
 
 namespace {
 
-// What one instruction of a traced wave asks of the machine.
+// The demands of one instruction of a traced wave on the machine.
 struct Event {
   u16 port = 0;    // clocks its unit is busy
   u8 unit = 0;     // 0 issue only, 1 VALU, 2 matrix, 3 LDS, 4 global

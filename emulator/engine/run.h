@@ -7,7 +7,7 @@ namespace mgx::emu {
 
 struct GlobalShadow; // strict mode
 
-// What all work-groups of a dispatch share.
+// The state that all work-groups of a dispatch share.
 struct Launch {
   const Dispatch *dispatch = nullptr;
   const Kernel *kernel = nullptr;

@@ -47,7 +47,7 @@ struct GlobalWord {
 
 } // namespace
 
-// Of one dispatch; shared by its threads.
+// Belongs to one dispatch; shared by its threads.
 struct GlobalShadow {
   static constexpr u32 kShards = 64;
   struct Shard {

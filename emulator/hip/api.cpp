@@ -72,7 +72,7 @@ Injection& injection() {
   return *state;
 }
 
-// What a real device would say when this function fails for a reason of its own.
+// The error of a real device when this function fails for a reason of its own.
 hipError_t natural_failure(const char* name) {
   for (const char* part : {"Malloc", "Alloc", "Create", "Load", "Instantiate", "Add"})
     if (std::strstr(name, part)) return hipErrorOutOfMemory;

@@ -19,7 +19,7 @@ constexpr unsigned kDeviceFlags =
 int clamp_int(uint64_t value) { return value > INT32_MAX ? INT32_MAX : int(value); }
 
 int registers_per_block(const emu::Chip& chip) {
-  // What real parts report: the vector registers of one SIMD's lanes, all waves together.
+  // Real parts report the vector registers of one SIMD's lanes, all waves together.
   return int(chip.total_vgprs) * 128;
 }
 

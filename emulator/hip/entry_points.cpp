@@ -10,7 +10,7 @@ using namespace mgx::hip;
 
 namespace {
 
-// Of this library only: a name of libc is not a HIP function.
+// Looks into this library only: a name of libc is not a HIP function.
 void* find_symbol_of_this_library(const char* name) {
   static void* self = [] {
     Dl_info info = {};

@@ -68,7 +68,7 @@ NodePtr find_node(hipGraphNode_t handle);
 NodePtr find_node(hipGraphNode_t handle, hipGraphNodeType type);
 std::vector<GraphNode*> find_nodes(const Graph& graph, const hipGraphNode_t* nodes, size_t count);
 
-// What an executable graph runs: child graphs are inlined, each node after those it needs.
+// A step of an executable graph: child graphs are inlined, each node after those it needs.
 struct PlanStep {
   hipGraphNode_t node = nullptr;
   hipGraphNodeType type = hipGraphNodeTypeEmpty;

@@ -14,8 +14,8 @@ void put_list(const std::vector<T>& found, T* out, size_t* count) {
   require(count != nullptr, hipErrorInvalidValue);
   if (out) {
     size_t room = *count;
-    // hip-python 10 passes an uninitialised count here. What no array can hold is refused
-    // before it is written to.
+    // hip-python 10 passes an uninitialised count here. A count that no array can
+    // hold is refused before the array is written to.
     require(room <= UINT32_MAX, hipErrorInvalidValue);
     for (size_t i = 0; i < room; ++i) out[i] = i < found.size() ? found[i] : nullptr;
     *count = std::min(room, found.size());

@@ -172,7 +172,7 @@ bool same_shape(const CopyWork& a, const CopyWork& b) {
   return (a.height == 1 && a.depth == 1) == (b.height == 1 && b.depth == 1);
 }
 
-// What CUDA documents as the limits of a copy node's update: its kind and dimensionality stay.
+// CUDA documents the limits of a copy node's update: its kind and dimensionality stay.
 void check_copy_change(const PlanStep& step, const CopyWork& copy) {
   const auto* old = std::get_if<CopyWork>(&step.work);
   require(old && same_shape(*old, copy), hipErrorInvalidValue);

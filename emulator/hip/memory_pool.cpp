@@ -27,7 +27,7 @@ std::shared_ptr<Allocation> Pool::allocate(size_t size, const std::shared_ptr<Po
     try {
       block = allocate_device(device, size, hipDeviceMallocDefault);
     } catch (const Failure&) {
-      // What the pool keeps for later is the first to go.
+      // Memory that the pool keeps for later is the first to go.
       if (cached_.empty()) throw;
       for (const auto& kept : cached_) {
         reserved_ -= kept->size;

@@ -1,4 +1,4 @@
-// What the runtime knows about a pointer.
+// The runtime's facts about a pointer.
 #include "memory.h"
 
 using namespace mgx::hip;

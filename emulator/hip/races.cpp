@@ -118,7 +118,7 @@ const Access* note(Segment& segment, const Access& own) {
   for (const Access& other : segment.accesses)
     if (conflict(own.how, other.how) && !earlier(other)) return &other;
   auto& list = segment.accesses;
-  // What comes after this one comes after those it replaces.
+  // Work that comes after this access comes after those that it replaces.
   list.erase(std::remove_if(list.begin(), list.end(),
                             [&](const Access& other) {
                               return own.how == emu::kWrite ||

@@ -1,6 +1,6 @@
 // Strict mode: accesses of two pieces of work to the same bytes that nothing orders.
 //
-// What comes before what is what HIP promises, not what happened: work of a stream, events, the
+// The order is the one that HIP promises, not the one that happened: work of a stream, events, the
 // null stream's rules, edges of graphs, and what the host waited for before it submitted more.
 // Work that follows each other in any case forms a chain: a stream, a path through a graph. A
 // clock says of each chain how much of it came before.
@@ -48,7 +48,7 @@ class GraphOrder {
   // The task of a step, after those that it depends on; `finish` takes it back.
   Task begin(size_t step);
   void finish(size_t step, Task task) { tasks_[step] = std::move(task); }
-  // What comes after the whole launch knows all steps.
+  // Work after the whole launch knows all steps.
   ClockPtr end() const;
 
  private:
@@ -63,7 +63,7 @@ class GraphOrder {
 // A task that comes after `clock` too.
 void order_after(Task& task, const ClockPtr& clock);
 
-// What the host has waited for comes before all that is submitted later, by any thread: how
+// Work that the host has waited for comes before all that is submitted later, by any thread: how
 // threads of the host order each other cannot be seen here.
 ClockPtr host_clock();
 void host_knows(const ClockPtr& clock);

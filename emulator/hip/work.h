@@ -1,4 +1,4 @@
-// What a stream executes: one value for each kind of operation.
+// The operations that a stream executes: a type for each kind.
 //
 // The same values are the parameters of graph nodes: submitting to a capturing stream stores
 // the work in a graph, and launching a graph runs the stored work.
@@ -107,7 +107,7 @@ using Work =
     std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, CallbackWork, RecordWork,
                  WaitWork, GraphWork, PlanWork, AllocWork, FreeWork, WriteValueWork, WaitValueWork>;
 
-// What strict mode keeps for a work.
+// Strict mode's notes on a work.
 struct Strictly {
   Timeline& timeline;  // of the stream
   Task task;           // its clock includes all of the work once that has ended

@@ -48,7 +48,7 @@ struct mgx_step {
 namespace {
 
 constexpr size_t kWorkerStack = 16 << 20;
-// What the tiles of a kernel may need of the calling thread's stack, with room to spare.
+// The calling thread's stack that tiles of a kernel may need, with room to spare.
 constexpr size_t kCallerStack = 4 << 20;
 constexpr int64_t kCopyChunk = 256 << 10;
 // Long enough to bridge the gap between steps, short beside a time slice.

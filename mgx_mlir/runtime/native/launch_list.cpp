@@ -20,14 +20,14 @@ struct mgx_hip {
   int (*wait)(void *stream, void *event, unsigned flags);
 };
 
-// What a step does with its stream: a number in the caller's list of streams.
+// The kinds of steps. A step's stream is a number in the caller's list of streams.
 enum mgx_kind { MGX_LAUNCH, MGX_COPY, MGX_RECORD, MGX_WAIT };
 
 struct mgx_step {
   int32_t kind;
   int32_t stream;
   uint64_t handle; // The function of a launch; of an event the number in the caller's list.
-  uint64_t bytes;  // Of a copy.
+  uint64_t bytes;  // Bytes of a copy.
   int64_t first;   // Number of the first argument in the table.
   uint32_t grid[3];
   uint32_t block[3];

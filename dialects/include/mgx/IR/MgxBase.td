@@ -195,8 +195,8 @@ class Mgx_Passes<int count> : ParamNativeOpTrait<"Passes", !cast<string>(count)>
 // Reductions take `axes` and keep the reduced dimensions with size 1.
 def Mgx_Reduction : NativeOpTrait<"IsReduction"> { let cppNamespace = "::mgx"; }
 
-// What an op carries that came after version 1.0 of the stored form: the minor version that
-// it came with. Writing an older version refuses it by name.
+// The minor version that an op came with, after version 1.0 of the stored form. Writing an
+// older version refuses it by name.
 class Mgx_Since<int minor> : ParamNativeOpTrait<"Since", !cast<string>(minor)> {
   let cppNamespace = "::mgx";
 }

@@ -18,7 +18,7 @@ def Mgx_InferPredicate : Mgx_InferBy<
 // Unary
 //===----------------------------------------------------------------------===//
 
-// What an op computes for one element stands in `meaning`.
+// `meaning` is the result of an op for one element, in words.
 class Mgx_UnaryOp<string mnemonic, string meaning, Type value = Mgx_FloatValue,
                   list<Trait> traits = []>
     : Mgx_SameTypeOp<mnemonic, !listconcat([Mgx_Pointwise], traits)> {

@@ -33,7 +33,7 @@ def Mgx_ReduceAllOp : Mgx_ReduceOp<"all", "logical and", Mgx_BoolTensor>;
 class Mgx_ArgOp<string mnemonic, string which> : Mgx_PureOp<mnemonic, [Mgx_Passes<1>]> {
   let summary = "Index of the " # which # " along an axis, which keeps size 1";
   let description = [{
-    Of equal elements the first counts, or the last with `select_last_index`.
+    Among equal elements the first counts, or the last with `select_last_index`.
 
     Example: `%i = mgx.}] # mnemonic # [{ %x axis = 1 : tensor<2x3xf32> -> tensor<2x1xi64>`
   }];
@@ -86,7 +86,7 @@ def Mgx_PrefixScanSumOp : Mgx_PrefixScanOp<"sum", "sum">;
 def Mgx_PrefixScanProdOp : Mgx_PrefixScanOp<"prod", "product", [Mgx_Since<1>]>;
 
 def Mgx_SuppressOp : Mgx_Op<"suppress", [Pure, AllTypesMatch<["candidates", "kept"]>, Mgx_Since<1>]> {
-  let summary = "Of boxes in order, those that overlap none kept before them";
+  let summary = "The boxes, in order, that overlap no box kept before them";
   let description = [{
     The last dimension of `boxes` has two opposite corners, the lower one first. Along the
     last dimension of `candidates`, a candidate is kept whose intersection with each box kept
@@ -107,7 +107,7 @@ def Mgx_SuppressOp : Mgx_Op<"suppress", [Pure, AllTypesMatch<["candidates", "kep
 def Mgx_TopkOp : Mgx_PureOp<"topk"> {
   let summary = "The k largest (or smallest) elements along an axis, sorted, and their indices";
   let description = [{
-    Of equal elements the one with the lower index comes first.
+    Equal elements come in the order of their indices.
 
     Example: `%v, %i = mgx.topk %x k = 2 axis = 1 : tensor<2x9xf32> -> tensor<2x2xf32>, tensor<2x2xi64>`
   }];

@@ -9,7 +9,7 @@
 
 namespace mgx {
 // Ops and attributes are only added: a minor version for an addition, a major one
-// for a change that older readers cannot skip. What each version added stands with the ops
+// for a change that older readers cannot skip. The additions of each version stand with the ops
 // (Mgx_Since) and in the table of attributes in lib/Versions.cpp.
 struct Version : public mlir::DialectVersion {
   Version() = default;
