@@ -87,9 +87,10 @@ format:  ## format the Python and C++ code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
 	@.venv/bin/clang-format -i $(CXX_FILES)
 
-bench: setup  ## the measurements that the README quotes
+bench: setup  ## the measurements that the README and docs/measured.md quote
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*" "triton==3.9.*"
-	@$(PYTHON) -m benchmarks.compile
+	@$(PYTHON) -m benchmarks.compile --json build/bench.json
+	@$(PYTHON) -m benchmarks.plots build/bench.json build/plots
 	@$(PYTHON) -m benchmarks.kernels
 	@$(PYTHON) -m benchmarks.portable
 

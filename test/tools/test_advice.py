@@ -22,7 +22,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHERS = {
     "--build-id", "--disassemble", "--gc-sections", "--hash-style", "--no-show-raw-insn",
     "--cse", "--mgx-",
-    "--compile-to", "--iree-hal-target-backends", "--iree-hip-target", "--mlir-print-ir-after-all",
+    "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
     "--module", "--pass-pipeline",
 }  # fmt: skip
 
