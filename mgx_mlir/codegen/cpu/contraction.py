@@ -260,7 +260,7 @@ class _Emitter:
             self.packed_b.start, (column, together), (row, self.packed_b.k_step)
         )
         lanes, rows = self.lanes, self.schedule.rows
-        element, accumulator = self.element, self.problem.accumulator
+        element, accumulator, wide = self.element, self.problem.accumulator, lanes * together
         places = [
             emit.add(at, row * self.sum_row + j * lanes)
             for row in range(rows)
@@ -271,11 +271,7 @@ class _Emitter:
         def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
             base = emit.linear(right_start, (k, self.packed_b.k_step))
             right = [
-                emit.load_vector(
-                    self.packed_b.memory,
-                    emit.add(base, j * lanes * together),
-                    lanes * together,
-                )
+                emit.load_vector(self.packed_b.memory, emit.add(base, j * wide), wide)
                 for j in range(vectors)
             ]
             result = []

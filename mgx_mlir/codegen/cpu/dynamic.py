@@ -14,12 +14,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
+from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
-    Build,
-    Function,
-    Place,
     argument_sizes,
-    build_elements,
     kernel_symbols,
     launch_arguments,
     lower_dynamic,

@@ -13,12 +13,9 @@ from mgx_mlir.artifact.code_object import CodeObject, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
-    Build,
-    Function,
-    Place,
     argument_sizes,
-    build_elements,
     kernel_symbols,
     launch_arguments,
     lower_dynamic,
