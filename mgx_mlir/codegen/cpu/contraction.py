@@ -14,9 +14,9 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu import pack, quads
+from mgx_mlir.codegen.cpu import joined, pack
 from mgx_mlir.codegen.cpu.pack import Copy, Packed
-from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule
+from mgx_mlir.codegen.cpu.schedule import JOINED, PACK_DEPTH, SUM_DEPTH, CpuSchedule
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -105,10 +105,11 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
 
 
 def raw_block(schedule: CpuSchedule) -> ir.Value | None:
-    """The memory of PACK_DEPTH packed rows before four of them are interleaved."""
-    if not schedule.quads:
+    """The memory of PACK_DEPTH packed rows before some of them are interleaved."""
+    if schedule.joined == 1:
         return None
-    return emit.stack(PACK_DEPTH * schedule.packed_row + schedule.lanes, "i8")
+    element = JOINED[schedule.joined]
+    return emit.stack(PACK_DEPTH * schedule.packed_row + schedule.lanes, element)
 
 
 def pack_block(
@@ -118,7 +119,7 @@ def pack_block(
     columns: Columns,
     raw: ir.Value | None = None,
 ) -> None:
-    """Packs rows k .. k + depth of one block of columns of B, in quads by way of `raw`."""
+    """Packs rows k .. k + depth of one block of columns of B, joined by way of `raw`."""
     if raw is not None:
 
         def piece(first: Index) -> None:
@@ -128,7 +129,8 @@ def pack_block(
             part = replace(copy, target=rows, k=emit.add(copy.k, first), depth=depth)
             pack_block(problem, schedule, part, columns)
             vectors = emit.div(emit.add(columns.count, copy.lanes - 1), copy.lanes)
-            quads.interleave(part, replace(copy.target, start=here), vectors)
+            target = replace(copy.target, start=here)
+            joined.interleave(part, target, vectors, schedule.joined)
 
         emit.loop(0, copy.depth, PACK_DEPTH, piece)
         return
@@ -154,7 +156,7 @@ class _Emitter:
         self.width = ceil_div(schedule.columns, self.lanes) * self.lanes
         self.packed = schedule.packed_element(problem)
         # The type of the sums in registers.
-        self.element = problem.accumulator if schedule.quads else self.packed
+        self.element = problem.accumulator if schedule.joined > 1 else self.packed
         self.raw = None if schedule.shared else raw_block(schedule)
         b_row = schedule.packed_row
         if schedule.shared:
@@ -162,13 +164,13 @@ class _Emitter:
         else:
             memory = emit.stack(depth * b_row + self.lanes, self.packed)
             self.packed_b = Packed(memory, 1, b_row)
-        if schedule.quads or pack.by_rows(problem.a, self.lanes):
+        if schedule.joined > 1 or pack.by_rows(problem.a, self.lanes):
             a_row = depth + self.lanes
             self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.packed), a_row, 1)
         else:
             a_row = ceil_div(schedule.rows, self.lanes) * self.lanes
             self.packed_a = Packed(emit.stack(depth * a_row, self.packed), 1, a_row)
-        self.offsets = emit.stack(schedule.rows, "i32") if schedule.quads else None
+        self.offsets = emit.stack(schedule.rows, "i32") if schedule.joined == 4 else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
         tiles = self.row_tiles if self.depths > 1 else 1
         row = self.width if self.depths > 1 else schedule.vectors * self.lanes
@@ -232,7 +234,7 @@ class _Emitter:
                 copy_a = Copy(self.a, self.packed_a, self.packed, lanes, batch, k, depth)
                 pack.pack_a(copy_a, problem.a, m, schedule.rows)
                 if self.offsets is not None:
-                    quads.store_offsets(copy_a, schedule.rows, self.offsets)
+                    joined.store_offsets(copy_a, schedule.rows, self.offsets)
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
@@ -255,7 +257,7 @@ class _Emitter:
 
         The block starts at row `row` of the packed B.
         """
-        together = 4 if self.schedule.quads else 1
+        together = self.schedule.joined
         right_start = emit.linear(
             self.packed_b.start, (column, together), (row, self.packed_b.k_step)
         )
@@ -311,15 +313,15 @@ class _Emitter:
         )
 
     def _left(self, place: Index) -> ir.Value:
-        """An element of A in all lanes, or four."""
-        if self.schedule.quads:
-            return quads.splat(self.packed_a.memory, place, self.lanes)
+        """An element of A in all lanes, or those that are joined."""
+        if self.schedule.joined > 1:
+            return joined.splat(self.packed_a.memory, place, self.lanes, self.schedule.joined)
         return emit.splat(emit.load(self.packed_a.memory, place), self.lanes)
 
     def _added(self, left: ir.Value, right: ir.Value, sums: ir.Value) -> ir.Value:
         """The sums and the products of two vectors."""
-        if self.schedule.quads:
-            return quads.dot(sums, right, left)
+        if self.schedule.joined > 1:
+            return joined.dot(sums, right, left)
         return emit.multiply_add(left, right, sums, self.element)
 
     def _store_tile(

@@ -313,22 +313,48 @@ def row_reader(
         before = emit.lane_mask(emit.value(emit.sub(0, at)), lanes)
         return arith.andi(mask, arith.xori(before, emit.constant(1, "i1", lanes)))
 
+    # Before AVX512 bytes have no masks: LLVM makes a branch for each lane.
+    (size,) = ir.MemRefType(source.type).shape
+    is_split = lanes <= 8 and emit.element_bytes(image.element) == 1 and size >= lanes
+
+    def window(place: Index, at: Index, limit: Index) -> ir.Value:
+        here, mask = emit.add(place, at), window_mask(at, limit)
+        if is_split:
+            return _masked_bytes(source, here, mask, fill)
+        return emit.load_vector(source, here, lanes, mask, fill)
+
     def read(place: Index, at: Index, limit: Index) -> ir.Value:
         if step == 1 and stride == 1:
-            mask = window_mask(at, limit)
-            return emit.load_vector(source, emit.add(place, at), lanes, mask, fill)
+            return window(place, at, limit)
         if step == 2 and stride == 1:
-            first, second = (
-                emit.load_vector(
-                    source, emit.add(place, half), lanes, window_mask(half, limit), fill
-                )
-                for half in (at, emit.add(at, lanes))
-            )
+            first, second = (window(place, half, limit) for half in (at, emit.add(at, lanes)))
             return vector.shuffle(first, second, [2 * lane for lane in range(lanes)])
         rest = fill if fill is not None else emit.constant(0, image.element, lanes)
         return _gather(source, place, at, limit, step, stride, rest)
 
     return read
+
+
+def _masked_bytes(
+    source: ir.Value, index: Index, mask: ir.Value, fill: ir.Value | None
+) -> ir.Value:
+    """The bytes from `index` on; masked ones are `fill`'s, or zero, and may lie outside of memory.
+
+    All are loaded from inside the memory, as one word, which is shifted to its place.
+    """
+    (lanes,), (size,) = ir.VectorType(mask.type).shape, ir.MemRefType(source.type).shape
+    word = ir.IntegerType.get_signless(8 * lanes)
+    inside = emit.maximum(emit.minimum(index, size - lanes), 0)
+    x = emit.load_vector(source, inside, lanes)
+    bits = vector.extract(vector.BitCastOp(ir.VectorType.get([1], word), x).result, [], [0])
+    moved = arith.index_cast(word, emit.value(emit.mul(emit.sub(index, inside), 8)))
+    zero = arith.constant(word, ir.IntegerAttr.get(word, 0))
+    back = arith.subi(zero, moved)
+    after = arith.cmpi(arith.CmpIPredicate.sge, moved, zero)
+    shifted = arith.select(after, arith.shrui(bits, moved), arith.shli(bits, back))
+    one = vector.broadcast(ir.VectorType.get([1], word), shifted)
+    found = vector.BitCastOp(ir.VectorType(x.type), one).result
+    return arith.select(mask, found, fill if fill is not None else emit.constant(0, "i8", lanes))
 
 
 def _gather(

@@ -35,6 +35,8 @@ SUMS_VECTOR = 4.0
 # Products that one sum of floats adds up before it goes to a total: the error of a long sum is
 # then that of a short one plus that of a sum of few totals.
 SUM_DEPTH = 256
+# The element type of packed blocks, by the number of integers that lie together.
+JOINED = {2: "i16", 4: "i8"}
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
 
@@ -43,19 +45,22 @@ CHAINS = 8
 class Machine:
     """The facts of a processor that schedules need: bytes and number of its vector registers.
 
-    `dots`: whether it sums four products of 8-bit integers at once (vpdpbusd on 64 bytes).
+    `joined`: the products of 8-bit integers that one instruction sums for each lane: 4 (vpdpbusd
+    on 64 bytes), 2 (vpmaddwd, of integers of 16 bits), or 1.
     """
 
     vector_bytes: int
     registers: int
-    dots: bool = False
+    joined: int = 1
 
     @staticmethod
     def of(target: Target) -> Machine:
         """The machine of a cpu target."""
         many = target.vector_bytes == 64 or target.name.startswith("aarch64")
-        dots = "int8-dot" in target.features and target.vector_bytes == 64
-        return Machine(target.vector_bytes, 32 if many else 16, dots)
+        joined = 1 if target.name.startswith("aarch64") else 2
+        if "int8-dot" in target.features and target.vector_bytes == 64:
+            joined = 4
+        return Machine(target.vector_bytes, 32 if many else 16, joined)
 
     def lanes(self, element: str) -> int:
         return self.vector_bytes // emit.element_bytes(element)
@@ -68,7 +73,8 @@ class CpuSchedule:
     A cache block of B has `depth` rows of k and up to `columns` columns; for images a block
     is `image_rows` rows of output, or part of one. A work item multiplies `item_rows` rows
     of A by one block of columns. `shared`: B is packed once, by a launch of its own, and not
-    by each item. `quads`: packed blocks hold 8-bit integers, four of a column together.
+    by each item. `joined`: the integers of a column that lie together in packed blocks, as one
+    instruction takes them: 4 of 8 bits, 2 of 16 bits.
     """
 
     lanes: int
@@ -79,11 +85,11 @@ class CpuSchedule:
     image_rows: int
     item_rows: int
     shared: bool
-    quads: bool = False
+    joined: int = 1
 
     def packed_element(self, problem: Contraction) -> str:
         """The element type of packed blocks."""
-        return "i8" if self.quads else packed_element(problem)
+        return JOINED.get(self.joined) or packed_element(problem)
 
     def depths(self, problem: Contraction) -> int:
         return ceil_div(problem.K, self.depth)
@@ -136,7 +142,7 @@ class CpuSchedule:
 
 
 def packed_element(problem: Contraction) -> str:
-    """The type of packed blocks without `quads`: the accumulator's, or f32 for 8-bit integers.
+    """The type of packed blocks of single numbers: the accumulator's, or f32 for 8-bit integers.
 
     Processors multiply and add two vectors of f32 at once. Products of 8-bit integers, summed
     over a block of depth, are exact in f32.
@@ -153,23 +159,23 @@ def _exact_depth(problem: Contraction) -> int | None:
     return (1 << 24) // (a * b)
 
 
-def _takes_quads(problem: Contraction, machine: Machine) -> bool:
-    """Whether sums of four products of 8-bit integers compute a product.
+def _joined(problem: Contraction, machine: Machine) -> int:
+    """The products of a problem that one instruction sums for each lane.
 
-    Packed rows of A end with zeros then.
+    Packed rows of A end with zeros where these are several.
     """
-    if not machine.dots or {problem.a.element, problem.b.element} != {"i8"}:
-        return False
-    lanes = machine.lanes(problem.accumulator)
-    return problem.accumulator == "i32" and (
-        problem.K % lanes == 0 or problem.a.column.contiguous(lanes)
-    )
+    elements, lanes = {problem.a.element, problem.b.element}, machine.lanes(problem.accumulator)
+    if problem.accumulator != "i32" or not elements <= {"i8", "ui8"}:
+        return 1
+    if problem.K % lanes and not problem.a.column.contiguous(lanes):
+        return 1
+    return machine.joined if elements == {"i8"} else min(machine.joined, 2)
 
 
 def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     """The schedule with the least estimated work."""
     lanes = machine.lanes(problem.accumulator)
-    quads = _takes_quads(problem, machine)
+    joined = _joined(problem, machine)
     tiles = {
         (rows, vectors)
         for most, vectors in _tiles(machine.registers)
@@ -178,7 +184,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     }
     candidates = [
         (
-            _cost(problem, lanes, rows, vectors, columns, blocks, quads),
+            _cost(problem, lanes, rows, vectors, columns, blocks, joined),
             rows,
             vectors,
             columns,
@@ -188,9 +194,9 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         for rows, vectors in tiles
     ]
     _, rows, vectors, columns, image_rows = min(candidates)
-    depth = _depth(problem, lanes, columns, quads)
+    depth = _depth(problem, lanes, columns, joined)
     item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
-    plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False, quads)
+    plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False, joined)
     # Each item packs its block again: with many items, packing first is worth the barrier.
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
     size = plan.packed_size(problem) * emit.element_bytes(plan.packed_element(problem))
@@ -242,7 +248,7 @@ def _cost(
     vectors: int,
     columns: int,
     blocks: list[tuple[int, int]],
-    quads: bool,
+    joined: int,
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
@@ -252,8 +258,8 @@ def _cost(
         return rows * width * chains * (1 + LOAD_A / width + LOAD_B / rows)
 
     one, whole = tile(1), tile(vectors)
-    depths = ceil_div(problem.K, _depth(problem, lanes, columns, quads))
-    steps = ceil_div(problem.K, 4) if quads else problem.K
+    depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
+    steps = ceil_div(problem.K, joined)
     total = 0.0
     for block, count in blocks:
         width = ceil_div(block, lanes)
@@ -273,12 +279,12 @@ def _pack_vector(problem: Contraction, lanes: int) -> float:
     return PACK_VECTOR if problem.b.column.contiguous(lanes) else PACK_TRANSPOSED
 
 
-def _depth(problem: Contraction, lanes: int, columns: int, quads: bool) -> int:
+def _depth(problem: Contraction, lanes: int, columns: int, joined: int) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
-    size = 1 if quads else emit.element_bytes(problem.accumulator)
+    size = emit.element_bytes(problem.accumulator) // joined
     most = max(BLOCK_BYTES // (columns * size), 64)
     exact = _exact_depth(problem)
-    if exact is not None and not quads:
+    if exact is not None and joined == 1:
         most = min(most, exact // lanes * lanes)
     part = ceil_div(problem.K, ceil_div(problem.K, most))
     return min(problem.K, ceil_div(part, lanes) * lanes)

@@ -122,16 +122,18 @@ def test_quantized_dot_of_any_shape_and_layout(shape, layout):
 
 
 @pytest.mark.parametrize("depth", [19, 512, 6000])
-@pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v4-vnni"])
-def test_quantized_products_multiply_four_bytes_at_once_where_the_processor_does(level, depth):
+@pytest.mark.parametrize(
+    ("level", "joined"), [("aarch64", 1), ("x86-64-v3", 2), ("x86-64-v4-vnni", 4)]
+)
+def test_quantized_products_are_summed_by_as_many_as_the_processor_does(level, joined, depth):
     a, b = (Matrix(i, "i8", 0, Axis(()), *axes) for i, axes in enumerate(strides(64, depth, 270)))
     problem = Contraction(1, 64, 270, depth, a, b, "i32")
     chosen = schedule.choose(problem, schedule.Machine.of(Target.get(level)))
-    assert chosen.quads == (level == "x86-64-v4-vnni")
-    assert chosen.packed_element(problem) == ("i8" if chosen.quads else "f32")
+    assert chosen.joined == joined
+    assert chosen.packed_element(problem) == {1: "f32", 2: "i16", 4: "i8"}[joined]
     # Packed numbers fit the cache; sums in f32 are of few numbers.
-    size = chosen.depth * chosen.columns * (1 if chosen.quads else 4)
-    assert size <= schedule.BLOCK_BYTES and (chosen.quads or chosen.depth <= 1024)
+    size = chosen.depth * chosen.columns * 4 // joined
+    assert size <= schedule.BLOCK_BYTES and (joined > 1 or chosen.depth <= 1024)
 
 
 def strides(M: int, K: int, N: int) -> tuple[tuple[Axis, Axis], tuple[Axis, Axis]]:
