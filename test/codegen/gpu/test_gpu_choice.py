@@ -10,7 +10,8 @@ from mlir import ir
 from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.choice import Choice, Offer, first_offer, heard, least, terms
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.families.choice import Choice, Offer, best_offer, heard, least, terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from test.codegen.attention_kernels import AttentionCase
@@ -70,15 +71,15 @@ def test_all_variants_of_a_product_are_listed() -> None:
     with heard() as found:
         why = compiler(kernel)(Target.get("gfx942")).why
     (variants,) = found.variants
-    names = ["depthwise", "direct", "broad", "skinny", "resident", "narrow", "tiles"]
+    names = ["broad", "depthwise", "direct", "narrow", "resident", "skinny", "tiles"]
     assert list(variants.answers) == names
     skinny, tiles = variants.answers["skinny"], variants.answers["tiles"]
     assert isinstance(skinny, Offer) and skinny.schedule in why
     assert isinstance(tiles, Offer) and tiles.clocks
-    assert found.choices == []  # those of `tiles`, which is not taken, tell nothing
+    assert found.choices == []  # `skinny` compares nothing
     lines = variants.describe().splitlines()
-    assert lines[2] == "  direct, refused: no convolution"
-    assert lines[4].startswith("  skinny, taken: ")
+    assert lines[3] == "  direct, refused: no convolution"
+    assert lines[6].startswith("  skinny, taken: ")
     assert lines[7].startswith("  tiles, not taken: ") and lines[7].endswith(" clocks")
 
 
@@ -94,13 +95,24 @@ def test_refused_variants_of_a_convolution_say_why() -> None:
     assert refusals["narrow"] == "operands that are read as they are"
 
 
-def test_no_variant_is_asked_after_an_offer_that_nobody_listens_to() -> None:
-    def refused() -> Refusal:
-        return Refusal("no")
-
-    def asked() -> Offer:
+def test_the_variant_of_the_least_clocks_is_taken() -> None:
+    def made() -> GpuProgram:
         raise AssertionError
 
-    offer = Offer("words", asked)  # type: ignore[arg-type]
-    assert first_offer({"a": refused, "b": lambda: offer, "c": asked}) is offer
-    assert first_offer({"a": refused}) == Refusal("no")
+    def compared() -> Offer:
+        least([3, 2], lambda x: x, str)
+        return Offer("two", made, 2)
+
+    refusal, far = Refusal("no"), Offer("far", made, 3)
+    asked = {"a": lambda: refusal, "b": lambda: far, "c": compared, "d": compared}
+    assert best_offer({"a": lambda: refusal}) is refusal
+    assert best_offer(asked) == Offer("two", made, 2)
+    with heard() as found:
+        best_offer(asked)
+    lines = found.variants[0].describe().splitlines()
+    assert lines[1:4] == [
+        "  a, refused: no",
+        "  b, not taken: far, 3 clocks",
+        "  c, taken: two, 2 clocks",
+    ]
+    assert len(found.choices) == 1  # those of the others tell nothing

@@ -4,8 +4,7 @@
         code = compiler(kernel)(target)
     print(found.choices[0].describe())
 
-Outside of `heard`, as when a kernel is compiled, a choice takes the minimum and records nothing,
-and no variant is asked after one has made an offer.
+Outside of `heard`, as when a kernel is compiled, a choice takes the minimum and records nothing.
 
     with steered(Schedule("tiles", "tile 64x64x32, ...")) as way:
         code = compiler(kernel)(target)     # that schedule, or a ScheduleError
@@ -16,7 +15,7 @@ Inside of `steered`, a choice takes the candidate with the schedule's words wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -33,16 +32,15 @@ SHOWN = 5
 class Offer:
     """A variant of a family that takes a kernel, by a schedule in words.
 
-    clocks: the estimate; None for a variant that has none. generate: makes the program.
+    clocks: the estimate. generate: makes the program.
     """
 
     schedule: str
     generate: Callable[[], GpuProgram]
-    clocks: float | None = None
+    clocks: float
 
     def __str__(self) -> str:
-        clocks = "" if self.clocks is None else f", {self.clocks:,.0f} clocks"
-        return f"{self.schedule}{clocks}"
+        return f"{self.schedule}, {self.clocks:,.0f} clocks"
 
 
 @dataclass(frozen=True)
@@ -76,13 +74,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Variants:
-    """The variants that a family asked for a kernel, by name; the first offer is taken."""
+    """The answers of a family's variants for a kernel, by name; the least clocks are taken."""
 
     answers: Mapping[str, Offer | Refusal]
 
     def describe(self) -> str:
         """A line for each variant: the taken one, other offers, and refusals."""
-        taken = next((n for n, x in self.answers.items() if isinstance(x, Offer)), None)
+        taken = _least_offer(self.answers)
         lines = []
         for name, answer in self.answers.items():
             verdict = "taken" if name == taken else "not taken"
@@ -149,11 +147,11 @@ def steering() -> Steering | None:
     return _STEERING.get()
 
 
-def first_offer(variants: Mapping[str, Callable[[], Offer | Refusal]]) -> Offer | Refusal:
-    """The offer of the first variant that makes one, else the last one's refusal.
+def best_offer(variants: Mapping[str, Callable[[], Offer | Refusal]]) -> Offer | Refusal:
+    """The offer of the least clocks, the first among equals; the last refusal without offers.
 
-    Inside of `heard` all variants are asked, and their answers recorded. Inside of `steered`
-    the wanted variant is asked first.
+    Inside of `heard` the answers are recorded, and the choices of the variant that is taken.
+    Inside of `steered` the wanted variant is taken where it makes an offer.
     """
     listener, way = _HEARD.get(), _STEERING.get()
     if way is not None and way.schedule.variant in variants:
@@ -162,16 +160,22 @@ def first_offer(variants: Mapping[str, Callable[[], Offer | Refusal]]) -> Offer 
             way.found.add("variant")
             return offer
     answers: dict[str, Offer | Refusal] = {}
+    choices: dict[str, list[Choice]] = {}
     for name, ask in variants.items():
-        if not any(isinstance(answer, Offer) for answer in answers.values()):
+        with heard() if listener is not None else nullcontext(Heard()) as found:
             answers[name] = ask()
-        elif listener is not None:
-            with heard():  # the choices of a variant that is not taken tell nothing
-                answers[name] = ask()
+        choices[name] = found.choices
+    taken = _least_offer(answers)
     if listener is not None:
         listener.variants.append(Variants(answers))
-    offers = [answer for answer in answers.values() if isinstance(answer, Offer)]
-    return offers[0] if offers else list(answers.values())[-1]
+        listener.choices += choices[taken] if taken else []
+    return answers[taken] if taken else list(answers.values())[-1]
+
+
+def _least_offer(answers: Mapping[str, Offer | Refusal]) -> str | None:
+    """The name of the offer of the least clocks, the first among equals; None without offers."""
+    clocks = {name: offer.clocks for name, offer in answers.items() if isinstance(offer, Offer)}
+    return min(clocks, key=lambda name: clocks[name], default=None)
 
 
 def least(

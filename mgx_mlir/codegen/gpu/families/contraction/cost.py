@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 
 from mgx_mlir.artifact.target import Target
@@ -23,6 +23,7 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import (
     schedule_refusal,
 )
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
+from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
@@ -45,6 +46,63 @@ LAUNCH_CLOCKS = 3500
 # Elements that a compute unit's vector units process in a clock.
 LANES_A_CLOCK = 64
 LDS_BYTES_A_CLOCK = 128
+# A line of the cache: a compute unit loads or stores so many bytes in a clock.
+LINE_BYTES = 64
+# Waves that a SIMD holds at a time, of those that need few registers.
+WAVES_A_SIMD = 8
+
+
+@dataclass(frozen=True)
+class Share:
+    """Clocks of a compute unit's parts for one work-group, or for one step of it."""
+
+    matrix: float = 0
+    lds: float = 0
+    memory: float = 0
+    vector: float = 0
+
+    @property
+    def busy(self) -> float:
+        """The clocks of all together: they overlap, but imperfectly."""
+        total: float = sum(x**3 for x in astuple(self)) ** (1 / 3)
+        return total
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The steps of a work-group that reads the next one's operands while it does each.
+
+    Of a thread in a step: the bytes that no other work-group reads, those that others read too,
+    and the instructions of the vector units.
+    """
+
+    steps: int
+    own: float
+    shared: float
+    work: float
+
+    def clocks(self, groups: WorkGroups, target: Target) -> float:
+        """The estimate."""
+        blocks, units, gpu = math.prod(groups.grid), target.compute_units, target.gpu
+        a_unit = ceil_div(blocks, units)
+        waves = groups.threads // target.wave_size
+        rounds = ceil_div(a_unit, max(1, WAVES_A_SIMD * gpu.simds // waves))
+        # Few work-groups have more of the L2 cache's rate than all units' share.
+        rate = min(LINE_BYTES, gpu.l2_bytes_a_clock * units / min(blocks, units))
+        memory = groups.threads * max(self.own / rate, (self.own + self.shared) / LINE_BYTES)
+        vector = groups.threads * self.work / LANES_A_CLOCK
+        step = max(a_unit * Share(memory=memory, vector=vector).busy, rounds * GLOBAL_LATENCY)
+        start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+        return self.steps * step + start
+
+
+def packing_clocks(packed: int, target: Target) -> float:
+    """The estimate for a function that writes `packed` bytes of operands, and reads as many.
+
+    It turns them, and takes twice as long as a copy.
+    """
+    rate = target.gpu.l2_bytes_a_clock * target.compute_units
+    return LAUNCH_CLOCKS + 2 * 2 * packed / rate if packed else 0
 
 
 def choose(
@@ -145,8 +203,7 @@ def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: 
         for extent, operand in ((rows, problem.a), (columns, problem.b))
     )
     vector *= uneven
-    # These overlap, but imperfectly.
-    busy: float = sum(x**3 for x in (matrix, lds, memory, vector)) ** (1 / 3)
+    busy = Share(matrix, lds, memory, vector).busy
     # A wave does not multiply while it reads fragments or waits for a tile.
     fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
     if unit.groups > 1:

@@ -34,6 +34,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     outputs_of,
 )
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
+from mgx_mlir.codegen.gpu.families.contraction.plain import PlainPipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
@@ -232,7 +233,8 @@ class _Generator:
             for column in self._lane_columns(lane)
         ]
         scales = self._scales(term, a, b, lane) if unit.scaled else ()
-        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, self._tile_columns(), scales)
+        kind = PlainPipeline if unit.kind == "fma" else Pipeline
+        pipeline = kind(unit, self.schedule, a, b, rows, columns, self._tile_columns(), scales)
         tiles = ceil_div(term.K, unit.tile_depth) // self.schedule.splits
         return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
 

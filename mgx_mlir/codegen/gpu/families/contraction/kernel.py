@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache, partial
 
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
-from mgx_mlir.codegen.gpu.families.choice import first_offer
+from mgx_mlir.codegen.gpu.families.choice import Offer, best_offer
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major, stored_along
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
-from mgx_mlir.codegen.gpu.families.contraction.request import Request
+from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import tiles_plan
+from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
-from mgx_mlir.codegen.gpu.families.contraction.variants import variants
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.scan import definitions
 
 
 def contraction_program(
@@ -68,11 +72,35 @@ def match_program(
     if refusal := problem_refusal(along.match, bytes_, target):
         return refusal
     request = Request(match, along, along is not product, sizes, target, name)
-    offer = first_offer(variants(request, schedule))
+    offer = best_offer(_variants(request, schedule))
     if isinstance(offer, Refusal):
         return offer
     program = offer.generate()
     return Generated(program, offer.schedule)
+
+
+def _variants(
+    request: Request, schedule: ProductSchedule | None
+) -> dict[str, Callable[[], Offer | Refusal]]:
+    """A variant for each recipe, by name; with a `schedule`, `tiles` alone."""
+    plain = isinstance(request.product.match.problem.b, Image)
+    asked = [recipe for recipe in _recipes() if recipe.plain or not plain]
+    if schedule is not None and not plain:
+        asked = [Recipe("tiles", partial(tiles_plan, schedule=schedule))]
+    return {recipe.name: partial(_offer, recipe, request) for recipe in asked}
+
+
+@cache
+def _recipes() -> tuple[Recipe, ...]:
+    return tuple(definitions(f"{__package__}.recipes", "RECIPE"))
+
+
+def _offer(recipe: Recipe, request: Request) -> Offer | Refusal:
+    plan = recipe.plan(request)
+    if isinstance(plan, Refusal):
+        return plan
+    generate = partial(plan.program, request.sizes, request.name)
+    return Offer(plan.describe(), generate, plan.clocks)
 
 
 FAMILY = Family("contraction", 40, contraction_program)

@@ -2,8 +2,7 @@
 
 LDS holds a double buffer. While the matrix cores multiply tile t from one half, tile t + 1 lies
 in the other, and the `prefetch` tiles after it (the prefetch distance) are on their way from memory
-to registers. One barrier a tile: after it tile t + 1 may be read and tile t overwritten. Plain
-multiply-adds take two barriers a tile.
+to registers. One barrier a tile: after it tile t + 1 may be read and tile t overwritten.
 
 A wave with registers for the fragments of two steps ('roomy') reads fragments from LDS one step
 early. Any other wave reads fragments just after the last use of those before them, so that both
@@ -16,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 from mlir import ir
@@ -43,7 +42,6 @@ _FEW = 40
 # to tile, and whether further tiles are prefetched. Gives the values carried on.
 _TileBody = Callable[[Index, int, Sequence[ir.Value], bool], list[ir.Value]]
 
-
 # Gives the action that reads a fragment, by the fragment's number.
 Reading = Callable[[int], Action]
 
@@ -61,6 +59,7 @@ class _State:
     scales: Sequence[ir.Value] = ()
 
 
+@dataclass
 class Pipeline:
     """The sums of a wave's tiles, row by row of tiles, over `tiles` tiles along k.
 
@@ -68,24 +67,24 @@ class Pipeline:
     `tile_columns`: the first column of each tile.
     """
 
-    def __init__(
-        self,
-        unit: Unit,
-        schedule: ProductSchedule,
-        a: Tile,
-        b: Tile,
-        rows: FragmentOperand,
-        columns: Sequence[FragmentOperand],
-        tile_columns: Sequence[int],
-        scales: Sequence[Scales] = (),
-    ) -> None:
-        self.unit, self.schedule, self.a, self.b = unit, schedule, a, b
-        self.rows, self.columns = rows, columns
-        self.elements = (a.source.element, b.source.element)
-        self.tile_columns, self.scales = tile_columns, scales
-        self.steps = unit.row_chunks // unit.step_chunks
-        # Elements of one half of LDS.
-        self.half = (a.rows + b.rows) * unit.tile_depth
+    unit: Unit
+    schedule: ProductSchedule
+    a: Tile
+    b: Tile
+    rows: FragmentOperand
+    columns: Sequence[FragmentOperand]
+    tile_columns: Sequence[int]
+    scales: Sequence[Scales] = ()
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps of a tile along k."""
+        return self.unit.row_chunks // self.unit.step_chunks
+
+    @cached_property
+    def half(self) -> int:
+        """Elements of one half of LDS."""
+        return (self.a.rows + self.b.rows) * self.unit.tile_depth
 
     def run(
         self, tiles: int, start: Index, before: Sequence[ir.Value] | None = None
@@ -102,12 +101,7 @@ class Pipeline:
             amdgpu.LDSBarrierOp()  # no thread reads or writes that pipeline's tiles any more
         depth = self.unit.tile_depth
         distance = self.schedule.prefetch
-        if self.unit.kind != "fma":
-            self.rows.prepare(
-                [i * self.unit.rows for i in range(self.schedule.tiles_m)], self.steps
-            )
-            for operand in self.columns:
-                operand.prepare(self.tile_columns, self.steps)
+        self._prepare()
         count = min(tiles, BUFFERS + distance)
         loaded: list[list[ir.Value]] = []
         for t in range(count):
@@ -123,9 +117,7 @@ class Pipeline:
         if tiles == 1:
             return self._alone(sums)
         loaded += [loaded[-1]] * (BUFFERS + distance - len(loaded))
-        if self.unit.kind == "fma":
-            return self._plain(tiles, sums, loaded[BUFFERS:])
-        return self._matrix(tiles, sums, loaded[BUFFERS:])
+        return self._loop(tiles, sums, loaded[BUFFERS:])
 
     def _loads(self, k0: Index) -> list[Load]:
         k0 = emit.add(self.start, k0)
@@ -162,12 +154,8 @@ class Pipeline:
         return carried
 
     def _store(self, values: Sequence[ir.Value], half: Index) -> None:
-        for action in self._stores(values, half):
+        for action in self._exchanged(values, half, []):
             action()
-
-    def _stores(self, values: Sequence[ir.Value], half: Index) -> Iterator[Action]:
-        """Each write of a tile to LDS, as an action."""
-        yield from self._exchanged(values, half, [])
 
     def _exchanged(
         self, values: Sequence[ir.Value], half: Index, reading: Sequence[Action]
@@ -190,7 +178,11 @@ class Pipeline:
             else:
                 yield from (*stores, *later)
 
-    # Matrix cores ------------------------------------------------------------------------
+    def _prepare(self) -> None:
+        """Builds the addresses of all fragments before the loop."""
+        self.rows.prepare([i * self.unit.rows for i in range(self.schedule.tiles_m)], self.steps)
+        for operand in self.columns:
+            operand.prepare(self.tile_columns, self.steps)
 
     def _read_row(self, number: int, step: int, half: Index) -> Fragment:
         return self.rows.read(number * self.unit.rows, step, half)
@@ -201,8 +193,6 @@ class Pipeline:
 
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
         """The sums of one tile, in the first half of LDS."""
-        if self.unit.kind == "fma":
-            return self._rolled(sums, 0)
         schedule, scales = self.schedule, self._read_scales(0)
         for step in range(self.steps):
             rows = {i: self._read_row(i, step, 0) for i in range(schedule.tiles_m)}
@@ -228,7 +218,7 @@ class Pipeline:
 
         Stops after each instruction.
         """
-        unit = self.unit
+        unit, elements = self.unit, (self.a.source.element, self.b.source.element)
         right = [multiply.pieces(unit, fragment) for fragment in column]
         left = {i: multiply.pieces(unit, rows[i]) for i in numbers}
         # Instructions that add to the same sums are far apart: the second waits for the first.
@@ -237,11 +227,11 @@ class Pipeline:
                 at = i * self.schedule.tiles_n + j
                 both = (scales[i], scales[self.schedule.tiles_m + j]) if scales else None
                 sums[at] = multiply.multiply(
-                    unit, left[i][part], [x[part] for x in right], sums[at], self.elements, both
+                    unit, left[i][part], [x[part] for x in right], sums[at], elements, both
                 )
                 yield
 
-    def _matrix(
+    def _loop(
         self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
     ) -> list[ir.Value]:
         schedule, roomy = self.schedule, self.schedule.roomy(self.unit)
@@ -392,43 +382,6 @@ class Pipeline:
         for action in (*waiting, *actions[done:]):
             action()
         fence()
-
-    # Plain multiply-adds -----------------------------------------------------------------
-
-    def _plain(
-        self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
-    ) -> list[ir.Value]:
-        count = len(sums)
-
-        def tile(
-            k: Index, half: int, carried: Sequence[ir.Value], following: bool
-        ) -> list[ir.Value]:
-            sums, oldest = list(carried[:count]), list(carried[count:])
-            beyond = emit.add(k, (BUFFERS + 1) * self.unit.tile_depth)
-            loaded = self._load(beyond) if following else oldest
-            sums = self._rolled(sums, half)
-            amdgpu.LDSBarrierOp()  # no thread reads this half any more
-            self._store(oldest, half)
-            amdgpu.LDSBarrierOp()
-            return [*sums, *loaded]
-
-        return self._repeat(tiles, tile, [*sums, *prefetched[0]])[:count]
-
-    def _rolled(self, sums: list[ir.Value], half: Index) -> list[ir.Value]:
-        """A tile's steps as a loop that LLVM does not unroll: each has hundreds of
-        instructions, and repeating them only takes registers."""
-        unit, schedule = self.unit, self.schedule
-
-        def step(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            sums = list(carried)
-            rows = {i: self.rows.read(i * unit.rows, number, half) for i in range(schedule.tiles_m)}
-            for j in range(schedule.tiles_n):
-                column = [x.read(self.tile_columns[j], number, half) for x in self.columns]
-                for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
-                    pass
-            return sums
-
-        return emit.loop(0, self.steps, 1, step, sums, rolled=True)
 
 
 def _take(values: list[ir.Value], count: int) -> list[ir.Value]:

@@ -25,13 +25,10 @@ Sizes: TypeAlias = tuple[Sequence[int], Sequence[int]]
 
 
 class Plan(Protocol):
-    """A schedule of a recipe for a kernel.
-
-    clocks: the estimate; None where the recipe has none.
-    """
+    """A schedule of a recipe for a kernel, with its estimate in clocks (see `cost`)."""
 
     @property
-    def clocks(self) -> float | None: ...
+    def clocks(self) -> float: ...
 
     def describe(self) -> str:
         """The schedule in words."""
@@ -46,9 +43,9 @@ class OneFunction(ABC):
     product: Product
 
     @property
-    def clocks(self) -> float | None:
-        """The estimate; see `Plan`."""
-        return None
+    @abstractmethod
+    def clocks(self) -> float:
+        """The estimate in clocks."""
 
     @property
     @abstractmethod

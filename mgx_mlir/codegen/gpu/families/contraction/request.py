@@ -8,11 +8,8 @@ from functools import cached_property
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
-from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks
-from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.plan import Plan, Sizes
 from mgx_mlir.codegen.gpu.families.contraction.scaling import exact_match, is_scaled, scaled_match
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.refusal import Refusal
@@ -48,31 +45,14 @@ class Request:
         assert unit is not None  # or the problem would have been refused
         return replace(unit, scaled=is_scaled(problem))
 
-    @cached_property
-    def tiles(self) -> ProductSchedule | Refusal:
-        """The best schedule of the general variant."""
-        terms = self.exact.match.terms
-        if refusal := expanding_refusal(terms, self.unit.tile_depth):
-            return refusal
-        chosen = choose(terms, self.unit, self.target)
-        return chosen or Refusal(f"no schedule fits {self.target.name}")
-
-    @cached_property
-    def tiles_clocks(self) -> float:
-        """The estimate of the general variant, which has a schedule."""
-        assert isinstance(self.tiles, ProductSchedule)
-        return clocks(self.exact.match.problem, self.tiles, self.unit, self.target)
-
 
 @dataclass(frozen=True)
 class Recipe:
     """A way to compute products: its plan for a request, or why it has none.
 
-    `priority`: recipes of less are asked first. `plain`: whether it computes plain sums, and not
-    products of matrices.
+    `plain`: whether it computes plain sums, and not products of matrices.
     """
 
     name: str
-    priority: int
     plan: Callable[[Request], Plan | Refusal]
     plain: bool = False

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, product_of, side_by_side
-from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix
 
@@ -37,7 +35,7 @@ def product_of_terms(match: Match) -> Product | None:
         for number, packing in product.packings.items():
             numbers[number] = number - turn * _NUMBERS
             packings[numbers[number]] = replace(packing, start=packing.start + start)
-        start = scratch_end(packings)
+        start = replace(first, packings=packings).scratch_bytes
         problem = product.match.problem
         assert isinstance(problem.b, Matrix)
         a, b = (
@@ -45,11 +43,6 @@ def product_of_terms(match: Match) -> Product | None:
         )
         added.append(replace(problem, a=a, b=b))
     return replace(first, match=replace(first.match, added=tuple(added)), packings=packings)
-
-
-def scratch_end(packings: dict[int, Packing]) -> int:
-    """Bytes of scratch memory that packed operands take."""
-    return max((p.start + aligned(p.bytes) for p in packings.values()), default=0)
 
 
 def _places(product: Product) -> tuple[object, ...]:

@@ -27,6 +27,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.cost import Stream
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
@@ -69,6 +70,23 @@ class Broad(OneFunction):
     def columns(self) -> int:
         """Columns of a work-group."""
         return self.width * self.lanes
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an instruction multiplies two neighbours of f16 along k."""
+        problem = self.product.match.problem
+        return self.target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
+
+    @property
+    def clocks(self) -> float:
+        problem, width = self.product.match.problem, self.width
+        size = emit.element_bytes(problem.b.element)
+        # For each of a lane's rows of B, products and conversions; pairs have to be joined.
+        work = (problem.M + 1) * width / 2 if self.pairs else problem.M * width
+        work += problem.M + width if size < 4 and not self.pairs else 0
+        steps = ceil_div(problem.K, self.groups.threads // self.lanes * self.depth)
+        own, shared = self.depth * width * size, self.depth * problem.M * size
+        return Stream(steps, own, shared, self.depth * work).clocks(self.groups, self.target)
 
     def describe(self) -> str:
         return f"{self.columns} columns a block of {self.waves} waves, {self.depth} rows a lane"
@@ -122,8 +140,6 @@ class _Block:
         problem, self.threads = self.problem, cut.groups.threads
         self.a, self.b = problem.a, problem.b
         self.step = self.threads // cut.lanes * cut.depth
-        # An instruction multiplies two neighbours of f16 along k.
-        self.pairs = cut.target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
 
     def emit(self, epilogue: Epilogue) -> None:
         problem, cut, grid = self.problem, self.cut, self.cut.groups.grid
@@ -180,7 +196,7 @@ class _Block:
             parts = values[m * each :][:each]
             left.append([memory.element(x, i) for x in parts for i in range(cut.depth // each)])
         totals = list(sums)
-        if self.pairs:
+        if cut.pairs:
             for k in range(0, cut.depth, 2):
                 pairs = [
                     memory.joined([memory.element(x, n) for x in rows[k : k + 2]])
@@ -261,4 +277,4 @@ def _flat(vectors: Sequence[ir.Value]) -> ir.Value:
     return memory.joined(elements)
 
 
-RECIPE = Recipe("broad", 30, as_broad)
+RECIPE = Recipe("broad", as_broad)

@@ -15,7 +15,6 @@ from itertools import product
 from mlir import ir
 from mlir.dialects import math as math_dialect
 
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -26,7 +25,6 @@ from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.choice import least
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, split
-from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_vector
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
@@ -58,7 +56,6 @@ class Depthwise(PlainSums):
 
     channel: Axis
     filter: Matrix
-    target: Target
     lanes: int
     mixed: bool = False
 
@@ -113,12 +110,7 @@ class Depthwise(PlainSums):
 
     @cached_property
     def clocks(self) -> float:
-        """Estimated clocks of the function on a chip.
-
-        A compute unit's vector units do one instruction of a wave of 64 a clock, or two of 32; its
-        path to memory gives 64 bytes a clock.
-        """
-        target, lanes, wave = self.target, self.lanes, self.target.wave_size
+        target, lanes = self.target, self.lanes
         taps, pixels = self.match.problem.K, self.rows * self.width
         reads = len(self.steps) * self.spans[1]
         work = taps * lanes * pixels
@@ -128,11 +120,8 @@ class Depthwise(PlainSums):
                 self.size < 4
             ) * lanes * (reads + taps)
         work += 6 * reads + 30 * pixels
-        path = (reads + taps + pixels) * max(lanes * self.size, 4) * wave // 64
-        waves = ceil_div(self.threads, wave)
-        alone = 2 * GLOBAL_LATENCY + work * wave // 16
-        busy = max(work * wave // 16 // target.gpu.simds, path)
-        return max(alone, ceil_div(waves, target.compute_units) * busy)
+        path = (reads + taps + pixels) * max(lanes * self.size, 4)
+        return self.estimate(work, path, self.threads, target)
 
     def describe(self) -> str:
         return f"{self.lanes} channels of {self.rows}x{self.width} pixels a thread"
@@ -179,7 +168,7 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
     if most == 1:
         return Refusal("channels that no vector divides")
     image = replace(image, batch=images)
-    plan = Depthwise(transposed, image, 1, 1, channel, taps, target, most)
+    plan = Depthwise(transposed, image, target, 1, 1, channel, taps, most)
     height, width = (dim.outputs for dim in plan.geometry[-2:])
     mixed = (True, False) if image.element == "f16" else (False,)
     found = [
@@ -318,4 +307,4 @@ class _Reader:
         return emit.convert(x, self.depthwise.image.element, problem.accumulator)
 
 
-RECIPE = Recipe("depthwise", 10, as_depthwise, plain=True)
+RECIPE = Recipe("depthwise", as_depthwise, plain=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from mlir import ir
 
@@ -18,6 +19,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
+from mgx_mlir.codegen.gpu.families.contraction.cost import LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
@@ -49,6 +51,48 @@ class Direct(PlainSums):
         grid = (blocks, 1, 1) if self.flat else (blocks, problem.M, problem.batch)
         return WorkGroups(THREADS, grid)
 
+    @cached_property
+    def columns(self) -> list[int]:
+        """Columns that a thread's windows need, by their distance from its first result's times
+        the step."""
+        last = self.geometry[-1]
+        taps = range(-last.pad, last.window * last.dilation - last.pad, last.dilation)
+        return sorted({i * last.step + tap for i in range(self.width) for tap in taps})
+
+    @cached_property
+    def reads(self) -> list[tuple[int, int]]:
+        """The reads of a row of pixels: the first column, as in `columns`, and how many."""
+        (*outer, last), image = self.geometry, self.image
+        most, size = 1, emit.element_bytes(image.element)
+        if last.stride == 1:
+            rows = [Axis.of((dim.size, dim.stride)) for dim in outer]
+            limit = math.gcd(16 // size, last.size, self.width * last.step)
+            row, offset = Axis(((last.size, 1),)), image.offset
+            most = vector_width(row, *rows, image.batch, offset=offset, limit=limit)
+        found = []
+        for first in sorted({x // most * most for x in self.columns}):
+            mine = [x - first for x in self.columns if first <= x < first + most]
+            # The narrowest vector that holds them.
+            count = most
+            while count > 1 and mine[0] // (count // 2) == mine[-1] // (count // 2):
+                count //= 2
+            found.append((first + mine[0] // count * count, count))
+        return found
+
+    @property
+    def clocks(self) -> float:
+        size, taps = emit.element_bytes(self.image.element), self.match.problem.K
+        results = self.rows * self.width
+        work = taps * results // (2 if "packed-f32" in self.target.features else 1)
+        work += (size < 4) * (len(self.steps) * len(self.columns) + taps) + 30 * self.rows
+        work += 6 * (len(self.steps) * len(self.reads) + taps)
+        # Lanes whose elements are no neighbours take a line of the cache each.
+        near = self.geometry[-1].stride == 1, self.product.result.column.stride == 1
+        path = sum(max(count * size, 4) if near[0] else LINE_BYTES for _, count in self.reads)
+        path = len(self.steps) * path + results * (size if near[1] else LINE_BYTES) + 4 * taps
+        channels = 1 if self.flat else self.match.problem.batch * self.match.problem.M
+        return self.estimate(work, path, channels * self.threads, self.target)
+
     def describe(self) -> str:
         return f"{self.width}x{self.rows} results a thread"
 
@@ -62,9 +106,9 @@ def as_direct(request: Request) -> Direct | Refusal:
         return refusal
     image = request.match.problem.b
     assert isinstance(image, Image)
-    *_, high, wide = Direct(request.product, image, 1, 1).geometry
+    *_, high, wide = Direct(request.product, image, request.target, 1, 1).geometry
     rows = min(high.outputs, 4 if high.step == 1 else 2)
-    return Direct(request.product, image, rows, math.gcd(wide.outputs, 8))
+    return Direct(request.product, image, request.target, rows, math.gcd(wide.outputs, 8))
 
 
 def _emit(direct: Direct, tensors: Tensors, epilogue: Epilogue) -> None:
@@ -112,40 +156,18 @@ class _Reader:
         self.direct, self.image, self.buffer = direct, direct.image, buffer
         self.starts, self.inside = starts, inside
         self.start = direct.image.start(batch)
-        *outer, last = direct.geometry
-        others = [Axis.of((dim.size, dim.stride)) for dim in outer]
-        limit = 16 // emit.element_bytes(self.image.element)
-        limit = math.gcd(limit, last.size, direct.width * last.step)
-        self.most = 1
-        if last.stride == 1:
-            row = Axis(((last.size, 1),))
-            offset = self.image.offset
-            self.most = vector_width(row, *others, self.image.batch, offset=offset, limit=limit)
 
     def row(self, step: Step) -> dict[int, ir.Value]:
         """Elements by their distance from the first result's coordinate times the step."""
         direct, image, last = self.direct, self.image, self.direct.geometry[-1]
         place, conditions = direct.row(self.start, self.starts, step)
         base = emit.mul(self.starts[-1], last.step)
-        wanted = sorted(
-            {
-                i * last.step + s * last.dilation - last.pad
-                for i in range(direct.width)
-                for s in range(last.window)
-            }
-        )
-        beyond = (last.outputs - direct.width) * last.step + wanted[-1] >= last.size
+        end = (last.outputs - direct.width) * last.step + direct.columns[-1]
         elements: dict[int, ir.Value] = {}
-        for first in sorted({x // self.most * self.most for x in wanted}):
-            mine = [x - first for x in wanted if first <= x < first + self.most]
-            # The narrowest vector that holds them.
-            count = self.most
-            while count > 1 and mine[0] // (count // 2) == mine[-1] // (count // 2):
-                count //= 2
-            begin = first + mine[0] // count * count
+        for begin, count in direct.reads:
             column = emit.add(base, begin)
             bounds = [*self.inside, *conditions]
-            if wanted[0] < 0 or beyond:
+            if direct.columns[0] < 0 or end >= last.size:
                 bounds.append(emit.compare("ult", column, last.size))
             at = emit.add(place, emit.mul(column, last.stride))
             at = memory.guarded(at, bounds, emit.element_bytes(image.element))
@@ -161,4 +183,4 @@ class _Reader:
         return emit.convert(x, self.image.element, problem.accumulator)
 
 
-RECIPE = Recipe("direct", 20, as_direct, plain=True)
+RECIPE = Recipe("direct", as_direct, plain=True)

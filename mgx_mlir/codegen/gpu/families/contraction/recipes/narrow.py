@@ -68,8 +68,6 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
 
 def as_narrow(request: Request) -> Narrow | Refusal:
     """The best such work-groups for a convolution and its product."""
-    if isinstance(request.tiles, Refusal):
-        return request.tiles
     match, product, unit, target = request.match, request.exact, request.unit, request.target
     if not product.packings:
         return Refusal("operands that are read as they are")
@@ -125,4 +123,4 @@ def _fits(found: Narrow) -> bool:
     return found.transposed or image.outputs[1] % values == 0
 
 
-RECIPE = Recipe("narrow", 60, as_narrow)
+RECIPE = Recipe("narrow", as_narrow)

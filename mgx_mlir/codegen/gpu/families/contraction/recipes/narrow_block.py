@@ -19,7 +19,12 @@ from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.choice import terms
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
-from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LDS_BYTES_A_CLOCK
+from mgx_mlir.codegen.gpu.families.contraction.cost import (
+    BLOCK_LATENCY,
+    LDS_BYTES_A_CLOCK,
+    LINE_BYTES,
+    Share,
+)
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import (
@@ -30,8 +35,6 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.images import (
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# Bytes that a compute unit loads or stores in a clock: a line of the cache.
-MEMORY_BYTES_A_CLOCK = 64
 # Clocks of a work-group's instructions before it multiplies; other work-groups can hide half.
 START_CLOCKS = 2000
 # Tiles of results side by side that a wave computes at a time, and registers for their sums.
@@ -130,16 +133,14 @@ class Narrow(ImageBlocks):
         lds = (self.waves * read + 2 * filled) / LDS_BYTES_A_CLOCK
         own = self.registers * 4 * self.target.wave_size * self.waves
         result = self.high * self.wide * self.own * self.size
-        moved = (
-            filled * self.image.channel.size // PIXEL_CHANNELS + own + result
-        ) / MEMORY_BYTES_A_CLOCK
+        moved = (filled * self.image.channel.size // PIXEL_CHANNELS + own + result) / LINE_BYTES
         a_unit = ceil_div(math.prod(self.groups.grid), target.compute_units)
         waves = 8
         if unit.kind == "mfma":
             waves = gpu.lane_vgprs // (self.registers + 96) * gpu.simds
         held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
         rounds = ceil_div(a_unit, held)
-        busy = START_CLOCKS / 2 + sum(x**3 for x in (matrix, lds, moved)) ** (1 / 3)
+        busy = START_CLOCKS / 2 + Share(matrix, lds, moved).busy
         alone = START_CLOCKS + matrix + lds + moved
         terms(matrix=a_unit * matrix, lds=a_unit * lds, memory=a_unit * moved)
         return rounds * BLOCK_LATENCY + max(a_unit * busy, rounds * alone)
@@ -205,20 +206,18 @@ class _Block(ImageWork):
 
     def _columns(self) -> list[Index]:
         """The first filter of a lane's results, for each tile or joined tiles of its wave."""
-        found = self.found
-        own = self.row
+        found, unit, own = self.found, self.unit, self.row
         if found.transposed:
-            own = emit.mul(self.group, self.unit.values * found.joined)
+            own = emit.mul(self.group, unit.values * found.joined)
         tiles = range(0, found.tiles, found.joined)
-        return [emit.add(emit.add(self.n0, self._tile(tile)), own) for tile in tiles]
+        return [
+            emit.add(emit.add(self.n0, unit.first_column(tile, found.joined)), own)
+            for tile in tiles
+        ]
 
     def _spread(self, row: Index) -> Index:
         """The column of a tile that a lane reads, such that its results are neighbours."""
         return index_of(self.unit.order(self.found.joined), r=row)
-
-    def _tile(self, number: int) -> int:
-        """The first filter of a wave's tile; the filters of `joined` tiles alternate."""
-        return self.unit.first_column(number, self.found.joined)
 
     def _taps(self, step: int) -> list[Index]:
         found = self.found
@@ -278,14 +277,14 @@ class _Block(ImageWork):
 
     def _read_filters(self, buffer: ir.Value) -> list[list[list[ir.Value]]]:
         """For each step the taps that a lane multiplies of each of its wave's tiles."""
-        found, filters, image = self.found, self.found.filters, self.image
+        found, filters, image, unit = self.found, self.found.filters, self.image, self.unit
         _, tap = split(filters.column, image.channel.size)
         lane = self._spread(self.row) if found.transposed else self.row
         read = []
         for step in range(found.steps):
             mine = []
             for tile in range(found.tiles):
-                n = emit.add(self.n0, emit.add(lane, self._tile(tile)))
+                n = emit.add(self.n0, emit.add(lane, unit.first_column(tile, found.joined)))
                 start = emit.add(filters.offset, filters.row.offset(n))
                 parts = []
                 for t in self._taps(step):

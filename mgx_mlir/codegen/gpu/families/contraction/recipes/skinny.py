@@ -26,6 +26,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.cost import Stream, operations
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
@@ -71,11 +72,37 @@ class Skinny(OneFunction):
     waves: int = _BLOCK_WAVES
 
     @property
+    def problem(self) -> Contraction:
+        return self.product.match.problem
+
+    @property
     def groups(self) -> WorkGroups:
-        problem = self.product.match.problem
+        problem = self.problem
         grid = ceil_div(problem.N, self.waves // self.shared * self.columns), 1, problem.batch
         lds = (self.waves * problem.M * self.columns, "f32") if self.shared > 1 else None
         return WorkGroups(self.waves * self.target.wave_size, grid, lds)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an instruction multiplies two neighbours of f16 and adds both to a sum in f32."""
+        halves = self.target.gpu.dots_halves and self.problem.a.element == "f16"
+        return halves and self.lanes % 2 == 0
+
+    @property
+    def clocks(self) -> float:
+        problem, target = self.problem, self.target
+        a, b = (emit.element_bytes(x.element) for x in (problem.a, problem.b))
+        wide = float(b)
+        if isinstance(problem.b, Computed):
+            wide = sum(emit.element_bytes(x.element) / x.per_byte for x in problem.b.tensors)
+        # For each of a lane's places along k, products and conversions.
+        work = self.columns * operations(problem.b)
+        work += problem.M * self.columns / 2 if self.pairs else problem.M * self.columns
+        work += problem.M + self.columns if b < 4 and not self.pairs else 0
+        steps = ceil_div(problem.K, self.shared * target.wave_size * self.lanes)
+        own, shared = self.columns * wide, problem.M * a
+        found = Stream(steps, self.lanes * own, self.lanes * shared, self.lanes * work)
+        return found.clocks(self.groups, target)
 
     def describe(self) -> str:
         parts = f", k in {self.shared} parts" if self.shared > 1 else ""
@@ -127,7 +154,7 @@ def _cut(found: Product, target: Target) -> Skinny | Refusal:
     results = problem.batch * problem.N
     columns = next((n for n in (4, 2) if problem.N % n == 0 and results // n >= wanted), 1)
     shared = 1
-    while shared < _BLOCK_WAVES and results // columns * shared < wanted // 2:
+    while shared < _BLOCK_WAVES and results // columns * shared <= wanted // 2:
         if 2 * shared * step > problem.K:
             break
         shared *= 2
@@ -161,13 +188,9 @@ def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
 
 class _Wave:
     def __init__(self, cut: Skinny, tensors: Tensors) -> None:
-        self.cut, self.problem, self.target = cut, cut.product.match.problem, cut.target
+        self.cut, self.problem, self.target = cut, cut.problem, cut.target
         self.inputs, self.lds = tensors.inputs, tensors.lds
-        problem, target = self.problem, self.target
-        # An instruction multiplies two neighbours of f16 and adds both products to a sum in f32.
-        halves = target.gpu.dots_halves and problem.a.element == "f16"
-        self.pairs = halves and cut.lanes % 2 == 0
-        self.step = cut.shared * target.wave_size * cut.lanes
+        self.step = cut.shared * self.target.wave_size * cut.lanes
 
     def emit(self, epilogue: Epilogue) -> None:
         problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
@@ -187,8 +210,8 @@ class _Wave:
             return self._read(batch, emit.add(start, k0), columns)
 
         cells = list(product(range(problem.M), range(cut.columns)))
-        width = math.gcd(cut.lanes // 2 if self.pairs else cut.lanes, 4)
-        step = 2 * width if self.pairs else width
+        width = math.gcd(cut.lanes // 2 if cut.pairs else cut.lanes, 4)
+        step = 2 * width if cut.pairs else width
 
         def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
             sums, values = list(carried[: len(cells)]), list(carried[len(cells) :])
@@ -218,7 +241,7 @@ class _Wave:
 
     def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
         """Adds the products of elements to sums; pairs of neighbours at once where all is f16."""
-        return dot_products(a, b, sums) if self.pairs else emit.multiply_add(a, b, sums, "f32")
+        return dot_products(a, b, sums) if self.cut.pairs else emit.multiply_add(a, b, sums, "f32")
 
     def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
         """The sums of all waves that share columns, in order."""
@@ -304,7 +327,7 @@ class _Wave:
                 x = memory.concatenated(x, values.pop(0))
             return x
 
-        element = "f16" if self.pairs else "f32"
+        element = "f16" if self.cut.pairs else "f32"
         rows = [emit.convert(take(), problem.a.element, element) for _ in range(problem.M)]
         right = []
         for _ in range(self.cut.columns):
@@ -321,4 +344,4 @@ class _Wave:
         return read.per_byte == 1 and repeats(read.matrix.row, self.cut.lanes)
 
 
-RECIPE = Recipe("skinny", 40, as_skinny)
+RECIPE = Recipe("skinny", as_skinny)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
-from mgx_mlir.codegen.gpu.families.contraction.cost import clocks
+from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks, packing_clocks
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
@@ -25,7 +25,9 @@ class Tiles:
     @property
     def clocks(self) -> float:
         tiling, problem = self.tiling, self.product.match.problem
-        return clocks(problem, tiling.schedule, tiling.unit, tiling.target)
+        packed = sum(packing.bytes for packing in self.product.packings.values())
+        own = clocks(problem, tiling.schedule, tiling.unit, tiling.target)
+        return own + packing_clocks(packed, tiling.target)
 
     def describe(self) -> str:
         words = self.tiling.schedule.describe(self.tiling.unit)
@@ -39,10 +41,10 @@ def tiles_plan(request: Request, schedule: ProductSchedule | None = None) -> Til
     """The plan by a schedule, or by the best one."""
     if refusal := expanding_refusal(request.exact.match.terms, request.unit.tile_depth):
         return refusal
-    chosen = schedule or request.tiles
-    if isinstance(chosen, Refusal):
-        return chosen
+    chosen = schedule or choose(request.exact.match.terms, request.unit, request.target)
+    if chosen is None:
+        return Refusal(f"no schedule fits {request.target.name}")
     return Tiles(request.exact, Tiling(chosen, request.unit, request.target))
 
 
-RECIPE = Recipe("tiles", 70, tiles_plan)
+RECIPE = Recipe("tiles", tiles_plan)

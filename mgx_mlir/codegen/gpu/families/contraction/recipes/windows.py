@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY, LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image
@@ -49,6 +51,7 @@ class PlainSums(OneFunction):
 
     product: Product
     image: Image
+    target: Target
     rows: int
     width: int
 
@@ -96,6 +99,17 @@ class PlainSums(OneFunction):
                 if users:
                     found.append(Step(plane, row, users))
         return tuple(found)
+
+    def estimate(self, work: int, path: int, threads: int, target: Target) -> float:
+        """The estimate, from a thread's instructions of the vector units, and its bytes.
+
+        A compute unit's vector units do one instruction of a wave of 64 a clock, or two of 32; its
+        path to memory gives 64 bytes a clock.
+        """
+        wave = target.wave_size
+        alone = 2 * GLOBAL_LATENCY + work * wave // 16
+        busy = max(work * wave // 16 // target.gpu.simds, path * wave // LINE_BYTES)
+        return max(alone, ceil_div(ceil_div(threads, wave), target.compute_units) * busy)
 
     def starts(self, number: Index) -> tuple[Index, list[Index]]:
         """What is left of a thread's number, and its first result along each dimension."""

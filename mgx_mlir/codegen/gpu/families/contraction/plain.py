@@ -1,0 +1,58 @@
+"""The loop along k by plain multiply-adds, for chips without matrix cores: two barriers a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import amdgpu
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS
+
+
+class PlainPipeline(Pipeline):
+    """A pipeline whose steps are a loop that LLVM does not unroll: each has hundreds of
+    instructions, and repeating them only takes registers."""
+
+    def _prepare(self) -> None:
+        """Addresses depend on the step."""
+
+    def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
+        return self._rolled(sums, 0)
+
+    def _loop(
+        self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
+    ) -> list[ir.Value]:
+        count = len(sums)
+
+        def tile(
+            k: Index, half: int, carried: Sequence[ir.Value], following: bool
+        ) -> list[ir.Value]:
+            sums, oldest = list(carried[:count]), list(carried[count:])
+            beyond = emit.add(k, (BUFFERS + 1) * self.unit.tile_depth)
+            loaded = self._load(beyond) if following else oldest
+            sums = self._rolled(sums, half)
+            amdgpu.LDSBarrierOp()  # no thread reads this half any more
+            self._store(oldest, half)
+            amdgpu.LDSBarrierOp()
+            return [*sums, *loaded]
+
+        return self._repeat(tiles, tile, [*sums, *prefetched[0]])[:count]
+
+    def _rolled(self, sums: list[ir.Value], half: Index) -> list[ir.Value]:
+        """The sums with a tile's products added."""
+        unit, schedule = self.unit, self.schedule
+
+        def step(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            sums = list(carried)
+            rows = {i: self.rows.read(i * unit.rows, number, half) for i in range(schedule.tiles_m)}
+            for j in range(schedule.tiles_n):
+                column = [x.read(self.tile_columns[j], number, half) for x in self.columns]
+                for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
+                    pass
+            return sums
+
+        return emit.loop(0, self.steps, 1, step, sums, rolled=True)
