@@ -48,6 +48,8 @@ def test_comparisons_are_proofs() -> None:
 def test_division_is_exact_or_not_known() -> None:
     assert exact(12 * BATCH * SEQ, 3 * SEQ) == 4 * BATCH
     assert exact(SEQ + 1, 2) is None
+    assert exact(8 * BATCH * (SEQ + 1), SEQ + 1) == 8 * BATCH
+    assert exact(8 * SEQ + 4, SEQ + 1) is None
     assert exact(BATCH, SEQ) is None
 
 

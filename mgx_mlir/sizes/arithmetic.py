@@ -169,7 +169,9 @@ def exact(value: Number, divisor: Number) -> Number | None:
         return 0
     divisors = _terms(divisor)
     if len(divisors) != 1:
-        return None
+        # A product of the sum and one term, as 8*past+8*seq is.
+        quotients = (exact(_sum([term]), _sum([divisors[0]])) for term in _terms(value))
+        return next((q for q in quotients if q is not None and q * divisor == value), None)
     ((atoms, factor),) = divisors
     result = []
     for have, number in _terms(value):
