@@ -38,6 +38,9 @@ def run_parts(parts: Sequence[Part], machine: Machine) -> None:
 def _repeat(loop: Repeat, machine: Machine) -> None:
     trips = machine.number(loop.trips, TRIPS_BYTES)
     go = trips > 0 and bool(machine.number(loop.condition, CONDITION_BYTES))
+    # A constant is read once: on a GPU each decision waits for the device.
+    settled = loop.again.kind == "weight"
+    again = not settled or bool(machine.number(loop.again, CONDITION_BYTES))
     trip = 0
     while go:
         if loop.rows:
@@ -51,7 +54,9 @@ def _repeat(loop: Repeat, machine: Machine) -> None:
             )
         run_parts(loop.body, machine)
         trip += 1
-        go = trip < trips and bool(machine.number(loop.again, CONDITION_BYTES))
+        if not settled:
+            again = bool(machine.number(loop.again, CONDITION_BYTES))
+        go = again and trip < trips
     if loop.rows and trip != loop.limit:
         raise _wrong_trips(loop, str(trip))
 
