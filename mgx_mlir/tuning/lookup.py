@@ -19,7 +19,6 @@ from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from mgx_mlir.settings import Settings
 from mgx_mlir.trust import check_own_folder, owner_fault
 from mgx_mlir.tuning.database import NAME, Database
-from mgx_mlir.tuning.problem import problem_of_bytecode
 from mgx_mlir.tuning.record import Key
 
 _log = logging.getLogger(__name__)
@@ -121,6 +120,10 @@ def _problems(
 
 def _examined(kernels: dict[str, PortableKernel]) -> Iterator[tuple[str, str]]:
     """Kernels of a file are read in a process of their own: they may be anybody's."""
+    if not kernels:
+        return
+    from mgx_mlir.tuning.problem import problem_of_bytecode  # loads MLIR
+
     with ExitStack() as stack:
         pool: WorkerPool | None = None
         for digest, kernel in kernels.items():

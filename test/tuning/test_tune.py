@@ -228,6 +228,12 @@ def test_candidates_are_the_best_of_all_and_of_each_variant() -> None:
     assert len(chosen(options, True)) == 7
 
 
+def test_looking_up_loads_no_mlir() -> None:
+    code = "import sys, mgx_mlir.tuning.lookup; print('mlir' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
 def test_a_cpu_has_no_schedules_to_tune() -> None:
     with pytest.raises(UsageError, match="GPUs alone"):
         target_of("x86-64-v3", settings(None))
