@@ -179,11 +179,8 @@ def compile(
     model = opened(model)
     if isinstance(model, Artifact) and options is not None:
         raise no_options(model)
-    if isinstance(model, Artifact) and model.parts is not None:
-        raise UsageError(
-            f"{model.name} is in parts: the host runs {', '.join(model.parts.operators) or 'some'} "
-            "between compiled segments; mgx_mlir.Model(artifact, target) of mgx-mlir runs it"
-        )
+    if isinstance(model, Artifact):
+        _check_whole(model)
     if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
@@ -236,6 +233,16 @@ def no_options(artifact: Artifact) -> UsageError:
     return UsageError(
         f"{artifact.name} is an artifact, compiled with options of its own; give none"
     )
+
+
+def _check_whole(artifact: Artifact) -> None:
+    """Raises UsageError for an artifact in parts, which only `Model` runs."""
+    if artifact.parts is not None:
+        raise UsageError(
+            f"{artifact.name} is in parts: the host runs "
+            f"{', '.join(artifact.parts.operators) or 'some'} between compiled segments; "
+            "mgx_mlir.Model(artifact, target) of mgx-mlir runs it"
+        )
 
 
 def opened(model: Any) -> Any:
