@@ -189,22 +189,28 @@ Advance = Callable[[ir.Value, list[ir.Value], Callable[[bool], "int | ir.Value"]
 
 
 def _steps(
-    projected: ir.Value, axis: int, state: list[ir.Value], advance: Advance
+    projected: ir.Value,
+    axis: int,
+    state: list[ir.Value],
+    advance: Advance,
+    backwards: bool = False,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """The first states after all steps, stacked along a new first axis, and the last states.
+    """The outputs of all steps, stacked along a new first axis in order of time; the last states.
 
-    `projected` has a step's entries along `axis`. A state's first value is the step's output, the
-    others are the next step's state.
+    `projected` has a step's entries along `axis`, the first of them last with `backwards`.
+    `advance` gives a step's output, and then its states.
     """
     length = tensors.dims(projected)[axis]
     if isinstance(length, int) and length <= MAX_WRITTEN_OUT:
-        outputs = []
-        for time in range(length):
+        outputs = [state[0]] * length
+        for number in range(length):
+            places = {False: number, True: length - 1 - number}
+            time = places[backwards]
             here = emit.squeeze(emit.take(projected, axis, time, time + 1), [axis])
-            places = {False: time, True: length - 1 - time}
-            output, *state = advance(here, state, places.__getitem__)
-            outputs.append(output)
+            outputs[time], *state = advance(here, state, places.__getitem__)
         return emit.stack(outputs, 0), state
+    if backwards:
+        projected = mgx.reverse(projected, [axis])
     trips = emit.size_of(projected, axis)
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
@@ -217,7 +223,7 @@ def _steps(
 
     *final, every = mgx.loop(trips, mgx.constant(True, np.bool_), state, body)
     every.set_type(tensors.tensor_type(tensors.element(every), (length, *tensors.dims(every)[1:])))
-    return every, final
+    return (mgx.reverse(every, [0]) if backwards else every), final
 
 
 def _masked(mask: ir.Value | None, new: list[ir.Value], old: list[ir.Value]) -> list[ir.Value]:
@@ -233,15 +239,12 @@ def _run(
 ) -> tuple[ir.Value, list[ir.Value]]:
     """All steps of one direction: the first state after each, in order of time, and the last."""
     projected = cell.product(x, cell.w, cell.bias_w)
-    if cell.backwards:
-        projected = mgx.reverse(projected, [0])
 
     def advance(here: ir.Value, state: list[ir.Value], time: Any) -> list[ir.Value]:
         mask = None if masks is None else masks.at(time(cell.backwards))
         return _masked(mask, step(cell, here, state), state)
 
-    every, final = _steps(projected, 0, state, advance)
-    return (mgx.reverse(every, [0]) if cell.backwards else every), final
+    return _steps(projected, 0, state, advance, cell.backwards)
 
 
 def _run_both(
