@@ -26,6 +26,7 @@ from mgx_mlir.quantization.ranges import Ranges
 from mgx_mlir.quantization.rewrite import Choice, Rewritten, rewrite
 from mgx_mlir.quantization.samples import Samples
 from mgx_mlir.quantization.search import Step, Trial, search
+from mgx_mlir.rewriting.graph import Graph
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +122,8 @@ def quantize(
     gets each step. Raises ModelError, UnsupportedError, or UsageError for calibration data that do
     not fit, and where nothing is to be quantized.
     """
+    if isinstance(model, Graph):
+        raise UsageError("a Graph is imported already; quantize the ONNX model that it was made of")
     if not precision.products and not precision.weights:
         raise UsageError("the precision names neither products nor weights to quantize")
     network = Network.of(model, _OPSETS[precision.products])

@@ -199,6 +199,8 @@ def test_a_model_without_products_is_refused():
     model = b.model(ENDS, {"y": (b.op("Relu", "x"), [1, 3, 12, 12])}, "net")
     with pytest.raises(UsageError, match="no Conv, Gemm or MatMul"):
         quantize(model, Precision("int8"))
+    with pytest.raises(UsageError, match="Graph is imported already"):
+        quantize(mgx_mlir.parse_onnx(convolutional()), Precision("int8"))
     with pytest.raises(UsageError, match="no product is included"):
         quantize(convolutional(), Precision("int8", include=("nothing",)))
 
