@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import editing
 from mgx_mlir.tools import options as shared
@@ -61,6 +62,8 @@ def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
         found = _onnxruntime(options, inputs)
         if found is not None:
             return found
+    if options.reference not in ("auto", "numpy"):
+        return _program(options, inputs)
     from mgx_mlir.compiler import import_model
     from mgx_mlir.reference import evaluate
 
@@ -70,6 +73,29 @@ def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
         return evaluate(graph.module, graph.weights, dict(values))
 
     return Reference("the numpy reference", {"": run(inputs)}, run, None, inputs)
+
+
+def _program(options: argparse.Namespace, inputs: Inputs) -> Reference:
+    """The same model on the target that `--reference` names, or the artifact that it names."""
+    import mgx_mlir
+    from mgx_mlir.models.staged import Model
+
+    name, target = options.reference, options.reference
+    model: Any = editing.model_of(options)
+    compile_options: Any = shared.compile_options(options)
+    if is_artifact(Path(name)):
+        if options.per_instruction or options.bisect:
+            raise UsageError(f"--reference {name}: an artifact has no results of single nodes")
+        model, compile_options, target = mgx_mlir.load(name), None, shared.target_of(options)
+        if model.parts is None:
+            program = mgx_mlir.compile(model, target)
+            return _run_by(lambda values: program.run(dict(values)), name, inputs)
+    other = Model(model, target, compile_options)
+    return _run_by(lambda values: other.run(dict(values)), name, inputs)
+
+
+def _run_by(run: Callable[[Inputs], Outputs], name: str, inputs: Inputs) -> Reference:
+    return Reference(name, {"": run(inputs)}, run, None, inputs)
 
 
 def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | None:

@@ -80,10 +80,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="f32: the error of fewer bits (--int8, --fp16, ...) beside the same model in f32, "
         "over the samples of --calibrate; --max-loss is then what is allowed",
     )
-    add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
+    add(
+        "--reference",
+        type=_reference,
+        default="auto",
+        metavar="R",
+        help="onnxruntime, numpy, another target such as gfx942 or cpu, or another artifact, which "
+        "runs on the same target (default: onnxruntime, else numpy)",
+    )
     shared.add_json(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
+
+
+def _reference(text: str) -> str:
+    from mgx_mlir.artifact.target import Target
+    from mgx_mlir.artifact.writer import is_artifact
+    from mgx_mlir.suggest import instead
+
+    known = ["auto", "onnxruntime", "numpy", "gpu", *Target.names()]
+    if text in known or is_artifact(Path(text)):
+        return text
+    hint = instead(text, known, "name onnxruntime, numpy, a target, or the file of an artifact")
+    raise argparse.ArgumentTypeError(f"'{text}' is no reference; {hint}")
 
 
 def _tolerance(text: str) -> float:

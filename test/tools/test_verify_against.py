@@ -1,0 +1,53 @@
+"""`mgx verify --reference`: another target, another artifact."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from mgx_mlir.tools.mgx import main
+
+SCALED = """<ir_version: 8, opset_import: ["": 17]>
+g (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1.0, 2.0, 3.0}> { a = Mul(x, w) y = Neg(a) }"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(SCALED), file)
+    return file
+
+
+def record(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
+    main(["verify", *map(str, words), "--json"])
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_another_target_is_a_reference(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = record(capsys, model, "--target", "gfx942", "--reference", "cpu")
+    assert found["reference"] == "cpu" and found["verified"] is True
+    found = record(capsys, model, "--reference", "gfx942", "--per-instruction")
+    assert found["reference"] == "gfx942" and found["verified"] is True
+
+
+def test_another_artifact_is_a_reference(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    same, other = model.with_name("same.mgx"), model.with_name("other.mgx")
+    assert main(["compile", str(model), "-o", str(same)]) == 0
+    onnx.save(onnx.parser.parse_model(SCALED.replace("3.0}", "4.0}")), model.with_name("o.onnx"))
+    assert main(["compile", str(model.with_name("o.onnx")), "-o", str(other)]) == 0
+    capsys.readouterr()
+    assert record(capsys, model, "--reference", same)["verified"] is True
+    assert record(capsys, model, "--reference", other)["verified"] is False
+    assert main(["verify", str(model), "--reference", str(same), "--bisect"]) == 2
+    assert "no results of single nodes" in capsys.readouterr().err
+
+
+def test_other_words_are_no_reference(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", str(model), "--reference", "onnxrutime"])
+    assert ended.value.code == 2
+    assert "did you mean onnxruntime?" in capsys.readouterr().err
