@@ -30,6 +30,7 @@ def tune(
     kernels: str = "",
     settings: Settings | None = None,
     executor: Executor | None = None,
+    scheduler: str = "",
     progress: Progress = lambda text, done, total: None,
     told: Told = lambda work, record, known: None,
     **keywords: Unpack[OptionKeywords],
@@ -38,9 +39,10 @@ def tune(
 
     `target` is a chip such as 'gfx942', or 'gpu' for that of device 0. The user's database gets the
     results too, problem by problem; `effort` says how much is tried, `kernels` a regular expression
-    which problems, `executor` where candidates are finalized. `told` is called with each problem,
-    its record, and whether the database had it. Raises what `compile_to_bytecode` raises,
-    TargetError where there is no such device, DeviceError, UsageError.
+    which problems, `executor` where candidates are finalized, `scheduler` the address of a farm.
+    `told` is called with each problem, its record, and whether the database had it. Raises what
+    `compile_to_bytecode` raises, TargetError where there is no such device, DeviceError and
+    UsageError.
     """
     artifact = opened(model)
     if not isinstance(artifact, Artifact):
@@ -52,6 +54,7 @@ def tune(
         kernels=kernels,
         settings=settings,
         executor=executor,
+        scheduler=scheduler,
         progress=progress,
         told=told,
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.schedule import Schedule
@@ -21,9 +21,8 @@ from mgx_mlir.tuning.problem import Problem
 from mgx_mlir.tuning.record import Key, Outcome, Record, Result
 from mgx_mlir.tuning.work import Work, candidate
 
-# Candidates of a search that is not exhaustive: those of the best estimates, and of each variant.
+# Candidates of a search that is not exhaustive; each variant gets at least a quarter of them.
 TRIED = 24
-OF_VARIANT = 6
 # Candidates that are being finalized, or wait to be timed.
 AHEAD = 8
 # The part of the default's time that a winner has to save at least, beside the noise.
@@ -35,18 +34,64 @@ DEVICE_LIMIT = 300.0
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried. budget: seconds for all problems together; None for no limit."""
+    """How much is tried: the best `tried` estimates of a problem, or all legal schedules.
+
+    budget: seconds for all problems together; None for no limit.
+    """
 
     exhaustive: bool = False
     budget: float | None = None
     timing: Timing = field(default_factory=Timing)
+    tried: int = TRIED
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem to search. key: of its record. deadline: in seconds of time.time, or None.
+
+    seeds: schedules to try first. attempt: how often it was begun before.
+    """
+
+    work: Work
+    target: Target
+    key: Key
+    device: Where
+    effort: Effort
+    deadline: float | None
+    date: str
+    seeds: tuple[Schedule, ...] = ()
+    attempt: int = 0
+
+    def again(self) -> Task:
+        """The same, begun once more."""
+        return replace(self, attempt=self.attempt + 1)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The reason why a problem could not be tuned."""
+
+    reason: str
+
+
+class Machine(Protocol):
+    """A place that searches problems: this machine, or a farm."""
+
+    def where(self) -> Where:
+        """The device. Raises TargetError, DeviceError or WorkerError."""
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Record | Failure | None]]:
+        """Each task with its record; None where the deadline was over."""
+
+    def close(self) -> None:
+        """Ends its processes."""
 
 
 class Bench:
     """A device in a process of its own, which is started again after a crash or a hang."""
 
-    def __init__(self, target: Target, settings: Settings, timing: Timing) -> None:
-        self._target, self._settings, self._timing = target, settings, timing
+    def __init__(self, target: Target, settings: Settings) -> None:
+        self._target, self._settings = target, settings
         self._pool: WorkerPool | None = None
 
     def where(self) -> Where:
@@ -54,10 +99,12 @@ class Bench:
         found: Where = self._call(where, self._target, self._settings)
         return found
 
-    def measure(self, problem: Problem, default: CodeObject, code: CodeObject) -> Measured:
-        """As measure.measure. Raises DeviceError or WorkerError."""
+    def measure(
+        self, problem: Problem, default: CodeObject, code: CodeObject, timing: Timing
+    ) -> Measured:
+        """As measure.measure. Raises MgxError or WorkerError."""
         found: Measured = self._call(
-            measure, problem, default, code, self._target, self._timing, self._settings
+            measure, problem, default, code, self._target, timing, self._settings
         )
         return found
 
@@ -77,26 +124,52 @@ class Bench:
             raise
 
 
-@dataclass
-class Search:
-    """One problem's search. `deadline`: in seconds of time.monotonic, or None."""
+class Here:
+    """This machine: a device's process beside those of `pool`, which finalize."""
 
-    work: Work
-    target: Target
+    def __init__(self, target: Target, settings: Settings, pool: Executor) -> None:
+        self._bench, self._pool = Bench(target, settings), pool
+
+    def where(self) -> Where:
+        return self._bench.where()
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Record | Failure | None]]:
+        """One after another, each taken when the one before has ended."""
+        for task in tasks:
+            yield task, search(task, self._bench, self._pool, candidate)
+
+    def close(self) -> None:
+        self._bench.close()
+
+
+def search(
+    task: Task, bench: Bench, pool: Executor, finalize: Callable[..., CodeObject]
+) -> Record | Failure | None:
+    """Searches a problem; `pool` calls `finalize`, as work.candidate, for each candidate."""
+    try:
+        return _Search(task, bench, pool, finalize).run()
+    except (MgxError, WorkerError) as error:
+        return Failure(str(error))
+
+
+@dataclass
+class _Search:
+    """One problem's search."""
+
+    task: Task
     bench: Bench
     pool: Executor
-    exhaustive: bool
-    deadline: float | None
-    seeds: Sequence[Schedule] = ()
+    finalize: Callable[..., CodeObject]
     _default: CodeObject | None = None
     _baseline: tuple[float, float] = (0.0, 0.0)
     _outcomes: list[Outcome] = field(default_factory=list)
 
-    def run(self, key: Key, device: Where, date: str) -> Record | None:
+    def run(self) -> Record | None:
         """The result; None where not even the untuned choice could be timed in time.
 
         Raises MgxError or WorkerError where the untuned choice fails.
         """
+        task = self.task
         self._default = self._finalized(None).result()
         whole = self._baseline_of(self._default)
         if whole:
@@ -104,19 +177,19 @@ class Search:
         if not self._outcomes:
             return None
         best = min(filter(self._wins, self._outcomes), key=lambda one: one.time, default=None)
-        default = Outcome(Schedule(), "timed", *self._baseline, self.work.space.options[0].clocks)
+        default = Outcome(Schedule(), "timed", *self._baseline, task.work.space.options[0].clocks)
         return Record(
-            key,
-            self.work.space.family,
-            self.work.problem.describe()[:500],
+            task.key,
+            task.work.space.family,
+            task.work.problem.describe()[:500],
             None if best is None else best.schedule,
             default.time,
             default.time if best is None else best.time,
             default.spread if best is None else max(default.spread, best.spread),
-            self.exhaustive and whole,
-            device.device,
-            device.driver,
-            date,
+            task.effort.exhaustive and whole,
+            task.device.device,
+            task.device.driver,
+            task.date,
             (default, *self._outcomes),
         )
 
@@ -127,13 +200,13 @@ class Search:
     def _baseline_of(self, code: CodeObject) -> bool:
         if self._late():
             return False
-        times = self.bench.measure(self.work.problem, code, code).default
+        times = self._measured(code, code).default
         self._baseline = times.median, times.spread
         return True
 
     def _try_all(self) -> bool:
         """Tries the candidates; whether none was left out for lack of time."""
-        waiting = iter(chosen(self.work.space.options, self.exhaustive, self.seeds))
+        waiting = iter(chosen(self.task.work.space.options, self.task.effort, self.task.seeds))
         ahead: deque[tuple[Option, Future[CodeObject]]] = deque()
         seen = {self._default.sha256 if self._default else ""}
         try:
@@ -167,7 +240,7 @@ class Search:
         seen.add(code.sha256)
         assert self._default is not None
         try:
-            found = self.bench.measure(self.work.problem, self._default, code)
+            found = self._measured(self._default, code)
         except (MgxError, WorkerError) as error:
             hung = any(words in str(error) for words in ("took more than", "it hangs"))
             return ended("hung" if hung else "crashed")
@@ -179,18 +252,23 @@ class Search:
         return ended("timed", found.candidate.median * scale, noise)
 
     def _finalized(self, schedule: Schedule | None) -> Future[CodeObject]:
-        return self.pool.submit(candidate, self.work.bytecode, self.target, schedule)
+        task = self.task
+        return self.pool.submit(self.finalize, task.work.bytecode, task.target, schedule)
+
+    def _measured(self, default: CodeObject, code: CodeObject) -> Measured:
+        return self.bench.measure(self.task.work.problem, default, code, self.task.effort.timing)
 
     def _late(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
+        return self.task.deadline is not None and time.time() > self.task.deadline
 
 
 def chosen(
-    options: Sequence[Option], exhaustive: bool, seeds: Sequence[Schedule] = ()
+    options: Sequence[Option], effort: Effort, seeds: Sequence[Schedule] = ()
 ) -> list[Option]:
     """The candidates in the order of trying: each variant's best, then others by estimate.
 
-    Without `exhaustive` some are left out. Legal `seeds`, winners of like problems, come first.
+    Unless the effort is exhaustive some are left out. Legal `seeds`, winners of like problems,
+    come first.
     """
     of_variant: dict[str, list[Option]] = {}
     for option in options:
@@ -198,10 +276,10 @@ def chosen(
     legal = {option.schedule: option for option in options}
     order = {seed: legal[seed] for seed in seeds if seed in legal}
     order |= {found[0].schedule: found[0] for found in of_variant.values()}
-    if exhaustive:
+    if effort.exhaustive:
         return list((order | legal).values())
-    some = [option for found in of_variant.values() for option in found[:OF_VARIANT]]
-    order |= {option.schedule: option for option in [*options[:TRIED], *some]}
+    some = [option for found in of_variant.values() for option in found[: effort.tried // 4]]
+    order |= {option.schedule: option for option in [*options[: effort.tried], *some]}
     return list(order.values())
 
 

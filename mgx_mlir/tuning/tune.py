@@ -21,9 +21,10 @@ from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from mgx_mlir.loader import hip_device
 from mgx_mlir.settings import Settings
 from mgx_mlir.tuning.database import Database
+from mgx_mlir.tuning.farm import Farm
 from mgx_mlir.tuning.lookup import key_of, tuned_schedules
 from mgx_mlir.tuning.record import Key, Record
-from mgx_mlir.tuning.search import COMPILE_LIMIT, Bench, Effort, Search
+from mgx_mlir.tuning.search import COMPILE_LIMIT, Effort, Failure, Here, Machine, Task
 from mgx_mlir.tuning.work import Work, examine, grouped
 
 _log = logging.getLogger(__name__)
@@ -53,51 +54,57 @@ def tune_artifact(
     kernels: str = "",
     settings: Settings | None = None,
     executor: Executor | None = None,
+    scheduler: str = "",
     progress: Progress = lambda text, done, total: None,
     told: Told = lambda work, record, known: None,
 ) -> Artifact:
     """The artifact with the schedules that won on a chip, which the user's database gets too.
 
     `kernels`: a regular expression that a problem's description, or the name of one of its kernels,
-    has to hold. `executor` finalizes candidates, by default processes of this machine. Problems
-    that the database has already, tried as much as `effort` says, are taken from there. A record is
-    written as its problem ends: what is killed loses one at most. Raises TargetError, DeviceError,
+    has to hold. `executor` finalizes candidates, by default processes of this machine; `scheduler`
+    is the address of Dask's, whose workers then finalize and time (farm.py). Problems that the
+    database has already, tried as much as `effort` says, are taken from there. A record is written
+    as its problem ends: what is killed loses one at most. Raises TargetError, DeviceError,
     UsageError, CompilerError.
     """
     settings, effort = settings or Settings.from_environment(), effort or Effort()
     chip = target_of(target, settings)
     pattern = _pattern(kernels)
-    deadline = None if effort.budget is None else time.monotonic() + effort.budget
+    deadline = None if effort.budget is None else time.time() + effort.budget
     with ExitStack() as stack:
         pool = executor or stack.enter_context(WorkerPool(settings.jobs, COMPILE_LIMIT))
         works = [w for w in problems(artifact, chip, pool) if _matches(w, pattern)]
-        bench = Bench(chip, settings, effort.timing)
-        stack.callback(bench.close)
+        machine: Machine = Here(chip, settings, pool)
+        if scheduler:
+            machine = Farm(scheduler, chip, settings)
+        stack.callback(machine.close)
         settings = stack.enter_context(_with_folder(settings))
         assert settings.cache_dir is not None
         database = stack.enter_context(Database(settings.cache_dir, write=True))
-        device = bench.where()
-        for number, work in enumerate(works):
-            progress(work.problem.describe(), number, len(works))
-            key = key_of(work.problem.key, chip, device.modelled, device.units)
-            for digest in work.kernels:
-                database.put_problem(digest, work.problem.key)
-            record = database.get(key)
-            if record is not None and record.exhaustive >= effort.exhaustive:
-                told(work, record, True)
-                continue
-            if deadline is not None and time.monotonic() > deadline:
-                break
-            seeds = tuple(_neighbours(database.records(), key, work))
-            search = Search(work, chip, bench, pool, effort.exhaustive, deadline, seeds)
-            try:
-                record = search.run(key, device, _now())
-            except (MgxError, WorkerError) as error:
-                _log.warning("%s is not tuned: %s", work.problem.describe(), error)
-                continue
-            if record is not None:
-                database.put(record)
-                told(work, record, False)
+        device = machine.where()
+
+        def tasks() -> Iterator[Task]:
+            """The problems that are left, with what is known when each is asked for."""
+            for number, work in enumerate(works):
+                progress(work.problem.describe(), number, len(works))
+                key = key_of(work.problem.key, chip, device.modelled, device.units)
+                for digest in work.kernels:
+                    database.put_problem(digest, work.problem.key)
+                record = database.get(key)
+                if record is not None and record.exhaustive >= effort.exhaustive:
+                    told(work, record, True)
+                    continue
+                if deadline is not None and time.time() > deadline:
+                    return
+                seeds = tuple(_neighbours(database.records(), key, work))
+                yield Task(work, chip, key, device, effort, deadline, _now(), seeds)
+
+        for task, found in machine.run(tasks()):
+            if isinstance(found, Failure):
+                _log.warning("%s is not tuned: %s", task.work.problem.describe(), found.reason)
+            elif found is not None:
+                database.put(found)
+                told(task.work, found, False)
         return with_schedules(artifact, chip, settings)
 
 

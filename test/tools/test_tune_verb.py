@@ -26,8 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("MGX_HIP", "emulated")
     monkeypatch.setenv("MGX_JOBS", "1")
-    monkeypatch.setattr(search, "TRIED", 1)
-    monkeypatch.setattr(search, "OF_VARIANT", 1)
     return tmp_path / "cache"
 
 
@@ -63,6 +61,7 @@ def test_a_model_is_tuned_and_its_artifact_written(
 ) -> None:
     out = tmp_path / "small.mgx"
     arguments = ["tune", small, "--target", CHIP, "--kernels", "relu", "-o", str(out)]
+    arguments += ["--tried", "2"]
     assert main(arguments) == 0
     assert capsys.readouterr().out.startswith("1 x dot relu of float16 32x64, float16 64x128: ")
     assert CHIP in mgx_mlir.load(out).code_objects
@@ -137,7 +136,11 @@ def test_wrong_usage_is_said(arguments: list[str], small: str) -> None:
     assert main(["tune", *words]) == 2
 
 
-def test_other_verbs_tune_first(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_verbs_tune_first(
+    small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = tuple(2 if x == search.TRIED else x for x in search.Effort.__init__.__defaults__)
+    monkeypatch.setattr(search.Effort.__init__, "__defaults__", defaults)
     assert main(["run", "--tune", small, "--target", CHIP]) == 0
     assert main(["tune", "--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 3

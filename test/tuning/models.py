@@ -14,8 +14,8 @@ from onnx import TensorProto
 import mgx_mlir
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.settings import Settings
-from mgx_mlir.tuning import search
 from mgx_mlir.tuning.record import Record
+from mgx_mlir.tuning.search import Effort
 from mgx_mlir.tuning.tune import tune_artifact
 from mgx_mlir.tuning.work import Work
 from test.onnx_models import Builder, half
@@ -50,10 +50,10 @@ def tuned(artifact: Artifact, folder: Path | None, kernels: str = "") -> list[tu
         found.append((record, known))
         print(record.description, "known" if known else "new", flush=True)
 
-    tune_artifact(artifact, CHIP, settings=settings(folder), told=told, kernels=kernels)
+    effort = Effort(tried=2)
+    tune_artifact(artifact, CHIP, effort, settings=settings(folder), told=told, kernels=kernels)
     return found
 
 
 if __name__ == "__main__":
-    search.TRIED = search.OF_VARIANT = 2
     tuned(program(), Path(sys.argv[1]))

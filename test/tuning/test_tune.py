@@ -21,24 +21,18 @@ from mgx_mlir.codegen.gpu.space import Option
 from mgx_mlir.errors import ArtifactError, DeviceError, UsageError
 from mgx_mlir.finalizer import NOT_USED
 from mgx_mlir.finalizer.worker import WorkerError
-from mgx_mlir.tuning import measure, search
+from mgx_mlir.tuning import measure
 from mgx_mlir.tuning.database import Database
 from mgx_mlir.tuning.lookup import key_of
 from mgx_mlir.tuning.measure import Timing
 from mgx_mlir.tuning.problem import problem_of_bytecode
 from mgx_mlir.tuning.record import Record
-from mgx_mlir.tuning.search import Bench, chosen
+from mgx_mlir.tuning.search import Bench, Effort, chosen
 from mgx_mlir.tuning.tune import target_of, with_schedules
 from mgx_mlir.tuning.work import candidate, examine
 from test.tuning.models import CHIP, program, settings, tuned
 
 TARGET = Target.get(CHIP)
-
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "TRIED", 2)
-    monkeypatch.setattr(search, "OF_VARIANT", 2)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,7 @@ def artifact() -> Artifact:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    found = Bench(TARGET, settings(None), Timing())
+    found = Bench(TARGET, settings(None))
     yield found
     found.close()
 
@@ -176,11 +170,11 @@ def test_a_wrong_result_and_a_crash_lose(artifact: Artifact, bench: Bench) -> No
     (launch,) = code.launches
     assert launch.grid[0] > 1
     half = replace(code, launches=(replace(launch, grid=(1, 1, 1)),), data=code.data + b"\0")
-    assert "elements differ" in bench.measure(problem, code, half).wrong
+    assert "elements differ" in bench.measure(problem, code, half, Timing()).wrong
     small = tuple(replace(spec, shape=(1, 1)) for spec in problem.inputs)
     with pytest.raises(DeviceError):
-        bench.measure(replace(problem, inputs=small, text=""), code, code)
-    assert not bench.measure(problem, code, code).wrong  # by another process
+        bench.measure(replace(problem, inputs=small, text=""), code, code, Timing())
+    assert not bench.measure(problem, code, code, Timing()).wrong  # by another process
 
 
 def test_a_process_that_dies_is_replaced(artifact: Artifact, bench: Bench) -> None:
@@ -193,10 +187,10 @@ def test_a_kernel_that_hangs_is_ended(artifact: Artifact, monkeypatch: pytest.Mo
     monkeypatch.setenv("MGX_EMULATOR_BUDGET", "20")
     kernel = artifact.kernels[0]
     code = candidate(kernel.bytecode, TARGET, None)
-    bench = Bench(TARGET, settings(None), Timing())
+    bench = Bench(TARGET, settings(None))
     try:
         with pytest.raises(DeviceError, match="it hangs"):
-            bench.measure(problem_of_bytecode(kernel.bytecode), code, code)
+            bench.measure(problem_of_bytecode(kernel.bytecode), code, code, Timing())
     finally:
         bench.close()
 
@@ -221,11 +215,11 @@ def test_times_of_a_gpu_are_taken_in_turn(
 def test_candidates_are_the_best_of_all_and_of_each_variant() -> None:
     options = [Option(Schedule("a", str(n)), float(n)) for n in range(5)]
     options += [Option(Schedule("b", "x"), 7.0), Option(Schedule("c"), float("inf"))]
-    names = [(o.schedule.variant, o.schedule.words) for o in chosen(options, False)]
+    names = [(o.schedule.variant, o.schedule.words) for o in chosen(options, Effort(tried=2))]
     assert names == [("a", "0"), ("b", "x"), ("c", ""), ("a", "1")]
     seeds = (Schedule("a", "4"), Schedule("none", "of it"))
-    assert chosen(options, False, seeds)[0].schedule == seeds[0]
-    assert len(chosen(options, True)) == 7
+    assert chosen(options, Effort(tried=2), seeds)[0].schedule == seeds[0]
+    assert len(chosen(options, Effort(True))) == 7
 
 
 def test_looking_up_loads_no_mlir() -> None:

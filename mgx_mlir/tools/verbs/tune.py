@@ -33,9 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="T", default="gpu", help="a chip such as gfx942, or gpu (default)")
     add("-o", "--output", type=Path, metavar="FILE", help="write the tuned artifact, with its code")
     add("--exhaustive", action="store_true", help="try every legal schedule")
+    add("--tried", type=int, default=24, metavar="N", help="candidates a problem (default 24)")
     add("--budget", type=float, metavar="SECONDS", help="begin nothing new after so long")
     add("--kernels", default="", metavar="REGEX", help="problems whose text or kernel's name fits")
     add("--rounds", type=int, default=15, metavar="N", help="timed runs on a GPU (default 15)")
+    add("--scheduler", default="", metavar="URL", help="a farm's: the address of Dask's scheduler")
     add("--flush", action="store_true", help="empty the caches before each timed run")
     add(
         "--list-problems",
@@ -85,17 +87,20 @@ def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
     from mgx_mlir.tuning.search import Effort
     from mgx_mlir.tuning.tune import target_of
 
-    if options.rounds < 1 or (options.budget is not None and options.budget < 0):
-        raise UsageError("--rounds takes a number from 1, --budget one from 0")
+    if min(options.rounds, options.tried) < 1 or (
+        options.budget is not None and options.budget < 0
+    ):
+        raise UsageError("--rounds and --tried take numbers from 1, --budget one from 0")
     settings = shared.settings_of(options)
     timing = Timing(options.rounds, options.flush)
     with progress("tuning") as tick:
         artifact = mgx_mlir.tune(
             artifact,
             options.target,
-            effort=Effort(options.exhaustive, options.budget, timing),
+            effort=Effort(options.exhaustive, options.budget, timing, options.tried),
             kernels=options.kernels,
             settings=settings,
+            scheduler=options.scheduler,
             progress=tick,
             told=_told,
         )

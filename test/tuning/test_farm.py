@@ -1,0 +1,104 @@
+"""Tuning by Dask's workers: two emulated devices of different chips, one of which is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mgx_mlir.errors import UserError
+from mgx_mlir.tuning.database import Database
+from mgx_mlir.tuning.record import Record
+from mgx_mlir.tuning.search import Effort
+from mgx_mlir.tuning.tune import tune_artifact
+from mgx_mlir.tuning.work import Work
+from test.tuning.models import program, settings
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+CHIPS = ("gfx942", "gfx1100")
+
+
+class Cluster:
+    """A scheduler and workers, each a process, that a file tells one another of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._start("dask_scheduler", "--port", "0", "--no-dashboard")
+        deadline = time.monotonic() + 60
+        while not self.file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def worker(self, *words: str) -> subprocess.Popen[bytes]:
+        return self._start("dask_worker", "--no-nanny", "--no-dashboard", "--nthreads", "1", *words)
+
+    def _start(self, module: str, *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *words]
+        command += ["--scheduler-file", str(self.file)]
+        environment = {**os.environ, "MGX_HIP": "emulated"}
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path)
+    yield found
+    for process in reversed(found.processes):
+        process.kill()
+        process.wait()
+
+
+def address(cluster: Cluster, workers: int) -> str:
+    """The scheduler's address, when so many workers are there."""
+    from distributed import Client
+
+    with Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
+        client.wait_for_workers(workers, timeout=120)
+        return str(client.scheduler.address)
+
+
+def test_two_devices_tune_one_program(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.worker()
+    devices = {chip: cluster.worker("--resources", f"{chip}=1") for chip in CHIPS}
+    scheduler, artifact = address(cluster, 3), program()
+    told: list[tuple[str, str]] = []
+
+    def lose_one(work: Work, record: Record, known: bool) -> None:
+        told.append((record.key.chip, record.description))
+        if record.key.chip == CHIPS[0] and len(told) == 1:
+            devices[CHIPS[0]].kill()
+            threading.Timer(1.0, cluster.worker, ("--resources", f"{CHIPS[0]}=1")).start()
+
+    for chip in CHIPS:
+        tune_artifact(
+            artifact,
+            chip,
+            Effort(tried=2),
+            settings=settings(tmp_path / "kernels"),
+            scheduler=scheduler,
+            told=lose_one,
+        )
+    assert sorted(told) == sorted(set(told)) and len(told) == 6
+    with Database(tmp_path / "kernels") as database:
+        records = list(database.records())
+    assert sorted((one.key.chip, one.description) for one in records) == sorted(told)
+    assert all(any(c.result == "timed" for c in one.candidates[1:]) for one in records)
+
+
+def test_a_farm_without_the_chip_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.worker()
+    mine = settings(tmp_path / "kernels")
+    with pytest.raises(UserError, match="has a gfx942"):
+        tune_artifact(program(), "gfx942", settings=mine, scheduler=address(cluster, 1))
+    with pytest.raises(UserError, match="no scheduler"):
+        tune_artifact(program(), "gfx942", settings=mine, scheduler="tcp://127.0.0.1:1")
