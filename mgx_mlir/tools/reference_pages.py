@@ -35,7 +35,8 @@ def python() -> str:
             continue
         parts += [f"## {name}\n", _entry(f"mgx_mlir.{name}", value)]
         if inspect.isclass(value) and not issubclass(value, BaseException):
-            for member, inner in inspect.getmembers_static(value):
+            for member in dir(value):
+                inner = inspect.getattr_static(value, member)
                 if not member.startswith("_") and inspect.getdoc(inner):
                     parts += [f"### {name}.{member}\n", _entry(member, inner)]
     return "\n".join(parts)
