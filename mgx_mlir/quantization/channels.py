@@ -27,7 +27,7 @@ class Parameters:
 
     @staticmethod
     def of(kind: str, ends: tuple[float, float], *, asymmetric: bool) -> Parameters:
-        """Those that hold a range and zero."""
+        """The parameters that hold a range and zero."""
         low, high = min(ends[0], 0.0), max(ends[1], 0.0)
         if kind == "int8" and asymmetric and high > low:
             scale = np.float32((high - low) / 255)

@@ -19,7 +19,7 @@ Range = tuple[float, float]
 
 
 class Observer:
-    """What is kept of a tensor: its extremes, their moving averages, a histogram, channel means.
+    """The statistics of a tensor: its extremes, their moving averages, a histogram, channel means.
 
     Takes the same memory for any number of samples. `channel` is the axis whose means are kept;
     None for none.
@@ -134,7 +134,7 @@ def entropy(observer: Observer) -> Range:
         sums = np.bincount(levels, counts[inside], 256)
         shared = sums / np.maximum(np.bincount(levels, minlength=256), 1)
         places = np.flatnonzero(inside)
-        # What lies outside counts at the ends, where the levels do not have it.
+        # Values outside count at the ends, where the levels do not have it.
         reference[places[0]] += counts[centres < low].sum()
         reference[places[-1]] += counts[centres > high].sum()
         p = reference[inside] / counts.sum()

@@ -159,7 +159,7 @@ def _measure(
 def _details(
     program: HipProgram, inputs: Mapping[str, np.ndarray], found: list[StepTime]
 ) -> dict[str, Any]:
-    """What a report shows beside the kernels."""
+    """The parts of a report beside the kernels."""
     from mgx_mlir.runtime.hip.profile import host_calls
     from mgx_mlir.tools.profile_record import arena_record, machine_record, steps_record
 

@@ -72,8 +72,8 @@ class Share:
 class Stream:
     """The steps of a work-group that reads the next one's operands while it does each.
 
-    Of a thread in a step: the bytes that no other work-group reads, those that others read too,
-    and the instructions of the vector units.
+    A thread in a step reads `own` bytes that no other work-group reads and others that several
+    read, and takes so many instructions of the vector units.
     """
 
     steps: int

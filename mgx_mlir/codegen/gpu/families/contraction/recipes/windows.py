@@ -112,7 +112,7 @@ class PlainSums(OneFunction):
         return max(alone, ceil_div(ceil_div(threads, wave), target.compute_units) * busy)
 
     def starts(self, number: Index) -> tuple[Index, list[Index]]:
-        """What is left of a thread's number, and its first result along each dimension."""
+        """The rest of a thread's number, and its first result along each dimension."""
         starts: list[Index] = []
         for count, each in reversed(list(zip(self.counts, self.each, strict=True))):
             starts.insert(0, emit.mul(emit.rem(number, count), each))
