@@ -36,9 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             help=f"products of {name} with constant weights",
         )  # fmt: skip
     kinds = group.add_mutually_exclusive_group()
-    for bits in ("4", "2"):
+    for flag, bits in (("--int4-weights", "4"), ("--int2-weights", "2")):
         kinds.add_argument(
-            f"--int{bits}-weights", dest="few_bits", action="store_const", const=f"int{bits}",
+            flag, dest="few_bits", action="store_const", const=f"int{bits}",
             default="", help=f"weights of {bits} bits by blocks, of the products that stay",
         )  # fmt: skip
     add("--block", type=int, default=32, metavar="N",

@@ -9,7 +9,6 @@ from onnx import helper, numpy_helper
 
 from mgx_mlir import Model, compile
 from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import parse_onnx
 from test.importer.agreement import (
     assert_agrees,
@@ -327,10 +326,9 @@ def test_slices_of_symbolic_sizes(start, end, step):
     assert_serves(model, (3, 5), (2, 8))
 
 
-def test_a_slice_whose_size_does_not_follow_is_refused():
+def test_a_slice_to_a_constant_bound_serves_sizes_that_reach_it():
     model = symbolic("Slice", ["n", "m"], {"s": ints(0), "e": ints(2), "a": ints(1)})
-    with pytest.raises(UnsupportedError, match=r"\[0:2:1\] leaves of the size m is not known"):
-        parse_onnx(model)
+    assert_serves(model, (3, 5), (2, 8))
 
 
 def test_a_slice_of_everything_needs_no_size():

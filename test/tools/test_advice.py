@@ -24,6 +24,7 @@ OTHERS = {
     "--cse", "--mgx-",
     "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
     "--module", "--pass-pipeline",
+    "--no-nanny", "--nthreads", "--nworkers", "--resources",
 }  # fmt: skip
 
 

@@ -209,7 +209,7 @@ def test_times_of_a_gpu_are_taken_in_turn(
     problem = problem_of_bytecode(kernel.bytecode)
     found = measure.measure(problem, code, code, TARGET, timing, settings(None))
     assert len(found.default.values) == len(found.candidate.values) == 3
-    assert not found.wrong and found.default.spread == 0.0
+    assert not found.wrong and min(found.default.values) > 0
 
 
 def test_candidates_are_the_best_of_all_and_of_each_variant() -> None:

@@ -16,7 +16,7 @@ from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, DeviceError
 from mgx_mlir.runtime.hip.device import device
 from mgx_mlir.runtime.hip.program import HipProgram
-from mgx_mlir.runtime.hip.weights import device_weight, shared_bytes
+from mgx_mlir.runtime.hip.weights import device_weight
 
 
 def weight(array: np.ndarray, key: str = "w") -> Weight:
@@ -70,8 +70,11 @@ def test_equal_weights_are_one() -> None:
     first = device_weight(0, weight(np.arange(5), "a"))
     assert device_weight(0, weight(np.arange(5), "b")) is first
     assert device_weight(1, weight(np.arange(5), "a")) is not first
-    assert shared_bytes(0) == 40
-    del first
+    alone = used_bytes() - before
+    assert alone >= 40
+    second = device_weight(0, weight(np.arange(5, 10), "a"))
+    assert used_bytes() == before + 2 * alone
+    del first, second
     assert used_bytes() == before
 
 
