@@ -6,8 +6,8 @@ Each network of f16 is compiled twice: as it is, and without the pass that puts 
 Both run on the emulated device in its profile mode, with random inputs: a model's figures, none of
 silicon. Clocks are the sum over all launches and copies that HIP is given, with 2000 for each
 launch itself; work-groups are whole, and no kernel is faster than memory gives what it touches.
-`llama` is one layer of 2048, one token after 1024 others, which memory bounds. The shufflenet has
-one image always.
+`llama` is one layer of 2048, one token after 1024 others, which memory bounds; `whisper` is the
+encoder of the smallest one with one layer. The shufflenet has one image always.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import onnx
 from onnx import TensorProto
 
 import mgx_mlir
+from benchmarks.yolo import yolo
 from mgx_mlir import emulator
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.importer.loading import AnySource
@@ -133,8 +134,12 @@ def llama(
     few: int = 4,
     inner: int = 5632,
     past: int = 1024,
+    tokens: int = 1,
 ) -> onnx.ModelProto:
-    """A decoder's layer at one token: grouped queries, keys and values of `past` tokens, SwiGLU."""
+    """A decoder's layer: grouped queries, keys and values of `past` tokens, SwiGLU.
+
+    Several tokens see those before them alone, and the first of them all that are past.
+    """
     b, head = Builder(9), width // heads
 
     def normed(x: str, name: str) -> str:
@@ -146,32 +151,57 @@ def llama(
         return str(b.op("MatMul", x, b.weight(name, *sizes, scale=sizes[0] ** -0.5)))
 
     def split(x: str, count: int) -> str:
-        parts = b.op("Reshape", x, b.constant([batch, 1, count, head], "int64"))
+        parts = b.op("Reshape", x, b.constant([batch, tokens, count, head], "int64"))
         return str(b.op("Transpose", parts, perm=[0, 2, 1, 3]))
 
     def cached(name: str) -> str:
         """Keys or values of all tokens, each head's for the queries that share it."""
         new = split(product(x, f"{name}.w", width, few * head), few)
-        both = b.op("Unsqueeze", b.op("Concat", name, new, axis=2), b.constant([2], "int64"))
-        groups = [batch, few, heads // few, past + 1, head]
-        shape = b.constant([batch, heads, past + 1, head], "int64")
+        both = b.op("Concat", name, new, axis=2) if past else new
+        both = b.op("Unsqueeze", both, b.constant([2], "int64"))
+        groups = [batch, few, heads // few, past + tokens, head]
+        shape = b.constant([batch, heads, past + tokens, head], "int64")
         return str(b.op("Reshape", b.op("Expand", both, b.constant(groups, "int64")), shape))
 
     x = normed("x", "first")
     queries = split(product(x, "q.w", width, width), heads)
     scores = b.op("MatMul", queries, b.op("Transpose", cached("keys"), perm=[0, 1, 3, 2]))
-    shares = b.op("Softmax", b.op("Mul", scores, b.constant(head**-0.5, "float32")), axis=-1)
+    scores = b.op("Mul", scores, b.constant(head**-0.5, "float32"))
+    if tokens > 1:
+        seen = np.tri(tokens, past + tokens, past, bool)
+        scores = b.op("Where", b.add(seen, "seen"), scores, b.constant(-65504, "float32"))
+    shares = b.op("Softmax", scores, axis=-1)
     found = b.op("Transpose", b.op("MatMul", shares, cached("values")), perm=[0, 2, 1, 3])
-    found = b.op("Reshape", found, b.constant([batch, 1, width], "int64"))
+    found = b.op("Reshape", found, b.constant([batch, tokens, width], "int64"))
     middle = b.op("Add", "x", product(found, "o.w", width, width))
     x = normed(middle, "second")
     gate = product(x, "gate.w", width, inner)
     gate = b.op("Mul", b.op("Mul", gate, b.op("Sigmoid", gate)), product(x, "up.w", width, inner))
     y = b.op("Add", middle, product(gate, "down.w", inner, width))
-    old, token = [batch, few, past, head], [batch, 1, width]
-    given = {"x": token, "keys": old, "values": old}
+    old, token = [batch, few, past, head], [batch, tokens, width]
+    given = {"x": token} | ({"keys": old, "values": old} if past else {})
     inputs = {name: (TensorProto.FLOAT, shape) for name, shape in given.items()}
     return b.model(inputs, {"y": (y, token)}, "llama")
+
+
+def whisper(batch: int, layers: int = 1, width: int = 384, heads: int = 6) -> onnx.ModelProto:
+    """Whisper's encoder: two convolutions of 3000 frames, and layers of 1500 tokens."""
+    b = Builder(10)
+
+    def convolution(x: str, name: str, inputs: int, stride: int) -> str:
+        weights = [b.weight(f"{name}.w", width, inputs, 3), b.weight(f"{name}.b", width)]
+        return b.gelu(b.op("Conv", x, *weights, strides=[stride], pads=[1, 1]))
+
+    x = convolution(convolution("mel", "first", 80, 1), "second", width, 2)
+    x = b.op("Add", b.op("Transpose", x, perm=[0, 2, 1]), b.weight("places", 1500, width))
+    for layer in range(layers):
+        y = b.layer_norm(x, f"{layer}.norm1", width)
+        x = b.op("Add", x, b.attention(y, f"{layer}.attention", width, heads, None))
+        y = b.linear(b.layer_norm(x, f"{layer}.norm2", width), f"{layer}.up", width, 4 * width)
+        x = b.op("Add", x, b.linear(b.gelu(y), f"{layer}.down", 4 * width, width))
+    given = {"mel": (TensorProto.FLOAT, [batch, 80, 3000])}
+    found = {"y": (b.layer_norm(x, "norm", width), [batch, 1500, width])}
+    return b.model(given, found, "whisper")
 
 
 def _classified(b: Builder, x: str, width: int, batch: int, image: int) -> onnx.ModelProto:
@@ -186,6 +216,8 @@ MODELS: dict[str, Callable[[int], onnx.ModelProto]] = {
     "efficientnet": partial(inverted, _EFFICIENTNET, "silu", True),
     "convnext": convnext,
     "llama": llama,
+    "whisper": whisper,
+    "yolov10n": yolo,
     "shufflenet": lambda batch: light("shufflenet", seed=0),
     "resnet50": lambda batch: resnet(batch=batch),
 }

@@ -152,12 +152,15 @@ def enable(devices: Sequence[str] | None = None) -> Path:
     return library
 
 
-def model_times(budget: int = 0) -> None:
+def model_times(budget: int = 0, sample: bool = False) -> None:
     """Makes the library of this process model times, if it is called before `enable`.
 
-    budget: instructions of a wave after which it counts as hung; 0 for the library's own. Variables
-    that are set stay. A library of ROCm does not read them.
+    budget: instructions of a wave after which it counts as hung; 0 for the library's own. sample:
+    whether it executes the work-groups of one compute unit alone. Variables that are set stay, but
+    for a sample. A library of ROCm does not read them.
     """
+    if sample:
+        os.environ["MGX_EMULATOR_PROFILE"] = "sample"
     os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
     if budget:
         os.environ.setdefault("MGX_EMULATOR_BUDGET", str(budget))

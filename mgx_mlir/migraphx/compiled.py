@@ -15,9 +15,11 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.loader import compile as load
 from mgx_mlir.loader import finalize
 from mgx_mlir.migraphx.argument import argument, as_argument
+from mgx_mlir.models.tune import tune
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph, value_names
 from mgx_mlir.rewriting.queries import yielded
+from mgx_mlir.tuning.search import Effort
 
 # Inputs that programs get for their outputs where memory is the caller's.
 OUTPUT = "main:#output_"
@@ -37,8 +39,9 @@ class Compiled:
     artifact: Artifact | None = None
 
     @staticmethod
-    def of(graph: Graph, target: str, copies: bool, exact: bool) -> Compiled:
-        """The graph for a target. Raises what `mgx_mlir.compile` raises."""
+    def of(graph: Graph, target: str, copies: bool, exact: bool, exhaustive: bool) -> Compiled:
+        """The graph for a target; exhaustive: its schedules for a GPU are timed first. Raises what
+        `mgx_mlir.compile` raises."""
         if target == "ref":
             with graph.module.context:
                 count = len(yielded(graph.main.regions[0].blocks[0]))
@@ -46,6 +49,8 @@ class Compiled:
         mode = "full-dynamic" if graph.open_dims() else "default"
         options = CompileOptions(mode=mode, exact=exact)
         artifact = compile_to_bytecode(graph, options_for(options, kind_of(target)))
+        if exhaustive and kind_of(target) != "cpu":
+            artifact = tune(artifact, target, effort=Effort(exhaustive=True))
         return Compiled.loaded(artifact, target, copies)
 
     @staticmethod

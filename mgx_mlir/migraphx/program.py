@@ -147,11 +147,12 @@ class program:
     ) -> None:
         """Compiles for a target. Without `offload_copy` inputs and outputs of a GPU's program are
         in its memory. `fast_math=False` keeps the model's formulas. Raises what `mgx_mlir.compile`
-        raises; UnsupportedError for `exhaustive_tune`, which is not there.
+        raises. `exhaustive_tune` times every legal schedule on the GPU first, as `mgx tune` does,
+        and keeps the results; a CPU has none.
         """
-        if exhaustive_tune:
-            raise UnsupportedError("exhaustive_tune is not supported; schedules are estimated")
-        self._state.compiled = Compiled.of(self.graph(), t.name, offload_copy, exact=not fast_math)
+        self._state.compiled = Compiled.of(
+            self.graph(), t.name, offload_copy, not fast_math, exhaustive_tune
+        )
 
     def run(self, params: Mapping[str, Any]) -> list[argument]:
         """The outputs, in order. Raises UsageError where inputs are missing or do not fit."""

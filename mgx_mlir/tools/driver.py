@@ -12,6 +12,8 @@ from mgx_mlir.tools.command import exit_code
 VERBS = {"time": "perf"}
 # The verbs that run a program, on a GPU unless the flags say otherwise.
 _RUNNING = ("run", "perf", "verify")
+# The verbs that tune where they are asked to.
+_TUNING = ("compile", "run", "perf")
 # The words of mgx for a flag. mgx works as a flag with an empty tuple asks, without any word.
 FLAGS: dict[str, tuple[str, ...]] = {
     "--binary": ("--emit-bytecode",),
@@ -31,7 +33,6 @@ FLAGS: dict[str, tuple[str, ...]] = {
 _LISTS = ("--fill0", "--fill1", "--output-names")
 REFUSED = {
     "--apply-pass": "mgx-opt runs single passes",
-    "--exhaustive-tune": "schedules are chosen by a model of the chip's clocks",
     "--migraphx": "files of MIGraphX cannot be read; give the .onnx model",
     "--skip-unknown-operators": "no operator is skipped; mgx check names those that are not known",
     "--tf": "TensorFlow's files cannot be read; export the model to ONNX",
@@ -74,13 +75,22 @@ def translate(words: Sequence[str]) -> list[str]:
             continue
         if flag == "--ref":
             made += _on_reference(verb)
+        elif flag == "--exhaustive-tune":
+            made += _tuned(verb)
         elif flag in FLAGS:
             made += [*FLAGS[flag], *([value] if equals else [])]
         else:
             made.append(word)
-    if verb in _RUNNING and "--target" not in made:
+    running = verb in _RUNNING or "--tune=exhaustive" in made
+    if running and "--target" not in made:
         made += ["--target", "gpu"]
     return made if verb in (*_RUNNING, "compile", "check") else _without_target(made)
+
+
+def _tuned(verb: str) -> list[str]:
+    if verb not in _TUNING:
+        raise UsageError(f"--exhaustive-tune is not for {verb}; mgx tune first, which it then uses")
+    return ["--tune=exhaustive"]
 
 
 def _on_reference(verb: str) -> list[str]:

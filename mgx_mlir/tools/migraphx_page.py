@@ -42,7 +42,7 @@ Differences:
   weights otherwise. MIGraphX's own files cannot be read.
 - Symbolic dimensions compile to one program for all their sizes.
 - `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
-  `exhaustive_tune=True` is refused.
+  `exhaustive_tune=True` is `mgx tune --exhaustive` ([tuning.md](tuning.md)).
 - Errors are those of `mgx_mlir.errors`; a mistyped name of an operator or an attribute is one.
 """
 
@@ -54,7 +54,7 @@ VARIABLES = {
     "MIGRAPHX_GPU_DUMP_ASM": "`mgx inspect --isa`",
     "MIGRAPHX_GPU_DUMP_SRC": "`mgx inspect --kernel`",
     "MIGRAPHX_LOG_LEVEL": "`--log-level`, `-v`",
-    "MIGRAPHX_PROBLEM_CACHE": "`MGX_CACHE_DIR`, finalized kernels; no tuning is kept",
+    "MIGRAPHX_PROBLEM_CACHE": "`MGX_CACHE_DIR`, whose `tuning.sqlite` keeps schedules",
     "MIGRAPHX_TIME_PASSES": "`--timing`",
     "MIGRAPHX_TRACE_COMPILER": "`-vv`, `mgx read --after`",
     "MIGRAPHX_TRACE_EVAL": "`mgx verify --per-instruction`",

@@ -33,6 +33,8 @@ BUDGET = 1 << 27
 COPIES = 4
 # Bytes that are written between runs where caches are to be empty: more than any of them holds.
 FLUSHED = 512 << 20
+# Rounds after which a candidate is given up whose best time is that many times the default's worst.
+EARLY, HOPELESS = 3, 1.5
 # Roundings of the largest element, by the bytes of a float, that two orders of sums may differ by.
 _ROUNDINGS = {1: 2, 2: 8, 4: 64, 8: 64}
 
@@ -101,8 +103,8 @@ _benches: dict[tuple[str, str], _Bench] = {}
 
 
 @cache
-def _device(target: Target, settings: Settings) -> Device:
-    emulator.model_times(BUDGET)
+def _device(target: Target, settings: Settings, sample: bool = False) -> Device:
+    emulator.model_times(BUDGET, sample)
     return hip_device(target, settings)
 
 
@@ -126,12 +128,7 @@ def measure(
 
     Raises DeviceError where a kernel faults; the process is of no more use then.
     """
-    device = _device(target, settings)
-    key = problem.key, default.sha256
-    if key not in _benches:
-        _benches.clear()  # one problem at a time: tensors may be large
-        _benches[key] = _Bench(problem, device, _inputs(problem))
-    bench = _benches[key]
+    bench = _bench(problem, default, _device(target, settings))
     if library_kind() == "emulated":
         if bench.default is None:
             bench.default, bench.outputs = _modelled(bench, default)
@@ -145,6 +142,25 @@ def measure(
     if wrong:
         return Measured(Times((0.0,)), Times((0.0,)), wrong)
     return Measured(*_in_turn(bench, default, candidate, timing))
+
+
+def least_clocks(
+    problem: Problem, default: CodeObject, code: CodeObject, target: Target, settings: Settings
+) -> float:
+    """Modelled clocks that a run of `code` takes at least, from the work-groups of one unit.
+
+    A process that calls it calls nothing else of this file. Raises DeviceError.
+    """
+    bench = _bench(problem, default, _device(target, settings, sample=True))
+    return _modelled(bench, code)[0].median
+
+
+def _bench(problem: Problem, default: CodeObject, device: Device) -> _Bench:
+    key = problem.key, default.sha256
+    if key not in _benches:
+        _benches.clear()  # one problem at a time: tensors may be large
+        _benches[key] = _Bench(problem, device, _inputs(problem))
+    return _benches[key]
 
 
 def _modelled(bench: _Bench, code: CodeObject) -> tuple[Times, Mapping[str, np.ndarray]]:
@@ -171,6 +187,8 @@ def _in_turn(
     found: tuple[list[float], list[float]] = [], []
     try:
         for number in range(timing.rounds + 1):
+            if number == EARLY + 1 and min(found[1][1:]) > HOPELESS * max(found[0][1:]):
+                break
             for copies, times in zip(timers, found, strict=True):
                 if room is not None:
                     with Current(ordinal):

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from mgx_mlir.artifact.schedule import Schedule
 
 Result = Literal["timed", "same", "slower", "crashed", "hung", "refused", "wrong"]
-# `slower` candidates were given up before they were timed; `same` ones are the default's code;
-# `refused` ones cannot be compiled, or spill registers.
+# `slower` candidates are no better than another one: their time is a lower bound. `same` ones are
+# the code of another one; `refused` ones cannot be compiled, or spill registers.
 RESULTS: tuple[Result, ...] = ("timed", "same", "slower", "crashed", "hung", "refused", "wrong")
 MAX_TEXT = 2000
 _HASH = re.compile("[0-9a-f]{64}")
@@ -39,7 +39,7 @@ class Key:
 class Outcome:
     """A schedule that was tried.
 
-    time: nanoseconds, or modelled clocks, the median; 0 where it was not timed. spread: between the
+    time: nanoseconds, or modelled clocks, the median; 0 where there is none. spread: between the
     quartiles. estimate: the cost model's clocks, 0 for none.
     """
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Protocol
 
 from mgx_mlir.artifact.code_object import CodeObject
@@ -16,15 +16,15 @@ from mgx_mlir.codegen.gpu.space import Option
 from mgx_mlir.errors import MgxError
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from mgx_mlir.settings import Settings
-from mgx_mlir.tuning.measure import Measured, Timing, Where, measure, where
+from mgx_mlir.tuning.measure import Measured, Timing, Where, least_clocks, measure, where
 from mgx_mlir.tuning.problem import Problem
 from mgx_mlir.tuning.record import Key, Outcome, Record, Result
 from mgx_mlir.tuning.work import Work, candidate
 
 # Candidates of a search that is not exhaustive; each variant gets at least a quarter of them.
 TRIED = 24
-# Candidates that are being finalized, or wait to be timed.
-AHEAD = 8
+# Candidates that are finalized while as many before them are timed.
+AHEAD = 32
 # The part of the default's time that a winner has to save at least, beside the noise.
 GAIN = 0.01
 # Seconds for the finalizing of a candidate, and for its times.
@@ -92,29 +92,46 @@ class Bench:
 
     def __init__(self, target: Target, settings: Settings) -> None:
         self._target, self._settings = target, settings
-        self._pool: WorkerPool | None = None
+        # That of the device, and one that knows a lower bound of modelled times.
+        self._process, self._bounding = _Process(), _Process()
 
     def where(self) -> Where:
         """The device. Raises TargetError, DeviceError or WorkerError."""
-        found: Where = self._call(where, self._target, self._settings)
+        found: Where = self._process.call(where, self._target, self._settings)
         return found
 
     def measure(
         self, problem: Problem, default: CodeObject, code: CodeObject, timing: Timing
     ) -> Measured:
         """As measure.measure. Raises MgxError or WorkerError."""
-        found: Measured = self._call(
+        found: Measured = self._process.call(
             measure, problem, default, code, self._target, timing, self._settings
         )
         return found
 
-    def close(self) -> None:
-        """Ends the process."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+    def least_clocks(self, problem: Problem, default: CodeObject, code: CodeObject) -> float:
+        """As measure.least_clocks; 0 where that fails."""
+        try:
+            found: float = self._bounding.call(
+                least_clocks, problem, default, code, self._target, self._settings
+            )
+        except (MgxError, WorkerError):
+            return 0.0
+        return found
 
-    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def close(self) -> None:
+        """Ends the processes."""
+        self._process.close()
+        self._bounding.close()
+
+
+class _Process:
+    """A process, started when it is needed, and anew after a call failed."""
+
+    def __init__(self) -> None:
+        self._pool: WorkerPool | None = None
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if self._pool is None:
             self._pool = WorkerPool(1, DEVICE_LIMIT)
         try:
@@ -122,6 +139,11 @@ class Bench:
         except (MgxError, WorkerError):
             self.close()  # a device that a kernel failed on is of no more use to its process
             raise
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
 
 class Here:
@@ -207,49 +229,56 @@ class _Search:
     def _try_all(self) -> bool:
         """Tries the candidates; whether none was left out for lack of time."""
         waiting = iter(chosen(self.task.work.space.options, self.task.effort, self.task.seeds))
-        ahead: deque[tuple[Option, Future[CodeObject]]] = deque()
         seen = {self._default.sha256 if self._default else ""}
+        now, then = self._submitted(waiting), self._submitted(waiting)
         try:
-            while not self._late():
-                for option in _some(waiting, AHEAD - len(ahead)):
-                    ahead.append((option, self._finalized(option.schedule)))
-                if not ahead:
-                    return True
-                option, future = ahead.popleft()
-                self._outcomes.append(self._outcome(option, future, seen))
+            while now:
+                if not self._try_some(now, seen):
+                    return False
+                now, then = then, self._submitted(waiting)
         finally:
-            for _, future in ahead:
+            for _, future in (*now, *then):
                 future.cancel()
-        return False
+        return True
 
-    def _outcome(self, option: Option, future: Future[CodeObject], seen: set[str]) -> Outcome:
-        """The result of one candidate."""
+    def _submitted(self, waiting: Iterator[Option]) -> list[tuple[Option, Future[CodeObject]]]:
+        return [(o, self._finalized(o.schedule)) for o in islice(waiting, AHEAD)]
 
-        def ended(result: Result, time_: float = 0.0, spread: float = 0.0) -> Outcome:
-            estimate = option.clocks if option.clocks < float("inf") else 0.0
-            return Outcome(option.schedule, result, time_, spread, estimate)
+    def _try_some(
+        self, candidates: Sequence[tuple[Option, Future[CodeObject]]], seen: set[str]
+    ) -> bool:
+        """Tries some, by their bounds where there are any; whether time was left for all."""
+        ready: list[tuple[float, Option, CodeObject]] = []
+        for option, future in candidates:
+            if self._late():
+                return False
+            found = _compiled(option, future, seen)
+            if isinstance(found, Outcome):
+                self._outcomes.append(found)
+            else:
+                ready.append((self._bound(found), option, found))
+        for bound, option, code in sorted(ready, key=lambda one: one[0]):
+            if self._late():
+                return False
+            self._outcomes.append(self._outcome(option, code, bound))
+        return True
 
-        try:
-            code = future.result()
-        except MgxError:
-            return ended("refused")
-        except WorkerError as error:
-            return ended("hung" if "took more than" in str(error) else "crashed")
-        if code.sha256 in seen:
-            return ended("same")
-        seen.add(code.sha256)
+    def _outcome(self, option: Option, code: CodeObject, bound: float) -> Outcome:
+        """The result of a candidate that takes `bound` at least."""
+        if bound >= min((self._baseline[0], *self._times())):
+            return _ended(option, "slower", bound)
         assert self._default is not None
         try:
             found = self._measured(self._default, code)
         except (MgxError, WorkerError) as error:
             hung = any(words in str(error) for words in ("took more than", "it hangs"))
-            return ended("hung" if hung else "crashed")
+            return _ended(option, "hung" if hung else "crashed")
         if found.wrong:
-            return ended("wrong")
+            return _ended(option, "wrong")
         # Relative to the default beside it, so that a clock that drifts changes nothing.
         scale = self._baseline[0] / found.default.median if found.default.median else 1.0
         noise = max(found.default.spread, found.candidate.spread) * scale
-        return ended("timed", found.candidate.median * scale, noise)
+        return _ended(option, "timed", found.candidate.median * scale, noise)
 
     def _finalized(self, schedule: Schedule | None) -> Future[CodeObject]:
         task = self.task
@@ -257,6 +286,15 @@ class _Search:
 
     def _measured(self, default: CodeObject, code: CodeObject) -> Measured:
         return self.bench.measure(self.task.work.problem, default, code, self.task.effort.timing)
+
+    def _bound(self, code: CodeObject) -> float:
+        """A time that the candidate takes at least; 0 where none is known without running it."""
+        if not self.task.device.modelled or self._default is None:
+            return 0.0
+        return self.bench.least_clocks(self.task.work.problem, self._default, code)
+
+    def _times(self) -> Iterator[float]:
+        return (one.time for one in self._outcomes if one.result == "timed")
 
     def _late(self) -> bool:
         return self.task.deadline is not None and time.time() > self.task.deadline
@@ -283,6 +321,20 @@ def chosen(
     return list(order.values())
 
 
-def _some(options: Iterator[Option], count: int) -> Iterator[Option]:
-    for _, option in zip(range(count), options, strict=False):
-        yield option
+def _compiled(option: Option, future: Future[CodeObject], seen: set[str]) -> CodeObject | Outcome:
+    """The code of a candidate, or the result of one that has none of its own."""
+    try:
+        code = future.result()
+    except MgxError:
+        return _ended(option, "refused")
+    except WorkerError as error:
+        return _ended(option, "hung" if "took more than" in str(error) else "crashed")
+    if code.sha256 in seen:
+        return _ended(option, "same")
+    seen.add(code.sha256)
+    return code
+
+
+def _ended(option: Option, result: Result, time_: float = 0.0, spread: float = 0.0) -> Outcome:
+    estimate = option.clocks if option.clocks < float("inf") else 0.0
+    return Outcome(option.schedule, result, time_, spread, estimate)

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 from mgx_mlir import migraphx
 from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.tuning.database import NAME, Database
 
 CHIP = "gfx942"
 
@@ -44,6 +45,22 @@ def test_sizes_come_by_input_by_name_or_by_default():
     assert lens(p) == {"x": [2, 5]}
     p = migraphx.parse_onnx_buffer(data, dim_params={"batch": 4}, default_dim_value=7)
     assert lens(p) == {"x": [4, 7]}
+
+
+def test_exhaustive_tune_keeps_times_of_all_schedules(tmp_path, monkeypatch):
+    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("MGX_HIP", "emulated")
+    p = migraphx.parse_onnx_buffer(model("Softmax").SerializeToString(), default_dim_value=16)
+    p.compile(migraphx.get_target("cpu"), exhaustive_tune=True)
+    assert not (tmp_path / "cache" / NAME).exists()
+    p.compile(migraphx.get_target(CHIP), exhaustive_tune=True)
+    with Database(tmp_path / "cache") as database:
+        (record,) = database.records()
+    assert record.exhaustive and len(record.candidates) > 2
+    x = np.random.default_rng(0).standard_normal((16, 16), np.float32)
+    (found,) = p.run({"x": x})
+    want = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    np.testing.assert_allclose(np.array(found), want, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from mgx_mlir.tools.driver import FLAGS, REFUSED, main, translate
         ("verify m.onnx --ref -i", "verify m.onnx --reference numpy --per-instruction "
          "--target gpu"),
         ("compile --onnx m.onnx --disable-fast-math -o m.mgx", "compile m.onnx --exact -o m.mgx"),
+        ("perf m.onnx --exhaustive-tune", "perf m.onnx --tune=exhaustive --target gpu"),
+        ("compile m.onnx --exhaustive-tune", "compile m.onnx --tune=exhaustive --target gpu"),
         ("onnx --list", "op --list"),
         ("run m.onnx --input-dim @x 1 3", "run m.onnx --input-dim @x 1 3 --target gpu"),
     ],
@@ -34,6 +36,11 @@ def test_words_are_translated(words: str, expected: str) -> None:
 def test_flags_without_a_counterpart_say_why(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "m.onnx", flag]) == 2
     assert REFUSED[flag] in capsys.readouterr().err
+
+
+def test_only_verbs_that_tune_take_exhaustive_tune(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "m.onnx", "--exhaustive-tune"]) == 2
+    assert "mgx tune first" in capsys.readouterr().err
 
 
 def test_a_script_for_the_driver_runs(

@@ -144,7 +144,7 @@ def test_other_verbs_tune_first(
     assert main(["run", "--tune", small, "--target", CHIP]) == 0
     assert main(["tune", "--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 3
-    assert main(["compile", "--tune", small]) == 2
+    assert main(["compile", "--tune", small, "--target", "cpu"]) == 2
     assert "--tune needs --arch" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["run", "--tune=most", small])

@@ -92,7 +92,7 @@ def test_two_devices_tune_one_program(cluster: Cluster, tmp_path: Path) -> None:
     with Database(tmp_path / "kernels") as database:
         records = list(database.records())
     assert sorted((one.key.chip, one.description) for one in records) == sorted(told)
-    assert all(any(c.result == "timed" for c in one.candidates[1:]) for one in records)
+    assert all(any(c.result in ("timed", "slower") for c in one.candidates[1:]) for one in records)
 
 
 def test_a_farm_without_the_chip_is_refused(cluster: Cluster, tmp_path: Path) -> None:

@@ -66,6 +66,11 @@ def run(options: argparse.Namespace) -> int:
     if not model.is_dir():  # the import says that
         check_output(output)
     arch = chips(options.arch)
+    settings = shared.settings_of(options)
+    if options.tune and not arch and options.target == "gpu":
+        from mgx_mlir.tuning.tune import target_of  # opens no library before it is needed
+
+        arch = [target_of("gpu", settings).name]
     gpus = [name for name in arch if Target.get(name).kind == "gpu"]
     if options.tune and not gpus:
         raise UsageError("--tune needs --arch with a chip, whose device the schedules are timed on")
@@ -81,9 +86,8 @@ def run(options: argparse.Namespace) -> int:
             reproducer=Path("mgx-reproducer.mlir"),
         )
         arch += ["cpu"] if options.target == "cpu" else []
-        settings = shared.settings_of(options)
         for chip in gpus if options.tune else ():
-            from mgx_mlir.tuning.search import Effort  # opens no library before it is needed
+            from mgx_mlir.tuning.search import Effort
             from mgx_mlir.tuning.tune import tune_artifact
 
             effort = Effort(options.tune == "exhaustive")
