@@ -27,6 +27,7 @@ from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer
 from mgx_mlir.migraphx.program import (
+    autocast_fp8,
     get_target,
     program,
     quantize_bf16,
@@ -43,6 +44,7 @@ __all__ = [
     "allocate_gpu",
     "argument",
     "argument_from_pointer",
+    "autocast_fp8",
     "create_argument",
     "dynamic_dimension",
     "fill_argument",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from mlir import ir
 
 from mgx_mlir.artifact.element_types import numpy_dtype
@@ -22,6 +24,7 @@ from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.migraphx.compiled import Compiled
 from mgx_mlir.migraphx.program import program
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
+from mgx_mlir.models.staged import Model
 from mgx_mlir.rewriting.graph import Graph
 
 FORMATS = ("msgpack", "json")
@@ -95,23 +98,29 @@ def load_buffer(buffer: bytes) -> program:
 
 
 class LoadedProgram(program):
-    """A compiled program from a file: it runs, and its operators are gone."""
+    """A compiled program from a file, whole or in parts: it runs, and its operators are gone."""
 
     def __init__(self, artifact: Artifact) -> None:
         super().__init__()
-        if artifact.parts is not None:
-            raise UsageError(f"{artifact.name} is in parts; mgx_mlir.Model(artifact) runs it")
-        self._specs = artifact.plan
         chips = [name for name in artifact.code_objects if name.startswith("gfx")]
-        self._state.compiled = Compiled.loaded(artifact, chips[0] if chips else "cpu", True)
+        target = chips[0] if chips else "cpu"
+        if artifact.parts is None:
+            self._inputs = {spec.name: _shape_of(spec) for spec in artifact.plan.inputs}
+            self._results = [_shape_of(spec) for spec in artifact.plan.outputs]
+            self._state.compiled = Compiled.loaded(artifact, target, True)
+            return
+        model = Model(artifact, target)
+        self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
+        self._results = [_shape_of_type(n, model.output_types[n]) for n in model.outputs]
+        self._state.compiled = Compiled(model.run, model.outputs, artifact=artifact)
 
     def get_parameter_shapes(self) -> dict[str, shape]:
         """The inputs by name."""
-        return {spec.name: _shape_of(spec) for spec in self._specs.inputs}
+        return dict(self._inputs)
 
     def get_output_shapes(self) -> list[shape]:
         """The outputs, in order."""
-        return [_shape_of(spec) for spec in self._specs.outputs]
+        return list(self._results)
 
     def graph(self) -> Graph:
         """Raises UsageError: only the kernels are left."""
@@ -119,14 +128,27 @@ class LoadedProgram(program):
 
 
 def _shape_of(spec: TensorSpec) -> shape:
-    name = type_name(numpy_dtype(spec.dtype))
-    if all(isinstance(size, int) for size in spec.shape):
-        return shape(type=name, lens=spec.shape)
+    return _shape(numpy_dtype(spec.dtype), spec.shape)
+
+
+def _shape_of_type(name: str, kind: onnx.TypeProto) -> shape:
+    """The shape for a type of ONNX. Raises UsageError for strings, sequences and the like."""
+    tensor = kind.tensor_type
+    if not tensor.elem_type or tensor.elem_type == onnx.TensorProto.STRING:
+        raise UsageError(f"'{name}' is no tensor of numbers; mgx_mlir.Model(artifact) takes it")
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    return _shape(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes)
+
+
+def _shape(dtype: np.dtype, sizes: Sequence[Any]) -> shape:
+    """The shape; a size that is no number is an open one."""
+    if all(isinstance(size, int) for size in sizes):
+        return shape(type=type_name(dtype), lens=sizes)
     dims = [
         dynamic_dimension(n, n) if isinstance(n, int) else dynamic_dimension(0, ENDLESS_DIM)
-        for n in spec.shape
+        for n in sizes
     ]
-    return shape(type=name, dyn_dims=dims)
+    return shape(type=type_name(dtype), dyn_dims=dims)
 
 
 def _weight(file: zipfile.ZipFile, name: str, row: dict[str, Any]) -> Weight:

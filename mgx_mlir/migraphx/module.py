@@ -7,20 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx
 from mlir import ir
-from onnx import helper
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import constant_array
-from mgx_mlir.errors import UnsupportedError, UsageError
-from mgx_mlir.importer.conversion import Conversion
-from mgx_mlir.importer.scope import Scope
+from mgx_mlir.errors import UsageError
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.migraphx import by_onnx
 from mgx_mlir.migraphx.argument import argument, as_argument
+from mgx_mlir.migraphx.converted import converted
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.macros import macro
-from mgx_mlir.migraphx.operators import build, op
+from mgx_mlir.migraphx.operators import build, op, plain
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import (
     as_type,
@@ -34,7 +32,6 @@ from mgx_mlir.migraphx.tensors import (
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.rewriting.queries import element_type
 
-_OPSET = onnx.defs.onnx_opset_version()
 _ITERATIONS = 10  # of a loop that states no number, as in MIGraphX
 
 
@@ -43,13 +40,15 @@ class State:
     """The state that a program and its modules share.
 
     `names` are the inputs', `bodies` the modules that no instruction has taken yet. `compiled`
-    is None again after every change.
+    is None again after every change. `states` are those after the last step of recurrent layers,
+    by their results.
     """
 
     graph: Graph
     names: list[str]
     bodies: list[module] = field(default_factory=list)
     compiled: Any = None
+    states: dict[ir.Value, list[ir.Value]] = field(default_factory=dict)
 
 
 class instruction_ref:
@@ -173,9 +172,7 @@ class module:
         new = self.insert_instruction(ins, op, args)
         for old, value in zip(ins._values, new._values, strict=True):
             old.replace_all_uses_with(value)
-        if self._returned is not None:
-            swap = dict(zip(ins._values, new._values, strict=True))
-            self._returned = [swap.get(value, value) for value in self._returned]
+            self._replace_result(old, value)
         if self._last == ins:
             self._last = new
         return new
@@ -230,6 +227,11 @@ class module:
             )
         return list(self._last._values)
 
+    def _replace_result(self, old: ir.Value, new: ir.Value) -> None:
+        """Returns another value in the place of one that the module was told to return."""
+        if self._returned is not None:
+            self._returned = [new if value == old else value for value in self._returned]
+
     def _added(self, values: Sequence[ir.Value], is_tuple: bool = False) -> instruction_ref:
         self._last = instruction_ref(self, values, is_tuple)
         return self._last
@@ -259,7 +261,9 @@ class module:
             return self._loop(op, values, bodies), True
         if bodies:
             raise UsageError(f"{op.name()} takes no modules")
-        made = build(op, values)
+        if op.name() in by_onnx.LAST_STATES:
+            return [self._last_state(op, values)], False
+        made = self._of_onnx(op, values) or build(op, values)
         if isinstance(made, ir.Value):
             return [made], False
         return list(made), True
@@ -321,8 +325,7 @@ class module:
                 same = mgx.reshape(mgx.convert(value, element), sizes)
             for use in users:
                 use.owner.operands[use.operand_number] = same
-            if self._returned is not None:
-                self._returned = [same if v == value else v for v in self._returned]
+            self._replace_result(value, same)
 
     def _move_to(self, region: ir.Region, values: Sequence[ir.Value]) -> None:
         if self._holder is None:
@@ -334,21 +337,33 @@ class module:
         self._holder = None
         self.state.bodies.remove(self)
 
-    def _expanded(self, macro: macro, values: Sequence[ir.Value]) -> list[ir.Value]:
+    def _of_onnx(self, op: op, values: list[ir.Value]) -> ir.Value | None:
+        """The result of an operator that an ONNX node computes; None for other operators."""
+        known = by_onnx.NAMES & {op.name()}
+        for name in op.attributes if known else ():
+            if name not in by_onnx.attributes_of(op.name()):
+                listed = ", ".join(by_onnx.attributes_of(op.name()))
+                raise UsageError(f"{op.name()} has no attribute '{name}'; there are: {listed}")
+        node = by_onnx.node_of(op.name(), plain(op.attributes), [rank_of(x) for x in values])
+        if node is None:
+            return None
+        first, *states = converted(self._constants, f"operator '{op.name()}'", node, values)
+        if states:
+            self.state.states[first] = states
+        return first
+
+    def _last_state(self, op: op, values: list[ir.Value]) -> ir.Value:
+        """The state after the last step of the recurrent layer that the operand is."""
+        states = self.state.states.get(values[0], []) if values else []
+        place = by_onnx.LAST_STATES[op.name()]
+        if place >= len(states):
+            kinds = "an lstm" if place else "an rnn, a gru or an lstm"
+            raise UsageError(f"{op.name()} takes the result of {kinds}")
+        return states[place]
+
+    def _expanded(self, macro: macro, values: list[ir.Value]) -> list[ir.Value]:
         rank = rank_of(values[0]) if values else 0
-        domain, operator, attributes = macro.onnx(rank)
-        names = [f"x{i}" for i in range(len(values))]
-        node = helper.make_node(operator, names, ["y"], operator, domain=domain, **attributes)
-        output = helper.make_value_info("y", onnx.TypeProto())
-        graph = helper.make_graph([node], "macro", [], [output])
-        scope = Scope({"": _OPSET, "com.microsoft": 1}, frozenset({*names, "y"}))
-        for name, value in zip(names, values, strict=True):
-            scope.values[name] = Value(name, tensor=value)
-        conversion = Conversion(self._constants, {}, frozenset(), 0)
-        (found,) = conversion.graph(graph, scope)
-        if conversion.unsupported:
-            raise UnsupportedError(f"macro '{macro.name()}': {conversion.unsupported[0].reason}")
-        return [self._constants.materialise(found)]
+        return converted(self._constants, f"macro '{macro.name()}'", macro.onnx(rank), values)
 
 
 class _At:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
+from mgx_mlir.migraphx import by_onnx
 from mgx_mlir.migraphx.shape import dtype_of
 from mgx_mlir.migraphx.tensors import rank_of, sizes_of
 from mgx_mlir.rewriting.queries import element_type
@@ -75,9 +76,8 @@ def build(operator: op, operands: Sequence[ir.Value]) -> Made:
     for name in operator.attributes:
         if name not in {*known, *positional[len(operands) :]} or name in ("results", "loc", "ip"):
             raise UsageError(f"{operator.name()} has no attribute '{name}'; {_listed(positional)}")
-    attributes = {name: _plain(value) for name, value in operator.attributes.items()}
     try:
-        made: Made = function(*operands, **attributes)
+        made: Made = function(*operands, **plain(operator.attributes))
     except (ir.MLIRError, TypeError, ValueError, IndexError, AttributeError) as error:
         types = ", ".join(str(x.type) for x in operands)
         raise UsageError(f"{operator!r} on ({types}): {error}") from error
@@ -89,7 +89,7 @@ def names() -> frozenset[str]:
     return (
         frozenset(_OWN)
         | {name.removeprefix("mgx.") for name in mgx.OPS - _INTERNAL}
-        | {"if", "loop", "get_tuple_elem"}
+        | {"if", "loop", "get_tuple_elem", *by_onnx.NAMES, *by_onnx.LAST_STATES}
     )
 
 
@@ -111,8 +111,9 @@ def _function(name: str) -> Callable[..., Made]:
     return found if found is not None else getattr(mgx, name + "_")
 
 
-def _plain(value: Any) -> Any:
-    return value.name if isinstance(value, enum.Enum) else value
+def plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, with the names of enum's values."""
+    return {n: v.name if isinstance(v, enum.Enum) else v for n, v in attributes.items()}
 
 
 def advice(name: str, known: Any) -> str:
@@ -294,6 +295,28 @@ def _nonzero(x: ir.Value) -> ir.Value:
     return mgx.slice(filled, [1], [0], [count])
 
 
+def _unpack_int4(x: ir.Value, *, axis: int = -1) -> ir.Value:
+    """Each byte's two numbers along a dimension, low bits first, in the bytes' type."""
+    order = [*range(rank_of(x))]
+    order[axis], order[-1] = order[-1], order[axis]
+    element = element_type(x)
+    packed = mgx.bit_cast(mgx.transpose(x, order), np.uint8)
+    found = mgx.unpack(packed, "uint4" if "u" in str(element) else "int4")
+    return mgx.transpose(mgx.convert(found, element), order)
+
+
+def _multinomial(cdf: ir.Value, random: ir.Value, *, dtype: Any = "int32") -> ir.Value:
+    """The first class of each row of sums whose share is above the random number from 0 to 1."""
+    (rows, classes), (_, count) = sizes_of(cdf), sizes_of(random)
+    shape = [rows, count, classes]
+    total = mgx.multibroadcast(mgx.slice(cdf, [1], [classes - 1], [classes]), [rows, count])
+    wanted = mgx.reshape(mgx.mul(random, total), [rows, count, 1])
+    sums = mgx.multibroadcast(mgx.reshape(cdf, [rows, 1, classes]), shape)
+    below = mgx.not_(mgx.greater(sums, mgx.multibroadcast(wanted, shape)))
+    found = mgx.reduce_sum(mgx.convert(below, dtype_of(dtype)), [2])
+    return mgx.reshape(found, [rows, count])
+
+
 def _undefined() -> ir.Value:
     return mgx.constant(np.zeros((), np.float32))
 
@@ -343,6 +366,7 @@ _OWN: dict[str, Callable[..., Made]] = {
     "logical_or": _logical(mgx.logical_or),
     "logical_xor": _logical(mgx.logical_xor),
     "multibroadcast": _multibroadcast,
+    "multinomial": _multinomial,
     "nonzero": _nonzero,
     "not": _logical(mgx.not_),
     "pad": _pad,
@@ -356,5 +380,6 @@ _OWN: dict[str, Callable[..., Made]] = {
     "slice": _slice,
     "topk": _topk,
     "undefined": _undefined,
+    "unpack_int4": _unpack_int4,
     "where": _where,
 }

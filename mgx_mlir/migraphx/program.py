@@ -14,6 +14,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, import_model
 from mgx_mlir.dialects import context, mgx
+from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
@@ -100,6 +101,27 @@ class program:
         given = Calibration(samples or None, options=origin.options.sizes_only())
         source = quantize(origin.source, precision, given).source
         self.__init__(import_model(source, origin.options))  # type: ignore[misc]
+
+    def _autocast(self) -> None:
+        """Changes inputs and outputs of fp8 to f32, and converts them inside."""
+        self._state.compiled = None
+        block = self._main._block
+        with self._graph.module.context, ir.Location.unknown():
+            for value in block.arguments:
+                kind, uses = value.type, list(value.uses)
+                if not _is_fp8(kind):
+                    continue
+                value.set_type(mgx.tensor_type(dims_of(kind), mgx.element_type(np.float32)))
+                with ir.InsertionPoint.at_block_begin(block):
+                    narrow = mgx.convert(value, ir.RankedTensorType(kind).element_type)
+                for use in uses:
+                    use.owner.operands[use.operand_number] = narrow
+                self._main._replace_result(value, narrow)
+            with ir.InsertionPoint(block):
+                self._main._returned = [
+                    mgx.convert(value, np.float32) if _is_fp8(value.type) else value
+                    for value in self._main._results()
+                ]
 
     def get_main_module(self) -> module:
         """The module that runs."""
@@ -266,6 +288,15 @@ def quantize_int8(
 def quantize_fp8(prog: program, t: target, calibration: Sequence[Mapping[str, Any]] = ()) -> None:
     """As `quantize_int8`, in fp8 (E4M3)."""
     prog._quantize(Precision("fp8"), calibration)
+
+
+def autocast_fp8(prog: program) -> None:
+    """Gives inputs and outputs of fp8 the type float: they are converted inside."""
+    prog._autocast()
+
+
+def _is_fp8(kind: ir.Type) -> bool:
+    return "float8" in str(mgx.numpy_dtype(kind))
 
 
 def _empty() -> Graph:

@@ -201,6 +201,7 @@ def write_part(part: Part, folder: Path, options: argparse.Namespace) -> str:
         words += ["--disable-pass", name]
     for pattern in options.keep_f32:
         words += ["--keep-f32", pattern]
+    words += ["--ref-use-double"] if options.ref_use_double else []
     words += ["--exact"] if options.exact else []
     words += {"f16": ["--fp16"], "bf16": ["--bf16"]}.get(options.floats, [])
     return shlex.join(words)

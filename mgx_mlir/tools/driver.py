@@ -28,6 +28,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "-b": ("--bisect",),
     "-i": ("--per-instruction",),
     "-n": ("--runs",),
+    "-r": ("--reduce",),
 }
 # Flags that take several values, each of which is a flag of its own for mgx.
 _LISTS = ("--fill0", "--fill1", "--output-names")

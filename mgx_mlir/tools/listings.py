@@ -1,4 +1,4 @@
-"""The program of a model as text: brief, as JSON, for Graphviz, or as Python."""
+"""The program of a model as text: brief, as JSON, for Graphviz, for Netron, or as Python."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
+from google.protobuf.json_format import MessageToJson
 from mlir import ir
+from onnx import helper
 
+from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.rewriting.graph import Graph, main_function, node_name, value_names
 
 # Longer texts of attributes, those of constants mostly, are cut.
@@ -16,14 +21,22 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class _Line:
-    """An op of the program: the names of its results and operands, and its attributes' texts."""
+    """An op of the program: the names of its results and operands, and its attributes' texts.
+
+    `values` are the results.
+    """
 
     results: list[str]
     op: str
     operands: list[str]
-    types: list[str]
+    values: list[ir.Value]
     attributes: dict[str, str]
     node: str
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the results."""
+        return [str(value.type) for value in self.values]
 
 
 def text_of(graph: Graph, form: str) -> str:
@@ -48,7 +61,7 @@ def _lines(graph: Graph) -> tuple[dict[str, str], list[_Line]]:
                 [known[value] for value in op.results],
                 op.operation.name,
                 operands,
-                [str(value.type) for value in op.results],
+                list(op.results),
                 {name: _cut(str(op.attributes[name])) for name in op.attributes},
                 node_name(op),
             )
@@ -105,10 +118,54 @@ def _label(*lines: str) -> str:
     return '"' + text.replace("\n", "\\n") + '"'
 
 
+def _netron(graph: Graph) -> str:
+    """ONNX's JSON, which Netron opens: a node of the domain mgx for each op."""
+    main = main_function(graph.module)
+    given: list[ir.Value] = list(main.regions[0].blocks[0].arguments)
+    inputs = dict(zip(value_names(main, "arg_attrs", len(given)), given, strict=True))
+    *lines, end = _lines(graph)[1]
+    nodes = [
+        helper.make_node(
+            line.op.removeprefix("mgx."), line.operands, line.results, line.node, domain="mgx",
+            **line.attributes,
+        )
+        for line in lines
+    ]  # fmt: skip
+    made = dict(inputs)
+    for line in lines:
+        made |= dict(zip(line.results, line.values, strict=True))
+    outputs = {name: made.pop(name) for name in end.operands if name not in inputs}
+    infos = {name: _info(name, value) for name, value in {**made, **outputs}.items()}
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            graph.name or "main",
+            [infos[name] for name in inputs],
+            [infos[name] for name in outputs],
+            value_info=[infos[name] for name in made if name not in inputs],
+        ),
+        opset_imports=[helper.make_opsetid("mgx", 1)],
+        producer_name="mgx-mlir",
+    )
+    return str(MessageToJson(model)) + "\n"
+
+
+def _info(name: str, value: ir.Value) -> onnx.ValueInfoProto:
+    dims = [d if isinstance(d, int) else d and d.name for d in dims_of(value.type)]
+    kind = helper.np_dtype_to_tensor_dtype(mgx.numpy_dtype(value.type))
+    return helper.make_tensor_value_info(name, kind, dims)
+
+
 def _python(graph: Graph) -> str:
     from mgx_mlir.migraphx.program import program
 
     return str(program(graph).to_py())
 
 
-_FORMS = {"brief": _brief, "json": _json, "graphviz": _graphviz, "py": _python}
+_FORMS = {
+    "brief": _brief,
+    "graphviz": _graphviz,
+    "json": _json,
+    "netron": _netron,
+    "py": _python,
+}

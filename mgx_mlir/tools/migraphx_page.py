@@ -90,23 +90,34 @@ CLASSES = {
 }
 OPERATORS = (
     "abs acos acosh add argmax argmin asin asinh atan atanh bit_cast bitwise_and broadcast "
-    "broadcast_with_dims ceil clip concat contiguous convert convolution convolution_backwards "
-    "cos cosh dequantizelinear dimensions_of div dot elu equal erf exp flatten floor fmod gather "
-    "gathernd get_tuple_elem greater gru identity if im2col isinf isnan layout leaky_relu less "
-    "log log2 logical_and logical_or logical_xor logsoftmax loop lrn lstm max min mod mul "
-    "multibroadcast multinomial nearbyint neg nonmaxsuppression nonzero not onehot pad pooling pow "
-    "prefix_scan_sum prelu quant_convolution quant_dot quantizelinear random_uniform recip "
-    "reduce_all reduce_any reduce_max reduce_mean reduce_min reduce_prod reduce_sum relu reshape "
-    "reshape_lazy resize reverse rnn roialign rsqrt scalar scatter_add scatter_max scatter_min "
-    "scatter_mul scatter_none scatternd_add scatternd_max scatternd_min scatternd_mul "
-    "scatternd_none sigmoid sign sin sinh slice softmax sqdiff sqrt squeeze step sub tan tanh "
-    "topk transpose undefined unique unpack_int4 unsqueeze where"
+    "broadcast_for_dot broadcast_with_dims ceil clip concat concat_past_present contiguous "
+    "convert convolution convolution_backwards cos cosh dequantizelinear dimensions_of div dot "
+    "dynamic_range elu equal erf exp fill fixed_pad flatten floor fmod gather gathernd "
+    "get_tuple_elem gqa_rotary_embedding greater gru identity if im2col isinf isnan layout "
+    "leaky_relu less log log2 logical_and logical_or logical_xor logsoftmax loop lrn lstm max "
+    "min mod mul multibroadcast multinomial nearbyint neg nonmaxsuppression nonzero not onehot "
+    "pack_fp4 pack_int4 pad pooling pow prefix_scan_sum prelu quant_convolution quant_dot "
+    "quantizelinear random_seed random_uniform recip reduce_all reduce_any reduce_max "
+    "reduce_mean reduce_min reduce_prod reduce_sum relu reshape reshape_lazy resize reverse rnn "
+    "rnn_last_cell_output rnn_last_hs_output rnn_var_sl_last_output rnn_var_sl_shift_output "
+    "rnn_var_sl_shift_sequence roialign rsqrt scalar scan_slice scatter_add scatter_max "
+    "scatter_min scatter_mul scatter_none scatternd_add scatternd_max scatternd_min "
+    "scatternd_mul scatternd_none sigmoid sign sin sinh slice softmax sqdiff sqrt squeeze step "
+    "sub tan tanh topk transpose undefined unique unpack_fp4 unpack_int4 unsqueeze where"
 )
 MACROS = (
     "batchnorm bias_uint8 celu clip convolution dequantizelinear dot einsum gelu_erf gelu_quick "
     "gelu_split gelu_tanh gemm mean_variance_normalization pointwise quant_dot quantizelinear "
     "rotary_embedding tile"
 )
+
+# The reasons for the names that are not here.
+_NO_OPERATOR = (
+    "The host computes random numbers, and the results whose sizes the data decide: "
+    "`mgx_mlir.Model` takes the ONNX model, and `migraphx.load` its artifact. The others, which "
+    "mostly MIGraphX's own passes make, have no counterpart."
+)
+_NO_MACRO = "Their operators can be added one by one."
 
 
 def page() -> str:
@@ -121,15 +132,15 @@ def page() -> str:
         there = [m for m in members.split() if hasattr(kind, m) or m in kind.__annotations__]
         missing = [m for m in members.split() if m not in there]
         parts.append(f"| {name} | {', '.join(there)} | {', '.join(missing)} |")
-    for title, wanted, known in (
-        ("Operators", OPERATORS, names()),
-        ("Macros", MACROS, macros()),
+    for title, wanted, known, why in (
+        ("Operators", OPERATORS, names(), _NO_OPERATOR),
+        ("Macros", MACROS, macros(), _NO_MACRO),
     ):
         there = [name for name in wanted.split() if name in known]
         missing = [name for name in wanted.split() if name not in known]
         own = sorted(known - {*there})
         parts.append(
-            f"\n## {title}\n\n{', '.join(there)}.\n\nNot here: {', '.join(missing)}."
+            f"\n## {title}\n\n{', '.join(there)}.\n\nNot here: {', '.join(missing)}. {why}"
             + (f"\n\nOnly here: {', '.join(own)}." if own else "")
         )
     parts.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ class Reference:
 
 def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
     """The reference that the options name, run with the inputs. Raises UsageError."""
+    if options.ref_use_double:
+        return _double(options, inputs)
     if options.reference in ("auto", "onnxruntime"):
         found = _onnxruntime(options, inputs)
         if found is not None:
@@ -73,6 +76,18 @@ def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
         return evaluate(graph.module, graph.weights, dict(values))
 
     return Reference("the numpy reference", {"": run(inputs)}, run, None, inputs)
+
+
+def _double(options: argparse.Namespace, inputs: Inputs) -> Reference:
+    """The numpy reference with all floats in f64."""
+    from mgx_mlir.compiler import import_model
+    from mgx_mlir.tools.doubling import DoubleProgram
+
+    if options.reference not in ("auto", "numpy"):
+        raise UsageError("--ref-use-double is for the numpy reference; leave --reference out")
+    given = replace(shared.compile_options(options), floats="f32")
+    program = DoubleProgram(import_model(editing.model_of(options), given))
+    return _run_by(program.run, "the numpy reference in f64", inputs)
 
 
 def _program(options: argparse.Namespace, inputs: Inputs) -> Reference:

@@ -141,3 +141,19 @@ def test_a_script_that_imports_migraphx_runs_unchanged(tmp_path):
     command = [sys.executable, "-m", "mgx_mlir.migraphx", str(file), "word"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["[-1.0,", "-2.0]", "word"]
+
+
+def test_an_artifact_in_parts_is_loaded_and_runs(tmp_path):
+    import mgx_mlir
+
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (int64[1, n] y) '
+    text += "{ a = Relu(x) y = NonZero(a) }"
+    artifact = mgx_mlir.compile_to_bytecode(onnx.parser.parse_model(text))
+    assert artifact.parts is not None
+    mgx_mlir.save(artifact, tmp_path / "parts.mgx")
+    p = migraphx.load(str(tmp_path / "parts.mgx"))
+    assert p.is_compiled() and p.get_parameter_shapes()["x"].lens() == [4]
+    assert p.get_output_shapes()[0].dynamic()
+    (y,) = p.run({"x": np.array([1, -1, 0, 3], np.float32)})
+    assert y.tolist() == [0, 3]
+    assert migraphx.save_buffer(p) == (tmp_path / "parts.mgx").read_bytes()

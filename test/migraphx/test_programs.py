@@ -389,3 +389,140 @@ def test_programs_that_are_no_parsed_model_are_not_quantized():
         migraphx.quantize_int8(p, migraphx.get_target("cpu"))
     with pytest.raises(UnsupportedError, match="convolution and dot"):
         migraphx.quantize_int8(p, migraphx.get_target("cpu"), ins_names={"add"})
+
+
+def layer(name, directions=1, **attributes):
+    """A program of a recurrent layer of 3 steps, 2 rows, 4 numbers; its states; its arrays."""
+    gates = {"gru": 3, "lstm": 4, "rnn": 1}[name]
+    p = migraphx.program()
+    m = p.get_main_module()
+    sizes = [[3, 2, 4], [directions, gates * 5, 4], [directions, gates * 5, 5]]
+    given = [m.add_parameter(f"x{i}", migraphx.shape(lens=s)) for i, s in enumerate(sizes)]
+    absent = m.add_instruction(migraphx.op("undefined"), [])
+    operator = migraphx.op(name, hidden_size=5, **attributes)
+    y = m.add_instruction(operator, [*given, absent, absent, absent])
+    states = [m.add_instruction(migraphx.op("rnn_last_hs_output"), [y])]
+    if name == "lstm":
+        states.append(m.add_instruction(migraphx.op("rnn_last_cell_output"), [y]))
+    m.add_return([y, *states])
+    return p, {n: np.array(a) for n, a in inputs_of(p).items()}
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize(
+    ("name", "directions", "attributes", "more"),
+    [
+        ("rnn", 1, {"actv_func": [migraphx.op("leaky_relu", alpha=0.3)]},
+         {"activations": ["LeakyRelu"], "activation_alpha": [0.3]}),
+        ("gru", 1, {"direction": migraphx.op.rnn_direction.reverse, "linear_before_reset": 1},
+         {"direction": "reverse", "linear_before_reset": 1}),
+        ("lstm", 2, {"direction": 2, "clip": 0.4, "input_forget": 1,
+                     "actv_func": ["sigmoid", "tanh", "relu"]},
+         {"direction": "bidirectional", "clip": 0.4, "input_forget": 1,
+          "activations": ["Sigmoid", "Tanh", "Relu"] * 2}),
+    ],
+)  # fmt: skip
+def test_recurrent_layers_are_those_of_onnx(target, name, directions, attributes, more):
+    import onnxruntime
+    from onnx import helper
+
+    p, arrays = layer(name, directions, **attributes)
+    outputs = ["y", "h", "c"][: len(p.get_output_shapes())]
+    kind = lambda n: helper.make_tensor_value_info(n, 1, None)  # noqa: E731
+    node = helper.make_node(name.upper(), [*arrays], outputs, hidden_size=5, **more)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info(n, 1, a.shape) for n, a in arrays.items()],
+        [kind(n) for n in outputs],
+    )  # fmt: skip
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9
+    ).SerializeToString()
+    expected = onnxruntime.InferenceSession(model).run(None, arrays)
+    for found, one in zip(results(p, target, **arrays), expected, strict=True):
+        np.testing.assert_allclose(found, one, rtol=1e-4, atol=1e-5)
+
+
+def test_only_a_layer_has_a_last_state():
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", F)
+    with pytest.raises(UsageError, match="rnn_last_cell_output takes the result of an lstm"):
+        m.add_instruction(migraphx.op("rnn_last_cell_output"), [x])
+    with pytest.raises(UsageError, match="lstm has no attribute 'hidden'; there are: actv_func"):
+        m.add_instruction(migraphx.op("lstm", hidden=3), [x, x, x])
+
+
+def test_onehot_takes_its_depth_as_an_operand_or_an_attribute():
+    i64 = migraphx.shape(type="int64", lens=[3])
+    p = migraphx.program()
+    m = p.get_main_module()
+    i, values = m.add_parameter("i", i64), m.add_literal(np.array([0, 5], np.float32))
+    depth = m.add_literal(np.array(4))
+    rows = m.add_instruction(migraphx.op("onehot"), [i, depth, values])
+    columns = m.add_instruction(migraphx.op("onehot", axis=0, depth=4), [i, values])
+    m.add_return([rows, columns])
+    found, other = results(p, i=np.array([1, 0, 3]))
+    np.testing.assert_array_equal(found, 5 * np.eye(4)[[1, 0, 3]])
+    np.testing.assert_array_equal(other, found.T)
+
+
+def test_roialign_takes_the_mode_of_migraphx():
+    shapes = [migraphx.shape(lens=s) for s in ([1, 1, 4, 4], [1, 4])]
+    p = built(
+        "roialign", *shapes, migraphx.shape(type="int64", lens=[1]),
+        mode=migraphx.op.pooling_mode.max, output_height=2, output_width=2, sampling_ratio=1,
+        coordinate_transformation_mode="output_half_pixel",
+    )  # fmt: skip
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    rois = np.array([[0, 0, 4, 4]], np.float32)
+    (found,) = results(p, x0=x, x1=rois, x2=np.zeros(1, np.int64))
+    assert found.tolist() == [[[[5, 7], [13, 15]]]]
+
+
+def test_four_bit_numbers_come_out_of_bytes_along_an_axis():
+    bytes_ = np.array([[0x21, 0xFF], [0x7F, 0x08]], np.uint8)
+    for kind, expected in (
+        ("uint8", [[1, 15], [2, 15], [15, 8], [7, 0]]),
+        ("int8", [[1, -1], [2, -1], [-1, -8], [7, 0]]),
+    ):
+        p = built("unpack_int4", migraphx.shape(type=kind, lens=[2, 2]), axis=0)
+        (found,) = results(p, x0=bytes_.view(kind))
+        assert found.tolist() == expected and found.dtype == kind
+
+
+def test_multinomial_draws_by_sums_of_shares():
+    p = built(
+        "multinomial", migraphx.shape(lens=[2, 3]), migraphx.shape(lens=[2, 4]), dtype="int64"
+    )
+    sums = np.array([[1, 2, 4], [1, 1, 3]], np.float32)
+    random = np.array([[0, 0.3, 0.6, 0.99], [0.1, 0.34, 0.9, 0.2]], np.float32)
+    (found,) = results(p, x0=sums, x1=random)
+    assert found.tolist() == [[0, 1, 2, 2], [0, 2, 2, 0]]
+
+
+def test_macros_take_constants_and_quantize():
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", F)
+    scale = m.add_literal(np.float32(0.5))
+    (tiled,) = m.add_macro(migraphx.macro("tile", repeats=[2, 1]), [x])
+    zero = m.add_literal(np.int8(1))
+    (quantized,) = m.add_macro(migraphx.macro("quantizelinear"), [x, scale, zero])
+    (back,) = m.add_macro(migraphx.macro("dequantizelinear"), [quantized, scale, zero])
+    m.add_return([tiled, quantized, back])
+    array = np.array([[0.5, -1, 2], [0, 3, -3]], np.float32)
+    found = results(p, x=array)
+    np.testing.assert_array_equal(found[0], np.tile(array, (2, 1)))
+    assert found[1].tolist() == [[2, -1, 5], [1, 7, -5]] and found[1].dtype == np.int8
+    np.testing.assert_array_equal(found[2], array)
+    with pytest.raises(UsageError, match="macro 'tile' needs the attribute 'repeats'"):
+        m.add_macro(migraphx.macro("tile"), [x])
+
+
+def test_autocast_gives_inputs_and_outputs_of_fp8_the_type_float():
+    p = built("add", *2 * [migraphx.shape(type="fp8e4m3fn_type", lens=[2])])
+    migraphx.autocast_fp8(p)
+    kinds = [*p.get_parameter_shapes().values(), *p.get_output_shapes()]
+    assert [kind.type_string() for kind in kinds] == ["float_type"] * 3
+    (found,) = results(p, x0=np.float32([0.3, 2]), x1=np.float32([0, 1]))
+    assert found.dtype == np.float32 and found.tolist() == [0.3125, 3]

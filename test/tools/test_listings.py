@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from google.protobuf.json_format import Parse
 
 import mgx_mlir.migraphx
 from mgx_mlir.tools.mgx import main
@@ -54,6 +55,19 @@ def test_graphviz_has_an_edge_for_each_operand(capsys: pytest.CaptureFixture[str
     assert text.startswith("digraph {") and text.endswith("}\n")
     assert text.count(" -> ") == sum(len(op["operands"]) for op in ops)
     assert text.count("[label=") == len(ops) and text.count("shape=ellipse") == 1
+
+
+def test_netron_gets_an_onnx_model_of_the_ops(capsys: pytest.CaptureFixture[str]) -> None:
+    ops = json.loads(read(capsys, "--json"))["ops"]
+    text = read(capsys, "--netron")
+    assert {"irVersion", "graph", "opsetImport"} <= set(json.loads(text))
+    model = Parse(text, onnx.ModelProto())
+    assert [f"mgx.{node.op_type}" for node in model.graph.node] == [op["op"] for op in ops[:-1]]
+    names = {value.name for value in (*model.graph.input, *model.graph.value_info)}
+    assert all(name in names for node in model.graph.node for name in node.input)
+    (x,), (y,) = model.graph.input, model.graph.output
+    assert [d.dim_param or d.dim_value for d in x.type.tensor_type.shape.dim] == ["n", 3]
+    assert y.name == model.graph.node[-1].output[0]
 
 
 def test_python_builds_the_program_again(

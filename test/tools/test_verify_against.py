@@ -51,3 +51,27 @@ def test_other_words_are_no_reference(model: Path, capsys: pytest.CaptureFixture
         main(["verify", str(model), "--reference", "onnxrutime"])
     assert ended.value.code == 2
     assert "did you mean onnxruntime?" in capsys.readouterr().err
+
+
+SUM = """<ir_version: 8, opset_import: ["": 17]>
+g (float[4] x) => (float[4] y) { a = Constant<value = float[1] {16777216.0}>()
+b = Add(x, a) c = Sub(b, a) y = Neg(c) }"""
+
+
+def test_a_reference_in_double_keeps_what_f32_loses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 is lost beside 2^24 in f32, which onnxruntime loses as well."""
+    file = tmp_path / "sum.onnx"
+    onnx.save(onnx.parser.parse_model(SUM), file)
+    words = [file, "--fill1", "x", "--exact"]
+    assert record(capsys, *words, "--reference", "onnxruntime")["verified"] is True
+    found = record(capsys, *words, "--ref-use-double")
+    assert found["reference"] == "the numpy reference in f64" and found["verified"] is False
+    assert main(["verify", str(file), "--ref-use-double", "--reference", "cpu"]) == 2
+    assert "--ref-use-double is for the numpy reference" in capsys.readouterr().err
+
+
+def test_a_network_agrees_with_its_reference_in_double(capsys: pytest.CaptureFixture[str]) -> None:
+    digits = Path(__file__).resolve().parents[2] / "examples" / "digits.onnx"
+    assert record(capsys, digits, "--ref-use-double", "--fp16")["verified"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -99,6 +100,23 @@ def test_bisect_finds_the_node_of_a_wrong_converter(
     onnx.checker.check_model(part)
     assert [n.name for n in part.graph.node] == [node]
     assert main(again(printed)) == 0
+
+
+def test_reduce_ends_at_the_node_of_a_wrong_converter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(chain(12), "m.onnx")
+    assert main(["verify", "m.onnx", "--reduce"]) == 0
+    assert capsys.readouterr().out.endswith("agrees\nverified\n")
+    sabotage(monkeypatch, "Tanh", "n7", lambda y: emit.mul(y, 1.125))
+    assert main(["verify", "m.onnx", "--reduce"]) == 1
+    *cuts, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in cuts] == ["12", "11", "10", "9", "8", "7"]
+    assert cuts[-1].endswith("agrees") and "elements differ" in cuts[-2]
+    assert last == "the shortest model that differs ends with Tanh 'n7'"
+    assert main(["verify", "m.onnx", "--reduce", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["cuts"]
+    assert [cut["nodes"] for cut in found] == [12, 11, 10, 9, 8, 7]
 
 
 def test_bisect_finds_nodes_that_are_wrong_together_only(

@@ -138,6 +138,11 @@ class Model:
         """The names of the outputs."""
         return tuple(value.name for value in self._source.model.graph.output)
 
+    @property
+    def output_types(self) -> dict[str, onnx.TypeProto]:
+        """The type that the model declares for each output."""
+        return {value.name: value.type for value in self._source.model.graph.output}
+
     @cached_property
     def input_types(self) -> dict[str, onnx.TypeProto]:
         """The type that the model declares for each input, with the sizes that options give."""

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--brief", "print a line for each op, without attributes"),
         ("--json", "print JSON: inputs and ops, with attributes, types and ONNX nodes"),
         ("--graphviz", "print the graph in Graphviz's language"),
+        ("--netron", "print the graph as JSON that Netron opens; name the file *.json"),
         ("--py", "print Python that builds the program by mgx_mlir.migraphx"),
     ):
         form(flag, dest="form", action="store_const", const=flag[2:], help=text)

@@ -7,9 +7,10 @@ saturation to 16 bits): elements at which it differs from itself by as much do n
 
 With --against f32 the error of fewer bits is measured beside the same model in f32.
 
-With --per-instruction the result of each node is compared, in the model's order, and the first
-that differs although its inputs agree is marked. With --bisect the smallest part of the model
-that differs is written as a model of its own, with its inputs.
+With --reduce the model is compared without its last node, without its last two, and so on,
+until it agrees. With --per-instruction the result of each node is compared, in the model's
+order, and the first that differs although its inputs agree is marked. With --bisect the smallest
+part of the model that differs is written as a model of its own, with its inputs.
 
 exit code: 0: verified; 1: some outputs differ, or the model is refused; 2: wrong usage
 """
@@ -66,6 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="find the smallest part of the model that differs; write it and its inputs to -o",
     )
     add(
+        "--reduce",
+        action="store_true",
+        help="compare the model without its last node, without its last two, ... until it agrees",
+    )
+    add(
         "-o",
         "--output",
         type=Path,
@@ -87,6 +93,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="onnxruntime, numpy, another target such as gfx942 or cpu, or another artifact, which "
         "runs on the same target (default: onnxruntime, else numpy)",
+    )
+    add(
+        "--ref-use-double",
+        action="store_true",
+        help="compute the reference in f64: the numpy one, with floats of 16 and 32 bits widened",
     )
     shared.add_json(parser)
     shared.add_compile_options(parser)
@@ -124,6 +135,8 @@ def run(options: argparse.Namespace) -> int:
         return _against_f32(options)
     if options.per_instruction or options.bisect:
         return _run_taps(options)
+    if options.reduce:
+        return _run_reduced(options)
     with progress("compiling") as tick:
         trial = try_model(options, tick)
     wrong = sum(not verdict.ok for verdict in trial.verdicts.values())
@@ -141,6 +154,30 @@ def run(options: argparse.Namespace) -> int:
         print(
             f"verified; where {excused} outputs differ, {trial.reference.name} differs from itself"
         )
+    else:
+        print("verified")
+    return int(bool(wrong))
+
+
+def _run_reduced(options: argparse.Namespace) -> int:
+    """Compares shorter and shorter models; the last node of the shortest that differs is named."""
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.reducing import Cut, cuts
+
+    found: list[Cut] = []
+    with progress("comparing") as tick:
+        for cut in cuts(options, tick):
+            if not options.json:
+                print(cut, flush=True)
+            found.append(cut)
+    wrong = [cut for cut in found if not cut.trial.ok]
+    if options.json:
+        records = [
+            {"nodes": c.count, "last": c.last, "outputs": _records(c.trial.verdicts)} for c in found
+        ]
+        print(json.dumps(_record(options, found[0].trial) | {"cuts": records}, indent=2))
+    elif wrong:
+        print(f"the shortest model that differs ends with {wrong[-1].last}")
     else:
         print("verified")
     return int(bool(wrong))
