@@ -51,3 +51,7 @@ OPERATIONS_A_BYTE = 16
 # Bytes that memory delivers in the time of a launch: 3 us at a third of 1 TB/s, the rate that
 # small kernels reach.
 LAUNCH_BYTES = 1 << 20
+
+# Filters of a convolution on a CPU that lie together for each element of their windows: whole
+# vectors of every processor. The first size that divides the filters of a group counts.
+FILTER_BLOCKS = (32, 16)

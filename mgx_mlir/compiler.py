@@ -54,6 +54,7 @@ class CompileOptions:
     `disable` names passes to leave out. `exact` leaves out the passes that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
     `max_loop_iterations`: a loop that states no number of trips fails after so many.
+    `kind` is 'cpu' where the program is for CPUs alone, and 'gpu' where it is for any target.
     """
 
     mode: str = "default"
@@ -66,12 +67,15 @@ class CompileOptions:
     disable: Sequence[str] = ()
     exact: bool = False
     max_loop_iterations: int = MAX_LOOP_ITERATIONS
+    kind: str = "gpu"
 
     def __post_init__(self) -> None:
         if self.max_loop_iterations < 1:
             raise UsageError(
                 f"max_loop_iterations is {self.max_loop_iterations}; it must be at least 1"
             )
+        if self.kind not in ("cpu", "gpu"):
+            raise UsageError(f"kind is '{self.kind}'; use 'cpu', or 'gpu' for any target")
         if self.floats not in FLOATS:
             raise UsageError(f"floats is '{self.floats}'; use one of {', '.join(FLOATS)}")
         if self.keep and self.floats == "f32":
@@ -101,6 +105,7 @@ class CompileOptions:
             "disable": sorted(self.disable),
             "exact": self.exact,
             "max_loop_iterations": self.max_loop_iterations,
+            **({"kind": self.kind} if self.kind != "gpu" else {}),
         }
 
 
@@ -117,6 +122,7 @@ class OptionKeywords(TypedDict, total=False):
     disable: Sequence[str]
     exact: bool
     max_loop_iterations: int
+    kind: str
 
 
 def with_keywords(
@@ -167,10 +173,9 @@ def import_arguments(options: CompileOptions) -> dict[str, Any]:
 
 
 def options_for(options: CompileOptions | None, target: str | Target) -> CompileOptions:
-    """The options of a program for one target alone: without passes by which it gains nothing."""
-    options = options or CompileOptions()
-    kind = kind_of(target)
-    return _without(options, lambda step: kind not in step.targets)
+    """The options of a program for one target alone."""
+    kind = "cpu" if kind_of(target) == "cpu" else "gpu"
+    return replace(options or CompileOptions(), kind=kind)
 
 
 def _without(options: CompileOptions, leaves: Callable[[Pass], bool]) -> CompileOptions:
@@ -208,7 +213,7 @@ def optimize(
 ) -> None:
     """Runs the mode's pipelines, or those named, on the graph in place. No chip is known."""
     cleanup = tuple(name for name in CLEANUP if name not in options.disable)
-    context = PassContext(weights=graph.weights, cleanup=cleanup)
+    context = PassContext(weights=graph.weights, cleanup=cleanup, kind=options.kind)
     for name in mode_pipelines(options.mode) if pipelines is None else pipelines:
         started = time.perf_counter()
         steps = pipeline_of(name, options)

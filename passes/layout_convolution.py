@@ -11,7 +11,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.capabilities import CHUNK_BYTES, FILTER_BLOCKS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -25,6 +25,7 @@ from mgx_mlir.rewriting.queries import (
     identity,
     in_views,
     is_static,
+    new_literal,
     replace,
     shape,
     splat,
@@ -55,16 +56,19 @@ class LayoutConvolution(Pass):
     stays as it is where one of them is a concat of channels of one image, whose parts are pieces
     of its memory; where more of them are returned than convolutions gain; and where no
     convolution gains but some have groups of several channels. Other ops read through views.
+
+    In a program for CPUs alone, concats and groups make no difference, and constant filters of
+    several channels are stored as vectors: [filters / 32, window, channels, 32], or blocks of 16 or
+    of all filters of a group. Convolutions of 8-bit integers and of three dimensions stay.
     """
 
     cleanup: ClassVar[bool] = True
     since: ClassVar[tuple[int, int]] = (1, 1)
-    targets: ClassVar[tuple[str, ...]] = ("gpu", "spirv")
     name: ClassVar[str] = "mgx-layout-convolution"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            chosen = _chosen(block)
+            chosen = _chosen(block, context)
             rewriter = _Rewriter(context, chosen)
             for op in list(block.operations):
                 if isinstance(op, mgx.CONVOLUTIONS) or identity(op) in chosen:
@@ -131,6 +135,7 @@ def _lies_channels_last(value: ir.Value) -> bool:
 class _Groups:
     """Values that share one layout, and the arguments for and against channels last."""
 
+    context: PassContext
     parent: dict[ir.Value, ir.Value] = field(default_factory=dict)
     fixed: set[ir.Value] = field(default_factory=set)
     # For each value: `gains` counts convolutions that read it in windows, and returns of it with
@@ -169,8 +174,8 @@ class _Groups:
         return {value for value in self.parent if self.root(value) in pays}
 
 
-def _chosen(block: ir.Block) -> set[ir.Value]:
-    groups = _Groups()
+def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
+    groups = _Groups(context)
     for op in block.operations:
         if not op.operation.name.startswith("mgx.") or op.regions:
             for value in op.operands:
@@ -193,7 +198,10 @@ def _add_convolution(groups: _Groups, op: _Convolution) -> None:
     if op.channels_last:
         groups.fixed.add(result)
         groups.fixed.update({origin} & groups.parent.keys())
-    if group_of(op) > 1 and not _is_depthwise(op):
+    if groups.context.kind == "cpu":
+        if not _suits_cpus(op, groups.context):
+            groups.fixed.update({result, origin} & groups.parent.keys())
+    elif group_of(op) > 1 and not _is_depthwise(op):
         groups.grouped.update({result, origin} & groups.parent.keys())
     if origin not in groups.parent:
         return
@@ -202,6 +210,17 @@ def _add_convolution(groups: _Groups, op: _Convolution) -> None:
         groups.fixed.add(origin)  # the layout is right already
     elif _gains(op):
         groups.gains[origin] += 1
+
+
+def _suits_cpus(op: _Convolution, context: PassContext) -> bool:
+    """Whether kernels of CPUs take a convolution with channels last (`cpu.pixels`, `depthwise`)."""
+    filters, depth, *window = shape(op.w)
+    return (
+        isinstance(op, mgx.ConvolutionOp)
+        and len(window) <= 2
+        and stored_array(op.w, context.weights) is not None
+        and (filters > group_of(op) or depth == 1)
+    )
 
 
 def _is_depthwise(op: _Convolution) -> bool:
@@ -242,7 +261,8 @@ def _add_movable(groups: _Groups, op: ir.OpView) -> None:
             groups.gains[origin] += 1
         elif _is_channels_second(value):
             groups.gains[result] += 1
-    if isinstance(op, mgx.ConcatOp) and shape(result)[0] == 1 and op.axis.value == 1:
+    pieces = groups.context.kind != "cpu" and isinstance(op, mgx.ConcatOp) and op.axis.value == 1
+    if pieces and shape(result)[0] == 1:
         groups.fixed.add(result)
 
 
@@ -316,10 +336,28 @@ class _Rewriter:
     def _filter(self, op: _Convolution) -> ir.Value:
         """A filter with channels last; a constant depthwise one is stored with its filters last."""
         rank = len(shape(op.w))
+        if self.context.kind == "cpu" and not _is_depthwise(op):
+            return self._blocks(op)
         if self._constant(op.w) is None or not _is_depthwise(op):
             return self._relaid(op.w, _last(rank))
         stored = self._relaid(op.w, [*range(2, rank), 1, 0])
         return mgx.transpose(stored, [rank - 1, *range(rank - 1)])
+
+    def _blocks(self, op: _Convolution) -> ir.Value:
+        """A constant filter with channels last, stored as blocks of filters for each element."""
+        array = self._constant(op.w)
+        if array is None:
+            return mgx.transpose(op.w, _last(len(shape(op.w))))
+        count, channels, *window = shape(op.w)
+        own = count // group_of(op)
+        block = next((size for size in FILTER_BLOCKS if own % size == 0), own)
+        order = [0, *range(3, 3 + len(window)), 2, 1]
+        found = array.reshape(count // block, block, channels, *window).transpose(order)
+        found = np.ascontiguousarray(found)
+        stored = new_literal(found, element_type(op.w), self.context.weights)
+        last = len(window) + 2
+        back = mgx.transpose(stored, [0, last, *range(1, last)])
+        return mgx.reshape(back, [count, *window, channels])
 
     def _relay_filter(self, op: _Convolution) -> None:
         """Stores a constant filter in the layout of the image that it is used on."""

@@ -50,7 +50,7 @@ def store_columns(op: mgx.QuantDotOp, context: PassContext) -> ir.Value | None:
 def store_taps(op: mgx.ConvolutionOp, context: PassContext) -> ir.Value | None:
     """The convolution by filters of three channels, stored as taps of four."""
     source = definition(op.w)
-    if not isinstance(source, mgx.LiteralOp) or not has_one_use(op.w):
+    if not isinstance(source, mgx.LiteralOp) or not has_one_use(op.w) or context.kind == "cpu":
         return None
     if group_of(op) > 1 or op.channels_last or len(shape(op.w)) != 4:
         return None

@@ -13,7 +13,15 @@ from mlir import ir
 import mgx_mlir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
-from mgx_mlir.compiler import CompileOptions, Report, optimize, options_for, pipeline_of
+from mgx_mlir.capabilities import FILTER_BLOCKS
+from mgx_mlir.compiler import (
+    CompileOptions,
+    Report,
+    compile_to_bytecode,
+    optimize,
+    options_for,
+    pipeline_of,
+)
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.modes import MODES, mode_pipelines
@@ -63,13 +71,18 @@ def test_every_mode_gives_the_same(name: str, mode: str, settings: Settings) -> 
 
 
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v3", Target.get("x86-64-v3")])
-def test_programs_for_the_host_leave_out_passes_for_gpus(target: str | Target) -> None:
-    assert "mgx-layout-convolution" in options_for(None, target).disable
+def test_programs_for_the_host_alone_store_filters_as_vectors(target: str | Target) -> None:
+    options = options_for(None, target)
+    assert options.kind == "cpu" and options.to_json()["kind"] == "cpu"
+    artifact = compile_to_bytecode(small("resnet"), options)
+    shapes = [weight.shape for weight in artifact.weights.values()]
+    assert any(len(shape) == 5 and shape[-1] in FILTER_BLOCKS for shape in shapes)
 
 
 @pytest.mark.parametrize("target", ["gpu", "gfx942", Target.get("gfx1100")])
 def test_programs_for_gpus_keep_all_passes(target: str | Target) -> None:
-    assert not options_for(None, target).disable
+    options = options_for(None, target)
+    assert options == CompileOptions() and "kind" not in options.to_json()
 
 
 def test_with_symbols_only_passes_run_that_are_right_for_these() -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, get_type_hints
 
 from mlir import ir
 
-from mgx_mlir.artifact.target import KINDS, Target
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.errors import UsageError
 
@@ -41,6 +41,8 @@ class PassContext:
 
     weights: WeightStore = field(default_factory=WeightStore)
     target: Target | None = None
+    # The kind of target that the program is for; "gpu" where it is for any.
+    kind: str = "gpu"
     # The passes that run after a pass that asks for clean-up.
     cleanup: tuple[str, ...] = CLEANUP
     # Elements that all passes together may spend on computing constants.
@@ -71,8 +73,6 @@ class Pass(ABC):
     symbolic: ClassVar[bool] = False
     # The oldest version of the portable form whose readers know all that the pass makes.
     since: ClassVar[tuple[int, int]] = (1, 0)
-    # The kinds of target whose programs gain.
-    targets: ClassVar[tuple[str, ...]] = KINDS
 
     @abstractmethod
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 
 from mgx_mlir.artifact.contents import version_text
-from mgx_mlir.artifact.target import KINDS
 from mgx_mlir.pipelines.modes import MODES
 from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.registry import pass_class, pass_names, step_name
@@ -61,7 +60,6 @@ def _row(kind: type[Pass]) -> str:
         "rounds": kind.rounds,
         "symbolic": kind.symbolic,
         "required": kind.required,
-        f"for {', '.join(kind.targets)}": kind.targets != KINDS,
         f"since {version_text(kind.since)}": kind.since != Pass.since,
         "in no pipeline": not used,
     }

@@ -112,7 +112,12 @@ def random_graph(seed: int, size: int = 14, control_flow: bool = False) -> Graph
 
 
 def check_keeps_results(
-    make: Callable[[], Graph], steps: Sequence[Step], *, rtol: float = 1e-5, again: bool = True
+    make: Callable[[], Graph],
+    steps: Sequence[Step],
+    *,
+    rtol: float = 1e-5,
+    again: bool = True,
+    kind: str = "gpu",
 ) -> Graph:
     """Runs the passes and compares what the program computes before and after.
 
@@ -122,7 +127,7 @@ def check_keeps_results(
     inputs = random_inputs(graph)
     with np.errstate(all="ignore"):
         before = evaluate(graph.module, graph.weights, inputs)
-        run(graph, steps)
+        run(graph, steps, kind)
         after = evaluate(graph.module, graph.weights, inputs)
     assert before.keys() == after.keys()
     for name, expected in before.items():
@@ -133,16 +138,16 @@ def check_keeps_results(
         np.testing.assert_allclose(found, expected, rtol, max(1e-5, rtol / 100), err_msg=name)
     text = str(graph.module)
     twin = make()
-    run(twin, steps)
+    run(twin, steps, kind)
     assert str(twin.module) == text, "two runs differ"
     if again:
-        run(graph, steps)
+        run(graph, steps, kind)
         assert str(graph.module) == text, "a second run changes the program"
     return graph
 
 
-def run(graph: Graph, steps: Sequence[Step]) -> None:
-    run_pipeline(graph.module, steps, PassContext(weights=graph.weights))
+def run(graph: Graph, steps: Sequence[Step], kind: str = "gpu") -> None:
+    run_pipeline(graph.module, steps, PassContext(weights=graph.weights, kind=kind))
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:

@@ -65,6 +65,24 @@ def test_keeps_results(group: int, spatial: tuple[int, ...]) -> None:
     check_keeps_results(lambda: network(group, spatial), STEPS, rtol=1e-4)
 
 
+@pytest.mark.parametrize("group", [1, 2, 8])
+@pytest.mark.parametrize("spatial", [(6,), (5, 6), (3, 4, 5)])
+def test_keeps_results_on_cpus(group: int, spatial: tuple[int, ...]) -> None:
+    def make() -> Graph:
+        return network(group, spatial)
+
+    check_keeps_results(make, STEPS, rtol=1e-4, kind="cpu")
+
+
+def test_filters_are_vectors_on_cpus() -> None:
+    graph = network(1, (5, 6))
+    run_pipeline(graph.module, STEPS, PassContext(weights=graph.weights, kind="cpu"))
+    (stored,) = (w for w in graph.weights.values() if w.shape == (1, 3, 3, 8, 8))
+    old = graph.weights["v"].array()
+    np.testing.assert_array_equal(stored.array()[0], old.transpose(2, 3, 1, 0))
+    assert "channels_last" in str(graph.module) and '"v"' not in str(graph.module)
+
+
 def test_filters_are_views_of_the_weights_they_were() -> None:
     graph = network(1, (5, 6))
     run_pipeline(graph.module, STEPS, PassContext(weights=graph.weights))

@@ -177,16 +177,27 @@ def repeat(
     return list(op.results)
 
 
-def when(condition: ir.Value | bool, body: Callable[[], None]) -> None:
-    """`if condition: body()`."""
+def when(
+    condition: ir.Value | bool,
+    body: Callable[[], None],
+    otherwise: Callable[[], None] | None = None,
+) -> None:
+    """`if condition: body()`, and `otherwise()` else."""
     if isinstance(condition, bool):
         if condition:
             body()
+        elif otherwise is not None:
+            otherwise()
         return
-    op = scf.IfOp(condition)
+    op = scf.IfOp(condition, has_else=otherwise is not None)
     with ir.InsertionPoint(op.then_block):
         body()
         scf.YieldOp([])
+    if otherwise is not None:
+        assert op.else_block is not None
+        with ir.InsertionPoint(op.else_block):
+            otherwise()
+            scf.YieldOp([])
 
 
 def choose(

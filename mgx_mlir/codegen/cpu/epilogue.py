@@ -43,11 +43,13 @@ class Epilogue:
                 self._outputs, match.results, match.result_elements, strict=True
             )
         ]
+        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
         if match.place is not None:
             start = emit.add(match.place.start(batch), match.place.row.offset(m))
-            self._store_lanes(stored, start, n, mask)
-            return
-        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+            if not match.place.column.contiguous(lanes):
+                self._store_lanes(stored, start, n, mask)
+                return
+            place = emit.add(start, match.place.column.offset(n))
         for memory, x in stored:
             emit.store_vector(x, memory, place, mask)
 

@@ -43,9 +43,8 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if halves is not None and product is not None and product.place is None:
             return _reduced_product(halves, product, kernel_name(kernel), target)
         match = match_contraction(kernel)
-        found = match and (match.row_major() or match)
-        if found is not None:
-            return _contraction(kernel, found, target)
+        if match is not None:
+            return _contraction(kernel, match, target)
         attention = match_attention(kernel)
         if attention is not None:
             return _attention(kernel, attention, target)

@@ -52,7 +52,8 @@ class Copy:
 
 def by_rows(matrix: Matrix, lanes: int) -> bool:
     """Whether the packed block of A keeps the elements of a row (one m, all k) together."""
-    return not matrix.row.contiguous(lanes) or matrix.column.contiguous(lanes)
+    # The first row of a tile may be any: blocks of rows would be crossed.
+    return matrix.row.stride != 1 or matrix.column.contiguous(lanes)
 
 
 def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:

@@ -12,10 +12,18 @@ from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
+from mgx_mlir.codegen.cpu.channels_last import emit_pixels
+from mgx_mlir.codegen.cpu.contraction import Store, emit_contraction, emit_packing
+from mgx_mlir.codegen.cpu.depthwise import Depthwise, emit_depthwise, match_depthwise
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.pixels import (
+    Pixels,
+    as_rows,
+    choose_pixels,
+    match_pixels,
+)
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.skinny import Vectors, choose_skinny, emit_skinny, reads_computed
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
@@ -51,6 +59,15 @@ def add_contraction(
 
     Products whose sums are added to it come before it, each in launches of its own.
     """
+    terms = _image_terms(match, machine)
+    if terms is not None:
+        _add_images(builder, match, terms, inputs, outputs, machine)
+        return
+    depthwise = match_depthwise(match, machine)
+    if depthwise is not None:
+        _add_depthwise(builder, depthwise, inputs, outputs)
+        return
+    match = match.row_major() or match
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
     match, inputs = _with_image(builder, replace(match, added=()), inputs)
     match = match.as_row()
@@ -83,6 +100,81 @@ def add_contraction(
     builder.add(memories, items, body)
 
 
+def _image_terms(match: Match, machine: Machine) -> list[Pixels] | None:
+    """The convolutions of images with channels last whose sum a match is, the first one first."""
+    found = [match_pixels(replace(match, problem=term), machine) for term in match.terms]
+    terms = [pixels for pixels in found if pixels is not None]
+    place, problem = match.place, match.problem
+    # Sums in scratch have the layout of a result of one group.
+    whole = place is not None and place.column.stride == problem.M
+    return terms if len(terms) == len(found) and (whole or len(terms) == 1) else None
+
+
+def _add_images(
+    builder: KernelBuilder,
+    match: Match,
+    terms: Sequence[Pixels],
+    inputs: Mapping[int, Memory],
+    outputs: Sequence[Memory],
+    machine: Machine,
+) -> None:
+    """Adds the launches of convolutions of images with channels last."""
+    rows = as_rows(replace(match, added=()))
+    problem = rows.problem
+    before: list[Memory] = []
+    for number, term in enumerate([*terms[1:], terms[0]], 1 - len(terms)):
+        element, own, results = problem.accumulator, rows, outputs
+        if number:
+            own = Match(problem, element, None, (), (0,), (element,))
+            results = [builder.scratch(problem.batch * problem.M * problem.N, element)]
+        _add_image(builder, own, term, inputs, results, () if number else before, machine)
+        before += results
+
+
+def _add_image(
+    builder: KernelBuilder,
+    match: Match,
+    image: Pixels,
+    inputs: Mapping[int, Memory],
+    outputs: Sequence[Memory],
+    before: Sequence[Memory],
+    machine: Machine,
+) -> None:
+    """Adds the launch of one convolution. `match`: its rows are pixels; `before`: sums to add."""
+    plan = choose_pixels(image, machine)
+    used = used_arguments(replace(match, problem=image.problem))
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
+        results, sums = pointers[len(used) :][: len(outputs)], pointers[len(used) + len(outputs) :]
+        store: Store = Epilogue(match, places, results)
+        if sums:
+            store = _Total(match.problem, sums, store)
+        a, b = places[image.filters.argument], places[image.scene.argument]
+        emit_pixels(image, plan, a, b, store, begin, end)
+
+    memories = [*(inputs[n] for n, _ in used), *outputs, *before]
+    builder.add(memories, plan.items(image), body)
+
+
+def _add_depthwise(
+    builder: KernelBuilder,
+    own: Depthwise,
+    inputs: Mapping[int, Memory],
+    outputs: Sequence[Memory],
+) -> None:
+    """Adds the launch of a depthwise convolution of an image with channels last."""
+    used = used_arguments(own.match)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
+        epilogue = Epilogue(own.match, places, pointers[len(used) :])
+        a, b = places[own.filters.argument], places[own.scene.argument]
+        emit_depthwise(own, a, b, epilogue, begin, end)
+
+    builder.add([*(inputs[n] for n, _ in used), *outputs], own.items(), body)
+
+
 def _add_sums(
     builder: KernelBuilder,
     term: Contraction,
@@ -103,7 +195,7 @@ class _Total:
 
     problem: Contraction
     before: Sequence[ir.Value]
-    store: Epilogue
+    store: Store
 
     def __call__(
         self, sums: ir.Value, batch: Index, m: Index, n: Index, mask: ir.Value | None

@@ -67,6 +67,26 @@ class Axis:
             return False
         return len(self.factors) == 1 or self.factors[-1][0] % lanes == 0
 
+    def split(self, inner: int) -> tuple[Axis, Axis] | None:
+        """The axis as two: of quotients of its index by `inner`, and of remainders.
+
+        None where no factors of it have the size `inner`.
+        """
+        fast: list[tuple[int, int]] = []
+        slow = list(self.factors)
+        while inner > 1 and slow:
+            size, stride = slow.pop()
+            if inner % size == 0:
+                fast.insert(0, (size, stride))
+                inner //= size
+            elif size % inner == 0:
+                slow.append((size // inner, stride * inner))
+                fast.insert(0, (inner, stride))
+                inner = 1
+            else:
+                return None
+        return None if inner > 1 else (Axis.of(*slow), Axis.of(*fast))
+
     def offset(self, index: Index) -> Index:
         """The offset of `index` from the axis' start, in elements."""
         result: Index = 0

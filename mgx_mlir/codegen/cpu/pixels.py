@@ -1,0 +1,200 @@
+"""How a convolution of an image with channels last is cut: tiles, copies and work items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.window_copy import Scene, scene_of
+from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
+
+# Products that a sum adds up in registers, at most about.
+DEPTH = 576
+# Bytes of the second-level cache that a copy, and the sums of an item, may take.
+COPY_BYTES, SUMS_BYTES = 192 << 10, 256 << 10
+# Multiply-adds that are worth a work item, and work items that are enough for all threads.
+ITEM_MULTIPLY_ADDS, ITEMS = 1 << 20, 16
+# Costs in multiply-adds of a vector: an element of the copy in all lanes and a vector of filters,
+# a vector that is copied, and a vector of filters that comes from memory.
+LOAD_PIXEL, LOAD_FILTER, COPY, STREAM = 0.15, 0.3, 2.0, 4.0
+# Multiply-adds in flight that hide their latency.
+CHAINS = 8
+ELEMENTS = frozenset(("f32", "f64", "f16", "bf16"))
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """A convolution as this generator takes it: how its image lies, and how its filters do.
+
+    `filters`: [(image, group), filter, (channel, window)], as `Contraction.a`. `c_step` and
+    `taps`: the distances in memory of neighbouring channels of a filter, and of rows and columns of
+    its window.
+    """
+
+    problem: Contraction
+    scene: Scene
+    filters: Matrix
+    c_step: int
+    taps: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PixelSchedule:
+    """A register tile has `high` x `wide` pixels by `vectors` vectors of filters.
+
+    A work item has `rows` rows of output and `filters` filters; it copies `chunk` channels at a
+    time.
+    """
+
+    lanes: int
+    high: int
+    wide: int
+    vectors: int
+    chunk: int
+    rows: int
+    filters: int
+
+    def items(self, pixels: Pixels) -> int:
+        parts = ceil_div(pixels.scene.outputs[0], self.rows)
+        return pixels.problem.batch * parts * ceil_div(pixels.problem.M, self.filters)
+
+
+def match_pixels(match: Match, machine: Machine) -> Pixels | None:
+    """The convolution of a match that this generator takes; None for any other."""
+    problem = match.problem
+    if match.place is None or problem.a.element not in ELEMENTS:
+        return None
+    scene = scene_of(problem)
+    if scene is None or not isinstance(problem.a, Matrix) or problem.M == 1 or problem.N == 1:
+        return None
+    if type(problem.a) is not Matrix or not problem.a.row.contiguous(
+        machine.lanes(problem.accumulator)
+    ):
+        return None
+    found = _filter_steps(problem.a.column, scene)
+    return found and Pixels(problem, scene, problem.a, *found)
+
+
+def _filter_steps(column: Axis, scene: Scene) -> tuple[int, tuple[int, int]] | None:
+    """The distances of channels, and of rows and columns of the window, in a filter's memory."""
+    high, wide = scene.window
+    sizes = (scene.channels, high, wide)
+    places = [high * wide, wide, 1]
+    steps = [
+        _number(column.offset(place)) if size > 1 else 0
+        for size, place in zip(sizes, places, strict=True)
+    ]
+    if Axis.of(*zip(sizes, steps, strict=True)) != column:
+        return None
+    return steps[0], (steps[1], steps[2])
+
+
+def _number(index: Index) -> int:
+    assert isinstance(index, int)
+    return index
+
+
+def as_rows(match: Match) -> Match:
+    """The match with rows and columns swapped: its results are [batch, pixel, filter]."""
+    problem = match.problem
+    sources = tuple(x.transposed() if isinstance(x, Operand) else x for x in match.sources)
+    place = match.place and match.place.transposed()
+    swapped = replace(problem, M=problem.N, N=problem.M)
+    return replace(match, problem=swapped, sources=sources, place=place)
+
+
+# Schedule ------------------------------------------------------------------------------------
+
+
+def choose_pixels(pixels: Pixels, machine: Machine) -> PixelSchedule:
+    """The schedule of the least estimated cost."""
+    problem, scene = pixels.problem, pixels.scene
+    lanes = machine.lanes(problem.accumulator)
+    high = scene.outputs[0]
+    _, tile = min(
+        (_tile_cost(pixels, lanes, *tile), tile) for tile in _tiles(scene, machine.registers)
+    )
+    chunks = ceil_div(problem.K, DEPTH)
+    chunk = min(scene.channels, ceil_div(ceil_div(scene.channels, chunks), lanes) * lanes)
+    element = emit.element_bytes(problem.accumulator)
+    most = high
+    while most > tile[0] and scene.copied(most, chunk) * element > COPY_BYTES:
+        most -= 1
+    best = None
+    for parts in range(ceil_div(high, most), high + 1):
+        rows = ceil_div(high, parts)
+        for filters in _filter_parts(problem.M, tile[2] * lanes):
+            plan = PixelSchedule(lanes, *tile, chunk, rows, filters)
+            cost = _item_cost(pixels, plan, element)
+            if best is None or cost < best[0]:
+                best = cost, plan
+    assert best is not None
+    return best[1]
+
+
+def _tiles(scene: Scene, registers: int) -> Iterator[tuple[int, int, int]]:
+    """Register tiles: rows and columns of pixels, and vectors."""
+    high, wide = scene.outputs
+    for vectors in range(1, 5):
+        most = (registers - 1 - vectors) // vectors
+        for parts in range(ceil_div(wide, most), min(wide, ceil_div(wide, most) + 1) + 1):
+            columns = ceil_div(wide, parts)
+            for rows in {1, max(1, min(high, most // wide)) if parts == 1 else 1}:
+                yield rows, columns, vectors
+
+
+def _tile_cost(pixels: Pixels, lanes: int, high: int, wide: int, vectors: int) -> float:
+    """Estimated work of all tiles, in multiply-adds of vectors for each k."""
+    rows, columns = pixels.scene.outputs
+
+    def tile(count: int, width: int) -> float:
+        work = max(count * width, CHAINS)
+        return work + count * LOAD_PIXEL + width * LOAD_FILTER
+
+    def blocks(width: int) -> float:
+        total = 0.0
+        for size, count in parts_of(columns, wide):
+            whole, rest = divmod(rows, high)
+            total += count * (whole * tile(high * size, width) + rest * tile(size, width))
+        return total
+
+    whole, rest = divmod(ceil_div(pixels.problem.M, lanes), vectors)
+    return whole * blocks(vectors) + (blocks(rest) if rest else 0)
+
+
+def parts_of(size: int, most: int) -> list[tuple[int, int]]:
+    """Equal parts of a size, of at most `most`: (size of a part, number of such parts)."""
+    count = ceil_div(size, most)
+    part, more = divmod(size, count)
+    return [(n, times) for n, times in ((part + 1, more), (part, count - more)) if times]
+
+
+def _filter_parts(filters: int, tile: int) -> Iterator[int]:
+    tiles = ceil_div(filters, tile)
+    for parts in sorted({min(tiles, n) for n in (1, 2, 4, 8, 16)}):
+        yield ceil_div(tiles, parts) * tile
+
+
+def _item_cost(pixels: Pixels, plan: PixelSchedule, element: int) -> tuple[float, ...]:
+    """What speaks against a cut into items: too much memory, few or small items, work."""
+    problem, scene, lanes = pixels.problem, pixels.scene, plan.lanes
+    items = plan.items(pixels)
+    width = scene.outputs[1]
+    sums = plan.rows * width * ceil_div(plan.filters, lanes) * lanes * element
+    over = sums > SUMS_BYTES and plan.chunk < scene.channels
+    total = problem.batch * problem.M * problem.N * problem.K
+    enough = max(1, min(ITEMS, total // ITEM_MULTIPLY_ADDS))
+    # The last round of items leaves threads idle, about the half of an item.
+    idle = total / lanes / max(items, 1) / 2 if items < enough else 0
+    chunks = ceil_div(scene.channels, plan.chunk)
+    copies = items * chunks * ceil_div(scene.copied(plan.rows, plan.chunk), lanes) * COPY
+    rest = plan.rows % plan.high
+    tiles = ceil_div(scene.outputs[0], plan.rows) * rest * plan.wide * 8.0
+    streamed = items * ceil_div(plan.filters, lanes) * problem.K * STREAM
+    small = max(0.0, 64.0 - total / lanes / items / 100) * items
+    return float(over), idle + copies + tiles + streamed + small

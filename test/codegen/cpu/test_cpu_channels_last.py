@@ -1,0 +1,153 @@
+"""Convolutions of images with channels last on the host, at each level, against the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from cpu_kernels import HostKernel, kernel_text, tensor
+
+from mgx_mlir.artifact.target import Target, executable_levels
+from mgx_mlir.codegen.cpu import product
+from mgx_mlir.codegen.cpu.schedule import Machine
+
+LEVELS = [t.name for t in executable_levels() if t.name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of the image [count, *sizes, channels], and of the filters, which lie in blocks."""
+
+    image: tuple[int, ...]
+    filters: int
+    window: tuple[int, ...] = (3, 3)
+    block: int = 0
+    pads: int = 0
+    stride: int = 1
+    dilation: int = 1
+    group: int = 1
+    element: str = "f32"
+    epilogue: str = ""
+
+    def text(self) -> str:
+        count, *sizes, channels = self.image
+        rank, depth = len(sizes), channels // self.group
+        outputs = [
+            (size + 2 * self.pads - self.dilation * (k - 1) - 1) // self.stride + 1
+            for size, k in zip(sizes, self.window, strict=True)
+        ]
+        block = self.block or self.filters // self.group
+        shape = [self.filters // block, *self.window, depth, block]
+        order = [0, rank + 2, *range(1, rank + 2)]
+        if self.filters == self.group:  # all filters of a tap are neighbours
+            shape, order = [*self.window, depth, self.filters], [rank + 1, *range(rank + 1)]
+        stored = tensor(shape, self.element)
+        turned = tensor([shape[n] for n in order], self.element)
+        w = tensor((self.filters, *self.window, depth), self.element)
+        x = tensor(self.image, self.element)
+        y = tensor((count, *outputs, self.filters), self.element)
+        body = (
+            f"%t = mgx.transpose %w permutation = {order} : {stored} -> {turned}\n"
+            f"%v = mgx.reshape %t : {turned} -> {w}\n"
+            f"%y = mgx.convolution %x, %v pads = {[self.pads] * 2 * rank} "
+            f"strides = {[self.stride] * rank} dilations = {[self.dilation] * rank} "
+            f"{{channels_last, group = {self.group} : i64}} : {x}, {w} -> {y}\n"
+        )
+        arguments = f"%x: {x}, %w: {stored}"
+        if not self.epilogue:
+            return kernel_text(arguments, y, body, "%y")
+        e, bias = self.element, tensor((self.filters,), self.element)
+        body += (
+            f"%b = mgx.broadcast %bias axis = {rank + 1} : {bias} -> {y}\n"
+            f"%z = mgx.pointwise(%y, %b, %more) : ({y}, {y}, {y}) -> {y} {{\n"
+            f"^bb0(%p: {e}, %q: {e}, %r: {e}):\n"
+            f"%0 = mgx.add %p, %q : {e}, {e} -> {e}\n%1 = mgx.add %0, %r : {e}, {e} -> {e}\n"
+            f"%2 = mgx.{self.epilogue} %1 : {e}\nmgx.yield %2 : {e}\n}}\n"
+        )
+        return kernel_text(f"{arguments}, %bias: {bias}, %more: {y}", y, body, "%z")
+
+
+def check(case: Case, level: str, generator: str) -> None:
+    """Compares with the reference; `generator` is the function that must have made the kernel."""
+    made = []
+    original = getattr(product, generator)
+
+    def spy(*arguments):
+        made.append(arguments)
+        return original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, generator, spy)
+        kernel = HostKernel(case.text(), Target.get(level))
+    assert made
+    tolerance = {"f16": 2e-2, "bf16": 1e-1, "f64": 1e-9}.get(case.element, 1e-4)
+    kernel.check(*kernel.random(), rtol=tolerance, atol=tolerance)
+
+
+CASES = {
+    "3x3": Case((1, 14, 14, 32), 64, block=32, pads=1),
+    "1x1": Case((1, 14, 14, 48), 32, (1, 1), block=16),
+    "1x1, a prime number of pixels": Case((1, 1, 67, 24), 24, (1, 1)),
+    "1x1 with steps": Case((2, 9, 9, 16), 32, (1, 1), block=16, stride=2),
+    "many channels": Case((1, 7, 7, 200), 48, pads=1, block=16),
+    "deep 1x1": Case((1, 5, 5, 1300), 16, (1, 1)),
+    "first layer": Case((1, 31, 29, 3), 20, (7, 7), pads=3, stride=2),
+    "images": Case((3, 6, 6, 8), 40, pads=1),
+    "one dimension": Case((2, 37, 12), 16, (3,), pads=1),
+    "steps of 3": Case((1, 20, 17, 10), 17, (5, 2), pads=1, stride=3),
+    "dilation": Case((1, 15, 15, 20), 32, pads=2, dilation=2, block=16),
+    "dilation, many channels": Case((1, 9, 9, 150), 16, pads=2, dilation=2),
+    "groups": Case((2, 9, 9, 48), 72, pads=1, group=3),
+    "few filters a group": Case((1, 8, 8, 12), 12, pads=1, group=4),
+    "padding wider than the image": Case((1, 2, 3, 4), 8, (5, 5), pads=4),
+    "epilogue": Case((1, 9, 9, 20), 24, pads=1, epilogue="sigmoid"),
+    "epilogue, chunks": Case((1, 9, 9, 130), 24, pads=1, epilogue="relu"),
+    "epilogue, groups": Case((2, 5, 5, 32), 32, pads=1, group=2, epilogue="relu"),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions(name: str, level: str) -> None:
+    check(CASES[name], level, "emit_pixels")
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f64"])
+def test_types(element: str) -> None:
+    check(Case((1, 9, 9, 32), 32, pads=1, element=element, block=16), "cpu", "emit_pixels")
+
+
+DEPTHWISE = {
+    "3x3": Case((1, 14, 14, 32), 32, pads=1, group=32),
+    "3x3, steps": Case((2, 15, 13, 24), 24, pads=1, stride=2, group=24),
+    "5x5": Case((1, 9, 9, 40), 40, (5, 5), pads=2, group=40),
+    "dilation": Case((1, 20, 9, 7), 7, pads=2, dilation=2, group=7),
+    "one dimension": Case((1, 41, 33), 33, (5,), pads=2, group=33),
+    "many channels": Case((1, 7, 7, 200), 200, pads=1, group=200),
+    "epilogue": Case((2, 9, 9, 20), 20, pads=1, group=20, epilogue="sigmoid"),
+    "f16": Case((1, 9, 9, 20), 20, pads=1, group=20, element="f16"),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise(name: str, level: str) -> None:
+    check(DEPTHWISE[name], level, "emit_depthwise")
+
+
+def test_tiles_fill_the_registers_of_a_level() -> None:
+    plans, original = {}, product.choose_pixels
+    for level in ("x86-64-v3", "x86-64-v4"):
+
+        def choose(*arguments, level=level):
+            plans[level] = original(*arguments)
+            return plans[level]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(product, "choose_pixels", choose)
+            HostKernel(CASES["3x3"].text(), Target.get(level))
+    for level, plan in plans.items():
+        machine = Machine.of(Target.get(level))
+        assert plan.lanes == machine.lanes("f32")
+        used = (plan.high * plan.wide + 1) * plan.vectors + 1
+        assert machine.registers // 2 < used <= machine.registers
