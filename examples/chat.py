@@ -2,7 +2,8 @@
 
     python examples/chat.py model.onnx tokenizer.json [--target gfx942] [--stop 2]
 
-The model is one that optimum exports with a cache; the package `tokenizers` reads tokenizer.json.
+The model is one that optimum or onnxruntime-genai exports with a cache; the package
+`tokenizers` reads tokenizer.json.
 """
 
 from __future__ import annotations

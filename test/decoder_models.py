@@ -1,6 +1,9 @@
-"""A small decoder as optimum exports LLaMA: a growing cache, rotations, heads that share keys."""
+"""Small decoders: as optimum exports LLaMA, with a growing cache, rotations, heads that share keys,
+and as onnxruntime-genai writes it, by GroupQueryAttention."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import onnx
@@ -54,12 +57,12 @@ def _hidden(b: Builder, x: str, total: str) -> str:
     return b.op("Where", b.op("And", causal, seen), b.constant(0, np.float32), least)
 
 
-def llama(positions: bool = True) -> onnx.ModelProto:
+def llama(positions: bool = True, seed: int = 0) -> onnx.ModelProto:
     """input_ids, attention_mask, position_ids and past_key_values.N to logits and present.N.
 
     Without `positions` they follow from the mask, as older exports have it.
     """
-    b = Builder()
+    b = Builder(seed)
     x = b.op("Gather", b.weight("embeddings", VOCABULARY, WIDTH, scale=1.0), "input_ids")
     angles = np.outer(np.arange(POSITIONS), 100.0 ** (-np.arange(EACH // 2) / (EACH // 2)))
     tables = [b.constant(np.tile(f(angles), 2), np.float32) for f in (np.cos, np.sin)]
@@ -114,3 +117,77 @@ def llama(positions: bool = True) -> onnx.ModelProto:
         **{name: (value, present) for name, value in outputs.items()},
     }
     return b.model(inputs, results, "llama")
+
+
+def _contributed(b: Builder, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+    return b.op(kind, *inputs, outputs=outputs, domain="com.microsoft", **attributes)
+
+
+def grouped(packed: bool = True, window: int = -1) -> onnx.ModelProto:
+    """input_ids, attention_mask and past_key_values.N to logits and present.N.
+
+    The mask has the total length; the cache may have it already. `packed`: one product for
+    queries, keys and values, and rotations inside of the attention, else apart from it, by
+    position_ids.
+    """
+    b = Builder()
+    width, each = 2 * WIDTH, 2 * EACH
+    x = b.op("Gather", b.weight("embeddings", VOCABULARY, width, scale=1.0), "input_ids")
+    angles = np.outer(np.arange(POSITIONS), 100.0 ** (-np.arange(each // 2) / (each // 2)))
+    tables = [b.constant(f(angles), np.float32) for f in (np.cos, np.sin)]
+    one = b.constant([1])
+    ends = b.op("Sub", b.op("ReduceSum", "attention_mask", one, keepdims=1), one)
+    ends = b.op("Cast", ends, to=TensorProto.INT32)
+    total = b.op("Gather", b.op("Shape", "attention_mask"), b.constant(1), axis=0)
+    total = b.op("Cast", total, to=TensorProto.INT32)
+    forms = {"num_heads": HEADS, "kv_num_heads": SHARED, "local_window_size": window}
+    outputs = {}
+    ones = b.constant(np.ones(width), np.float32)
+    normal, skipped = b.op("SimplifiedLayerNormalization", x, ones, axis=-1, epsilon=1e-6), x
+    for layer in range(LAYERS):
+        name = f"layers.{layer}"
+        past = [f"past_key_values.{layer}.{part}" for part in ("key", "value")]
+        if packed:
+            sizes = (HEADS + 2 * SHARED) * each
+            qkv = b.op("MatMul", normal, b.weight(f"{name}.qkv", width, sizes))
+            given = (qkv, "", "", *past, ends, total, *tables)
+            y, k, v = _contributed(
+                b, "GroupQueryAttention", *given, outputs=3, do_rotary=1, **forms
+            )
+        else:
+            q, k, v = (b.op("MatMul", normal, b.weight(f"{name}.{part}", width, heads * each))
+                       for part, heads in (("q", HEADS), ("k", SHARED), ("v", SHARED)))  # fmt: skip
+            q, k = (_contributed(b, "RotaryEmbedding", part, "position_ids", *tables)
+                    for part in (q, k))  # fmt: skip
+            given = (q, k, v, *past, ends, total)
+            y, k, v = _contributed(b, "GroupQueryAttention", *given, outputs=3, **forms)
+        outputs |= {f"present.{layer}.key": k, f"present.{layer}.value": v}
+        y = b.op("MatMul", y, b.weight(f"{name}.o", width, width))
+        normal, _, _, skipped = _contributed(
+            b, "SkipSimplifiedLayerNormalization", y, skipped, ones, outputs=4, epsilon=1e-6
+        )
+        gate = b.op("MatMul", normal, b.weight(f"{name}.gate", width, 64))
+        gate = b.op("Mul", gate, b.op("Sigmoid", gate))
+        up = b.op("Mul", gate, b.op("MatMul", normal, b.weight(f"{name}.up", width, 64)))
+        y = b.op("MatMul", up, b.weight(f"{name}.down", 64, width))
+        normal, _, _, skipped = _contributed(
+            b, "SkipSimplifiedLayerNormalization", y, skipped, ones, outputs=4, epsilon=1e-6
+        )
+    logits = b.op("MatMul", normal, b.weight("head", width, VOCABULARY, scale=1.0))
+    cache = ["batch_size", SHARED, "past_sequence_length", each]
+    inputs = {
+        "input_ids": (TensorProto.INT64, ["batch_size", "sequence_length"]),
+        "attention_mask": (TensorProto.INT64, ["batch_size", "total_sequence_length"]),
+        **({} if packed else {"position_ids": (TensorProto.INT64,
+                                               ["batch_size", "sequence_length"])}),
+        **{f"past_key_values.{layer}.{part}": (TensorProto.FLOAT, cache)
+           for layer in range(LAYERS) for part in ("key", "value")},
+    }  # fmt: skip
+    present = ["batch_size", SHARED, "total_sequence_length", each]
+    results = {
+        "logits": (logits, ["batch_size", "sequence_length", VOCABULARY]),
+        **{name: (value, present) for name, value in outputs.items()},
+    }
+    model = b.model(inputs, results, "grouped")
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return model

@@ -12,8 +12,10 @@ import pytest
 import mgx_mlir
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.models.generation import Decoder, Sampling
+from mgx_mlir.models.generation.form import Form
+from mgx_mlir.models.generation.speculation import speculate
 from mgx_mlir.tools.mgx import main
-from test.decoder_models import EACH, SHARED, llama
+from test.decoder_models import SHARED, grouped, llama
 from test.dynamic_models import MODELS
 
 PROMPTS = [[3, 17, 5, 40], [8], [21, 2, 9]]
@@ -22,8 +24,13 @@ PROMPTS = [[3, 17, 5, 40], [8], [21, 2, 9]]
 def greedy(model, prompt: list[int], count: int) -> list[int]:
     """The tokens that onnxruntime gives for one prompt, without padding."""
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    names = [value.name for value in model.graph.input]
-    caches = {n: np.zeros((1, SHARED, 0, EACH), np.float32) for n in names if n.startswith("past")}
+    types = {value.name: value.type.tensor_type for value in model.graph.input}
+    names = list(types)
+    caches = {
+        n: np.zeros((1, SHARED, 0, types[n].shape.dim[3].dim_value), np.float32)
+        for n in names
+        if n.startswith("past")
+    }
     ids, found = np.array([prompt]), []
     for _ in range(count):
         total = caches["past_key_values.0.key"].shape[2] + ids.shape[1]
@@ -42,14 +49,112 @@ def greedy(model, prompt: list[int], count: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def decoder() -> Decoder:
-    return Decoder(llama())
+    return Decoder(llama(), warm=None)
 
 
-def test_greedy_tokens_are_onnxruntimes(decoder: Decoder) -> None:
-    """Prompts of unequal length, padded on the left, and one program for all steps."""
+def of_fixed_length(packed: bool) -> onnx.ModelProto:
+    """One whose caches have 24 places."""
+    model = grouped(packed)
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name.startswith("past"):
+            dims[2].dim_value = 24
+    return model
+
+
+FORMS = {
+    "appended": (Form.APPENDED, llama(), llama()),
+    "grouped": (Form.GROUPED, grouped(), grouped()),
+    "grouped, rotated apart": (Form.GROUPED, grouped(False), grouped(False)),
+    "grouped, of fixed length": (Form.GROUPED, of_fixed_length(True), grouped()),
+    "grouped, a window": (Form.GROUPED, grouped(window=3), grouped(window=3)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_greedy_tokens_are_onnxruntimes(name: str) -> None:
+    """Prompts of unequal length by one program, and more tokens by another for steps of a size."""
+    form, model, plain = FORMS[name]
+    decoder = Decoder(model, warm=4)
+    assert decoder.form is form
     found = decoder.generate(PROMPTS, max_new_tokens=6)
-    assert found == [greedy(llama(), prompt, 6) for prompt in PROMPTS]
-    assert decoder.model.compiled == 1
+    wanted = [greedy(plain, prompt, 6) for prompt in PROMPTS]
+    assert found == wanted
+    decoder.model.wait()
+    assert decoder.model.compiled == 2
+    assert decoder.generate(PROMPTS, max_new_tokens=6) == wanted
+    assert decoder.model.compiled == 2
+
+
+def test_caches_may_be_fed_their_lengths() -> None:
+    """seqlens_k and total_sequence_length are inputs; caches have room from the start."""
+    model = grouped()
+    keep = []
+    for node in model.graph.node:
+        if node.op_type in ("ReduceSum", "Sub", "Shape", "Cast"):
+            continue
+        if node.op_type == "GroupQueryAttention":
+            node.input[5:7] = ["seqlens_k", "total_sequence_length"]
+        if node.op_type != "Gather" or node.input[0] == "embeddings":
+            keep.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(keep)
+    (mask,) = [v for v in model.graph.input if v.name == "attention_mask"]
+    model.graph.input.remove(mask)
+    int32 = onnx.TensorProto.INT32
+    model.graph.input.extend([
+        onnx.helper.make_tensor_value_info("seqlens_k", int32, ["batch_size"]),
+        onnx.helper.make_tensor_value_info("total_sequence_length", int32, []),
+    ])  # fmt: skip
+    decoder = Decoder(model, warm=None)
+    assert decoder.generate(PROMPTS, max_new_tokens=6) == [
+        greedy(grouped(), prompt, 6) for prompt in PROMPTS
+    ]
+
+
+def test_a_prompt_has_to_fit_a_fixed_cache() -> None:
+    decoder = Decoder(of_fixed_length(True))
+    with pytest.raises(UsageError, match=r"4 tokens and 21 new ones; the model's cache has 24"):
+        decoder.generate(PROMPTS, max_new_tokens=21)
+
+
+@pytest.mark.parametrize("model", [llama(), grouped()], ids=["appended", "grouped"])
+def test_a_draft_model_changes_no_greedy_token(model: onnx.ModelProto) -> None:
+    """The draft is another model, or the model itself, whose proposals are all taken."""
+    decoder, other = Decoder(model, warm=None), Decoder(llama(seed=1), warm=None)
+    wanted = greedy(model, PROMPTS[0], 9)
+    for draft in (other, decoder):
+        for count in (1, 3):
+            arguments = {"max_new_tokens": 9, "draft": draft, "draft_tokens": count}
+            assert decoder.generate(PROMPTS[:1], **arguments) == [wanted]
+    stop = [wanted[4]]
+    first = wanted[: wanted.index(stop[0])]
+    assert decoder.generate(PROMPTS[:1], stop=stop, draft=other, max_new_tokens=9) == [first]
+
+
+def test_a_draft_model_keeps_probabilities() -> None:
+    """Tokens by rejection have the model's probabilities, whatever the draft's are."""
+    rng = np.random.default_rng(0)
+    sampling = Sampling(temperature=1.0)
+    logits = {"model": rng.normal(size=4), "draft": rng.normal(size=4)}
+
+    class Fixed:
+        def __init__(self, name: str) -> None:
+            self.logits = logits[name]
+
+        def prompt(self) -> np.ndarray:
+            return self.logits[None]
+
+        def step(self, tokens) -> np.ndarray:
+            return np.broadcast_to(self.logits, (1, len(tokens[0]), 4))
+
+        def rewind(self, count: int) -> None:
+            pass
+
+    pair = (Fixed("model"), Fixed("draft"))
+    tokens = [t for (t,) in speculate(pair, [0], 4000, frozenset(), sampling, 3)]
+    shares = np.bincount(tokens, minlength=4) / len(tokens)
+    np.testing.assert_allclose(shares, sampling.shares(logits["model"], []), atol=0.03)
 
 
 def test_positions_may_follow_from_the_mask() -> None:
@@ -101,6 +206,7 @@ def test_choices_follow_their_numbers() -> None:
         ([[]], {}, "a prompt is empty"),
         ([[1]], {"max_new_tokens": 0}, "max_new_tokens is 0; it is 1 or more"),
         ([[1]], {"sampling": Sampling(top_p=0)}, "top_p is 0; it is above 0 and at most 1"),
+        ([[1]], {"draft_tokens": 0}, "draft_tokens is 0; it is 1 or more"),
     ],
 )
 def test_wrong_arguments_are_named(decoder: Decoder, prompts, arguments, message: str) -> None:

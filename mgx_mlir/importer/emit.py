@@ -225,7 +225,16 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     first, *others = (tensors.dims(v)[:axis] + tensors.dims(v)[axis + 1 :] for v in values)
     for dims in others:
         tensors.require_equal(first, dims)
-    return values[0] if len(values) == 1 else mgx.concat(list(values), axis)
+    if len(values) == 1:
+        return values[0]
+    parts = [tensors.size(tensors.dims(v)[axis]) for v in values]
+    if None in parts or all(isinstance(n, int) for n in parts):
+        return mgx.concat(list(values), axis)
+    total = sum((n for n in parts if n is not None), 0)
+    sizes = list(tensors.dims(values[0]))
+    sizes[axis : axis + 1] = tensors.named([total])
+    result = tensors.tensor_type(tensors.element(values[0]), sizes)
+    return mgx.ConcatOp(list(values), axis, results=[result]).y
 
 
 def stack(values: Sequence[ir.Value], axis: int) -> ir.Value:

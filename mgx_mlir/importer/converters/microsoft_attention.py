@@ -19,6 +19,7 @@ from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.converters.quantization import matmul_to_float
 from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.tensors import Dim
 
 _OPS = "dot mul add softmax concat transpose reshape"
 
@@ -49,15 +50,21 @@ def attend(
         scores = emit.add(scores, emit.convert(mask, tensors.element(scores)))
     if sink is None:
         return emit.dot(mgx.softmax(scores, 3), v)
-    *outer, length = tensors.static_dims(scores)
+    *outer, length = tensors.dims(scores)
     column = emit.broadcast(emit.reshape(sink, (1, outer[1], 1, 1)), (*outer, 1))
-    weights = mgx.softmax(emit.concat([scores, column], 3), 3)
-    return emit.dot(emit.take(weights, 3, 0, length), v)
+    if isinstance(length, int):
+        weights = mgx.softmax(emit.concat([scores, column], 3), 3)
+        return emit.dot(emit.take(weights, 3, 0, length), v)
+    most = mgx.max(mgx.reduce_max(scores, [3]), column)
+    raised = mgx.exp(emit.sub(scores, most))
+    total = emit.add(mgx.reduce_sum(raised, [3]), mgx.exp(mgx.sub(column, most)))
+    return emit.dot(emit.div(raised, total), v)
 
 
 def split_heads(x: ir.Value, heads: int) -> ir.Value:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
-    batch, length, hidden = tensors.static_dims(x)
+    batch, length, hidden = tensors.dims(x)
+    hidden = tensors.size_of(x, 2, "the width of what has heads")
     if heads < 1 or hidden % heads:
         raise ModelError(f"{hidden} hidden units in {heads} heads")
     return emit.transpose(emit.reshape(x, (batch, length, heads, hidden // heads)), [0, 2, 1, 3])
@@ -65,7 +72,8 @@ def split_heads(x: ir.Value, heads: int) -> ir.Value:
 
 def join_heads(x: ir.Value) -> ir.Value:
     """(batch, heads, length, size) as (batch, length, heads * size)."""
-    batch, heads, length, size = tensors.static_dims(x)
+    batch, heads, length, size = tensors.dims(x)
+    assert isinstance(heads, int) and isinstance(size, int)
     return emit.reshape(emit.transpose(x, [0, 2, 1, 3]), (batch, length, heads * size))
 
 
@@ -295,11 +303,12 @@ def rotated(
     `places` (batch, length) are rows of the tables, which have a column for each pair; elements
     beyond the pairs stay.
     """
-    batch, heads, length, size = tensors.static_dims(x)
+    batch, heads, length, _ = tensors.dims(x)
+    size = tensors.size_of(x, 3, "the size of a head")
     tensors.require(cosines, (None, None), "the table of cosines")
     tensors.require(sines, tensors.dims(cosines), "the table of sines")
     rows, pairs = tensors.static_dims(cosines, "the table of angles")
-    if rows < length:
+    if isinstance(length, int) and rows < length:
         raise ModelError(f"a table of the angles of {rows} places for {length}")
     if 2 * pairs > size:
         raise ModelError(f"{pairs} angles for {size} elements")
@@ -331,21 +340,21 @@ def rotary_embedding(node: Node) -> ir.Value:
     interleaved = bool(node.attribute("interleaved", 0))
     split = tensors.rank(x) == 4
     if not split:
-        hidden = tensors.static_dims(x)[2]
+        hidden = tensors.size_of(x, 2, "the width of what is rotated")
         width = 2 * tensors.size_of(cosines, 1, "the width of the tables of angles")
         if partial and not heads:
             raise ModelError("rotary_embedding_dim without num_heads")
         x = split_heads(x, heads if partial else hidden // width)
-    batch, _, length, _ = tensors.static_dims(x)
+    batch, _, length, _ = tensors.dims(x)
     y = rotated(x, _places(node, 1, batch, length), cosines, sines, interleaved)
     return y if split else join_heads(y)
 
 
-def _places(node: Node, index: int, batch: int, length: int) -> ir.Value:
+def _places(node: Node, index: int, batch: Dim, length: Dim) -> ir.Value:
     """Positions (batch, length): those that an input holds, or those from its only element on."""
     places = emit.convert(node.tensor(index), "i64")
     first = tensors.rank(places) == 1
     tensors.require(places, (1,) if first else (batch, length), "what holds the positions")
     if first:
-        places = emit.add(emit.reshape(places, (1, 1)), node.make(np.arange(length)[None]))
+        places = emit.add(emit.reshape(places, (1, 1)), emit.unsqueeze(node.counted(length), [0]))
     return emit.broadcast(places, (batch, length))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from mgx_mlir import advice
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.converters.microsoft_attention import (
@@ -24,6 +25,8 @@ from mgx_mlir.importer.converters.microsoft_attention import (
 )
 from mgx_mlir.importer.converters.normalization import root_mean_square
 from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.sizes.arithmetic import Number, Size, alone
 
 
 @contributed("GroupQueryAttention", "dot mul where softmax scatter_none gather concat")
@@ -35,14 +38,15 @@ def group_query_attention(node: Node) -> Any:
     _refuse_other_forms(node)
     heads, groups = int(node.required("num_heads")), int(node.required("kv_num_heads"))
     q, k, v = _split(node, heads, groups)
-    batch, _, rows, size = tensors.static_dims(q)
+    batch, _, rows, _ = tensors.dims(q)
+    size = tensors.size_of(q, 3, "the size of a head")
     for x, what in ((k, "the key, in heads,"), (v, "the value, in heads,")):
         tensors.require(x, (batch, groups, rows, size), what)
     # The first position of the new entries in each sequence: the earlier ones are in the cache.
     ends = emit.convert(emit.reshape(node.tensor(5), (batch, 1)), "i64")
-    first = emit.add(ends, 1 - rows)
+    first = emit.sub(emit.add(ends, 1), emit.size_of(q, 2))
     first = mgx.max(first, emit.like(first, 0))
-    places = emit.add(first, node.make(np.arange(rows)[None]))
+    places = emit.add(first, emit.unsqueeze(node.counted(rows), [0]))
     q, k = _normalised(node, q, 14), _normalised(node, k, 15)
     if node.attribute("do_rotary", 0):
         angles = _angles(node, places, batch, rows)
@@ -51,18 +55,11 @@ def group_query_attention(node: Node) -> Any:
     else:
         node.attribute("rotary_interleaved", 0)
     k, v = (_cached(node, past, new, places) for past, new in ((3, k), (4, v)))
-    total = tensors.static_dims(k)[2]
+    total = tensors.dims(k)[2]
     masks = [_visible(node, q, places, ends, total)]
     if node.given(10):
         bias = node.tensor(10)
-        wanted = [
-            1 if d == 1 else n for d, n in zip(tensors.dims(bias), (batch, heads), strict=False)
-        ]
-        tensors.require(bias, [*wanted, rows, None], "attention_bias")
-        if tensors.static_dims(bias)[3] < _total(node):
-            raise ModelError(f"attention_bias for {tensors.dims(bias)[3]} of {_total(node)} places")
-        missing = total - tensors.size_of(bias, 3, "the width of attention_bias")
-        masks.append(mgx.pad(bias, [0] * 4, [0, 0, 0, missing]) if missing > 0 else bias)
+        masks.append(_bias(node, bias, (batch, heads, rows), total))
     y = attend(
         q,
         _repeated(k, heads // groups),
@@ -108,44 +105,102 @@ def _normalised(node: Node, x: ir.Value, index: int) -> ir.Value:
     return emit.mul(emit.convert(y, tensors.element(x)), node.tensor(index))
 
 
-def _angles(node: Node, places: ir.Value, batch: int, rows: int) -> ir.Value:
+def _angles(node: Node, places: ir.Value, batch: Dim, rows: Dim) -> ir.Value:
     """The positions of the rotations: input 9 where it is given, else those in the cache."""
     if not node.given(9):
         return places
     return emit.broadcast(emit.convert(node.tensor(9), "i64"), (batch, rows))
 
 
-def _total(node: Node) -> int:
-    return int(node.constant(6, "total_sequence_length").reshape(()))
+def _bias(node: Node, bias: ir.Value, scores: tuple[Dim, ...], total: Dim) -> ir.Value:
+    """attention_bias for `scores` (batch, heads, rows) and all places of the cache."""
+    pairs = zip(tensors.dims(bias), scores[:2], strict=False)
+    wanted = [1 if d == 1 else n for d, n in pairs]
+    tensors.require(bias, [*wanted, scores[2], None], "attention_bias")
+    width = tensors.dims(bias)[3]
+    if width == total:
+        return bias
+    known, seen = (tensors.size_of(bias, 3, "the width of attention_bias"), _total(node))
+    if seen is None or isinstance(seen, Size) or not isinstance(total, int):
+        raise OpenError("whether attention_bias is for all places of the cache is not known")
+    if known < seen:
+        raise ModelError(f"attention_bias for {known} of {seen} places")
+    missing = total - known
+    return mgx.pad(bias, [0] * 4, [0, 0, 0, missing]) if missing > 0 else bias
+
+
+def _total(node: Node) -> Number | None:
+    """total_sequence_length, where it is known or follows from the inputs' sizes."""
+    found = node.sizes(6)
+    return found[0] if found else None
+
+
+def _length(node: Node, before: Dim, rows: Dim) -> tuple[Dim, int | Size]:
+    """The places of the cache with the new entries, and how many are more than `before`.
+
+    A cache of open length is either as long as the total length, or grows by the new entries.
+    Where a run computes the total length, the cache has all places already.
+    """
+    total, had, new = _total(node), tensors.size(before), tensors.size(rows)
+    if had is None or new is None:
+        raise OpenError(f"the length of the cache or of the query; {advice.GIVE_SIZES}")
+    if isinstance(total, int) and isinstance(new, int) and total < new:
+        raise ModelError(f"total_sequence_length = {total} and {new} new entries")
+    if total is None and had == 0:
+        raise OpenError("total_sequence_length is computed when the model runs")
+    if total is None or total == had or total <= had:
+        return before, 0
+    if isinstance(had, int) and isinstance(total, int):
+        return total, total - had
+    grown = had + new
+    if total == grown or had == 0:
+        return tensors.named([total])[0], total - had
+    symbol = alone(total)
+    if isinstance(had, int) and symbol is not None:
+        limits = node.conversion.limits
+        limits[symbol.name] = min(limits.get(symbol.name, had), had)
+        return before, 0
+    wanted = (tensors.named([total])[0], tensors.named([grown])[0])
+    raise tensors.UnequalError(wanted, f"total_sequence_length is {total}, the cache has {grown}")
 
 
 def _cached(node: Node, past: int, new: ir.Value, places: ir.Value) -> ir.Value:
     """The cache (batch, heads, length, size) with new entries at their positions."""
-    batch, heads, rows, size = tensors.static_dims(new)
-    before, total = 0, _total(node)
+    batch, heads, rows, size = tensors.dims(new)
+    before: Dim = 0
     if node.given(3) or node.given(4):
         what = "the past key" if past == 3 else "the past value"
         tensors.require(node.tensor(past), (batch, heads, None, size), what)
-        before = tensors.static_dims(node.tensor(past))[2]
-    if total < rows:
-        raise ModelError(f"total_sequence_length = {total} and {rows} new entries")
-    length = max(before, total)
-    if before == 0 and length == rows:
-        return new  # the first entries: shorter sequences are filled up at the end
-    if before:
-        cache = mgx.pad(node.tensor(past), [0] * 4, [0, 0, length - before, 0])
+        before = tensors.dims(node.tensor(past))[2]
+    length, more = _length(node, before, rows)
+    if before == 0:
+        if length == rows:
+            return new  # the first entries: shorter sequences are filled up at the end
+        zero = np.zeros((), emit.numpy_type(new))
+        cache = emit.filled(zero, (batch, heads, length, size))
     else:
-        cache = emit.filled(np.zeros((), emit.numpy_type(new)), (batch, heads, length, size))
+        cache = _longer(node.tensor(past), (batch, heads, more, size), length)
     where = emit.broadcast(emit.reshape(places, (batch, 1, rows, 1)), tensors.dims(new))
     return mgx.scatter_none(cache, where, new, 2)
 
 
-def _visible(node: Node, q: ir.Value, places: ir.Value, ends: ir.Value, total: int) -> ir.Value:
+def _longer(cache: ir.Value, more: tuple[Dim | Size, ...], length: Dim) -> ir.Value:
+    """The cache with zeros `more` behind its entries, which are `length` then."""
+    if more[2] == 0:
+        return cache
+    if isinstance(more[2], int):
+        return mgx.pad(cache, [0] * 4, [0, 0, more[2], 0])
+    sizes = [tensors.named([n])[0] if isinstance(n, Size) else n for n in more]
+    zeros = emit.filled(np.zeros((), emit.numpy_type(cache)), sizes)
+    return emit.concat([cache, zeros], 2)
+
+
+def _visible(node: Node, q: ir.Value, places: ir.Value, ends: ir.Value, total: Dim) -> ir.Value:
     """A mask (batch, 1, rows, total) of the entries that each position sees, to be added."""
-    batch, _, rows, _ = tensors.static_dims(q)
+    batch, _, rows, _ = tensors.dims(q)
     window = int(node.attribute("local_window_size", -1))
     shape = (batch, 1, rows, total)
-    columns = emit.broadcast(node.make(np.arange(total).reshape(1, 1, 1, total)), shape)
+    columns = emit.broadcast(emit.reshape(node.counted(total), (1, 1, 1, total)), shape)
     if not node.attribute("causal", 1):
         last = emit.broadcast(emit.reshape(ends, (batch, 1, 1, 1)), shape)
         hidden = mgx.greater(columns, last)
@@ -164,7 +219,8 @@ def _repeated(x: ir.Value, times: int) -> ir.Value:
     """Each head of (batch, heads, length, size) repeated `times` times, one after another."""
     if times == 1:
         return x
-    batch, heads, length, size = tensors.static_dims(x)
+    batch, heads, length, size = tensors.dims(x)
+    assert isinstance(heads, int)
     wide = emit.broadcast(emit.unsqueeze(x, [2]), (batch, heads, times, length, size))
     return emit.reshape(wide, (batch, heads * times, length, size))
 
@@ -176,5 +232,4 @@ def _sink(node: Node, q: ir.Value) -> ir.Value | None:
         return node.tensor(11)
     if not node.attribute("smooth_softmax", 0):
         return None
-    heads = tensors.static_dims(q)[1]
-    return emit.filled(np.zeros((), emit.numpy_type(q)), (heads,))
+    return emit.filled(np.zeros((), emit.numpy_type(q)), tensors.dims(q)[1:2])

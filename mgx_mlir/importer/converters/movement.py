@@ -233,20 +233,13 @@ def one_hot(node: Node) -> ir.Value:
     return emit.where(hot, on, off)
 
 
-def _places(node: Node, size: tensors.Dim) -> ir.Value:
-    if not isinstance(size, int):
-        return emit.counted(size)
-    budget.check_made(size)
-    return node.make(np.arange(size))
-
-
 @operator("Trilu", (14, 14), "greater where")
 def trilu(node: Node) -> ir.Value:
     x = node.tensor(0)
     rows, columns = tensors.dims(x)[-2:]
     diagonal = int(node.constant(1, "k").reshape(())) if node.given(1) else 0
-    row = emit.unsqueeze(emit.add(_places(node, rows), diagonal), [1])
-    column = emit.unsqueeze(_places(node, columns), [0])
+    row = emit.unsqueeze(emit.add(node.counted(rows), diagonal), [1])
+    column = emit.unsqueeze(node.counted(columns), [0])
     row, column = (emit.broadcast(place, (rows, columns)) for place in (row, column))
     drop = mgx.less(column, row) if node.attribute("upper", 1) else mgx.greater(column, row)
     return emit.where(drop, 0, x)

@@ -42,20 +42,35 @@ class Sampling:
         """The random generator of each sequence."""
         return [np.random.default_rng([self.seed, number]) for number in range(count)]
 
-    def choose(
-        self, logits: np.ndarray, seen: Sequence[int], generator: np.random.Generator
-    ) -> int:
-        """A token by its logits (vocabulary,), after the tokens `seen`."""
+    def shares(self, logits: np.ndarray, seen: Sequence[int]) -> np.ndarray:
+        """The probability of each token, by its logits (vocabulary,), after the tokens `seen`."""
         scores = logits.astype(np.float64)
         if self.repetition_penalty != 1 and seen:
             own = np.unique(np.asarray(seen))
             factor = np.where(scores[own] > 0, 1 / self.repetition_penalty, self.repetition_penalty)
             scores[own] *= factor
+        found = np.zeros_like(scores)
         if self.temperature == 0:
-            return int(scores.argmax())
+            found[scores.argmax()] = 1
+            return found
         order = np.argsort(-scores, kind="stable")[: self.top_k or None]
         shares = np.exp((scores[order] - scores[order[0]]) / self.temperature)
         shares /= shares.sum()
         kept = int(np.searchsorted(shares.cumsum(), self.top_p)) + 1
-        shares = shares[:kept] / shares[:kept].sum()
-        return int(generator.choice(order[:kept], p=shares))
+        found[order[:kept]] = shares[:kept] / shares[:kept].sum()
+        return found
+
+    def choose(
+        self, logits: np.ndarray, seen: Sequence[int], generator: np.random.Generator
+    ) -> int:
+        """A token by its logits (vocabulary,), after the tokens `seen`."""
+        return draw(self.shares(logits, seen), generator)
+
+
+def draw(shares: np.ndarray, generator: np.random.Generator) -> int:
+    """A number by the probability of each."""
+    (some,) = shares.nonzero()
+    if len(some) == 1:
+        return int(some[0])
+    place = np.searchsorted(shares[some].cumsum(), generator.random() * shares.sum(), "right")
+    return int(some[min(int(place), len(some) - 1)])

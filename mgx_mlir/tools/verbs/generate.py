@@ -1,13 +1,14 @@
 """generate: text of a decoder, token by token.
 
-The model is a decoder with a cache, as optimum exports it. Prompts are token ids, or text where a
-tokenizer.json is given, which takes the package tokenizers.
+The model is a decoder with a cache, as optimum and onnxruntime-genai export it. Prompts are
+token ids, or text where a tokenizer.json is given, which takes the package tokenizers.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for tokens that are there",
     )
     add("--seed", type=int, default=0, metavar="N", help="of the draws")
+    add(
+        "--draft",
+        type=Path,
+        metavar="MODEL",
+        help="a smaller decoder of the same tokens, which proposes tokens",
+    )
+    add("--draft-tokens", type=int, default=4, metavar="N", help="proposals for each step")
     shared.add_target_options(parser, "where to run")
     shared.add_shape_options(parser)
     shared.add_compile_options(parser)
@@ -58,13 +66,12 @@ def run(options: argparse.Namespace) -> int:
     prompts += [tokenizer.encode(text).ids for text in options.prompt]
     if not prompts:
         raise UsageError("give a prompt by --prompt or --ids")
-    decoder = Decoder(
-        options.model,
-        shared.target_of(options),
-        shared.compile_options(options),
-        device=options.device,
-        graph=not options.no_graph,
-    )
+    target, how = shared.target_of(options), shared.compile_options(options)
+    device: dict[str, Any] = {"device": options.device, "graph": not options.no_graph}
+    decoder = Decoder(options.model, target, how, **device)
+    draft = None
+    if options.draft is not None:
+        draft = Decoder(options.draft, target, replace(how, input_dims={}, dim_params={}), **device)
     sampling = Sampling(
         options.temperature, options.top_k, options.top_p, options.repetition_penalty, options.seed
     )
@@ -74,6 +81,8 @@ def run(options: argparse.Namespace) -> int:
         stop=options.stop,
         pad=options.pad,
         sampling=sampling,
+        draft=draft,
+        draft_tokens=options.draft_tokens,
     )
     _print(stream, len(prompts), tokenizer, frozenset(options.stop))
     return 0

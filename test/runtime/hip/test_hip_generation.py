@@ -15,4 +15,4 @@ def test_tokens_of_a_chip(chip: str) -> None:
     decoder = Decoder(llama(), chip, settings=Settings(jobs=1, hip="emulated"))
     found = decoder.generate(PROMPTS[:2], max_new_tokens=3)
     assert found == [greedy(llama(), prompt, 3) for prompt in PROMPTS[:2]]
-    assert decoder.model.compiled == 1
+    assert decoder.model.compiled in (1, 2)  # one for the steps, in the background

@@ -1,4 +1,4 @@
-"""Decoding on emulated chips with caches that stay where they lie, strictly."""
+"""Decoding and generating on emulated chips with caches that stay where they lie, strictly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from hip_programs import CHIPS
 
-PROGRAM = Path(__file__).with_name("strict_caches.py")
+PROGRAMS = ["strict_caches.py", pytest.param("strict_generation.py", marks=pytest.mark.slow)]
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("chip", CHIPS)
-def test_decoding_where_the_caches_lie(chip: str) -> None:
+def test_caches_stay_where_they_lie(chip: str, program: str) -> None:
     # Strict: what is read before it is written, or raced for, is a fault.
     environment = {
         **os.environ,
@@ -24,7 +25,7 @@ def test_decoding_where_the_caches_lie(chip: str) -> None:
         "MGX_JOBS": "1",
     }
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), chip],
+        [sys.executable, str(Path(__file__).with_name(program)), chip],
         env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
