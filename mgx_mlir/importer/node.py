@@ -12,7 +12,7 @@ from mlir import ir
 from onnx import AttributeProto, NodeProto, helper
 
 from mgx_mlir.errors import ModelError, OpenError, Unsupported, UnsupportedError
-from mgx_mlir.importer import budget, emit, tensors
+from mgx_mlir.importer import tensors
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
@@ -165,13 +165,6 @@ class Node:
     def make(self, array: np.ndarray) -> ir.Value:
         """An operand of an array that the converter computed."""
         return self.constants.materialise(Value(self.name, array=array))
-
-    def counted(self, size: Dim) -> ir.Value:
-        """0, 1, 2, ... as i64, `size` of them."""
-        if not isinstance(size, int):
-            return emit.counted(size)
-        budget.check_made(size)
-        return self.make(np.arange(size))
 
     def tensors(self) -> list[ir.Value]:
         """All inputs as operands."""

@@ -17,6 +17,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
+from mgx_mlir.importer.converters.movement import counted
 from mgx_mlir.importer.converters.quantization import matmul_to_float
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.tensors import Dim
@@ -356,5 +357,5 @@ def _places(node: Node, index: int, batch: Dim, length: Dim) -> ir.Value:
     first = tensors.rank(places) == 1
     tensors.require(places, (1,) if first else (batch, length), "what holds the positions")
     if first:
-        places = emit.add(emit.reshape(places, (1, 1)), emit.unsqueeze(node.counted(length), [0]))
+        places = emit.add(emit.reshape(places, (1, 1)), emit.unsqueeze(counted(node, length), [0]))
     return emit.broadcast(places, (batch, length))

@@ -23,6 +23,7 @@ from mgx_mlir.importer.converters.microsoft_attention import (
     scale_of,
     split_heads,
 )
+from mgx_mlir.importer.converters.movement import counted
 from mgx_mlir.importer.converters.normalization import root_mean_square
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.tensors import Dim
@@ -46,7 +47,7 @@ def group_query_attention(node: Node) -> Any:
     ends = emit.convert(emit.reshape(node.tensor(5), (batch, 1)), "i64")
     first = emit.sub(emit.add(ends, 1), emit.size_of(q, 2))
     first = mgx.max(first, emit.like(first, 0))
-    places = emit.add(first, emit.unsqueeze(node.counted(rows), [0]))
+    places = emit.add(first, emit.unsqueeze(counted(node, rows), [0]))
     q, k = _normalised(node, q, 14), _normalised(node, k, 15)
     if node.attribute("do_rotary", 0):
         angles = _angles(node, places, batch, rows)
@@ -200,7 +201,7 @@ def _visible(node: Node, q: ir.Value, places: ir.Value, ends: ir.Value, total: D
     batch, _, rows, _ = tensors.dims(q)
     window = int(node.attribute("local_window_size", -1))
     shape = (batch, 1, rows, total)
-    columns = emit.broadcast(emit.reshape(node.counted(total), (1, 1, 1, total)), shape)
+    columns = emit.broadcast(emit.reshape(counted(node, total), (1, 1, 1, total)), shape)
     if not node.attribute("causal", 1):
         last = emit.broadcast(emit.reshape(ends, (batch, 1, 1, 1)), shape)
         hidden = mgx.greater(columns, last)

@@ -233,13 +233,21 @@ def one_hot(node: Node) -> ir.Value:
     return emit.where(hot, on, off)
 
 
+def counted(node: Node, size: tensors.Dim) -> ir.Value:
+    """0, 1, 2, ... as i64, `size` of them."""
+    if not isinstance(size, int):
+        return emit.counted(size)
+    budget.check_made(size)
+    return node.make(np.arange(size))
+
+
 @operator("Trilu", (14, 14), "greater where")
 def trilu(node: Node) -> ir.Value:
     x = node.tensor(0)
     rows, columns = tensors.dims(x)[-2:]
     diagonal = int(node.constant(1, "k").reshape(())) if node.given(1) else 0
-    row = emit.unsqueeze(emit.add(node.counted(rows), diagonal), [1])
-    column = emit.unsqueeze(node.counted(columns), [0])
+    row = emit.unsqueeze(emit.add(counted(node, rows), diagonal), [1])
+    column = emit.unsqueeze(counted(node, columns), [0])
     row, column = (emit.broadcast(place, (rows, columns)) for place in (row, column))
     drop = mgx.less(column, row) if node.attribute("upper", 1) else mgx.greater(column, row)
     return emit.where(drop, 0, x)

@@ -101,7 +101,10 @@ class Model:
         self._source = prepare.fix_inputs(loading.load(model), options.input_values)
         self._options = replace(options, input_values={})
         self._seed = seed
-        self._compilation = Compilation(target, self._options, arguments, stored)
+        any_sizes = any_after is not None
+        self._compilation = Compilation(
+            target, self._options, arguments, stored, any_sizes=any_sizes
+        )
         self._policy: dict[str, Any] = {"any_after": any_after, "warm": warm}
         limits: dict[str, Any] = {**self._policy, "limit": sizes}
         if not self._is_open():
@@ -117,8 +120,8 @@ class Model:
 
     @property
     def compiled(self) -> int:
-        """How many programs were compiled so far for the model as a whole."""
-        return self._whole.compiled
+        """How many programs were compiled so far, for the model or for its parts."""
+        return self._whole.compiled + (self._staged.compiled if self._staged is not None else 0)
 
     def wait(self) -> None:
         """Returns when no program is being compiled in the background."""

@@ -97,6 +97,7 @@ class Compilation:
     """How islands are compiled: the arguments of SpecializedModel.
 
     `stored` are programs that an artifact has, `record` takes those that it is to have.
+    `any_sizes`: whether a program for any sizes may serve an island.
     """
 
     target: Any
@@ -104,6 +105,7 @@ class Compilation:
     arguments: Mapping[str, Any]
     stored: StoredPrograms | None = None
     record: Record | None = None
+    any_sizes: bool = True
 
     @property
     def on_gpu(self) -> bool:
@@ -122,9 +124,14 @@ class Compilation:
         return replace(self.options, input_dims={}, dim_params={}, default_dim=None)
 
     def model(self, source: Source) -> SpecializedModel:
-        """The model of an island, whose sizes are those of each run."""
+        """The model of an island: the first sizes have a program, then one serves all others."""
         return SpecializedModel(
-            source, self.target, self.island_options, limit=_PROGRAMS, **self.arguments
+            source,
+            self.target,
+            self.island_options,
+            limit=_PROGRAMS,
+            any_after=1 if self.any_sizes else None,
+            **self.arguments,
         )
 
     def try_static(self, place: str, nodes: tuple[int, ...], source: Source) -> None:

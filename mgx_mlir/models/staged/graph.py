@@ -19,12 +19,13 @@ from mgx_mlir.importer import Unsupported, check_model, prepare, structure, tens
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models import host
 from mgx_mlir.models.host.evaluate import Evaluator
-from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
+from mgx_mlir.models.host.values import is_tensor, normal, show
 from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged import bounded
 from mgx_mlir.models.staged.compilation import Compilation
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.control import Control
+from mgx_mlir.models.staged.open_types import open_types
 from mgx_mlir.models.staged.partition import (
     Known,
     Step,
@@ -92,6 +93,11 @@ class StagedGraph:
     def body(self, source: Source, types: Mapping[str, TypeProto], place: str) -> StagedGraph:
         """The staged graph of a node's body, for inputs of these types."""
         return StagedGraph(source, types, self.compilation, place=place)
+
+    @property
+    def compiled(self) -> int:
+        """How many programs were compiled so far for islands outside of bodies."""
+        return sum(island.compiled for island in self._islands.values())
 
     @property
     def host_nodes(self) -> list[Unsupported]:
@@ -328,7 +334,9 @@ class StagedGraph:
     def _island(self, step: Step, arrays: Mapping[str, np.ndarray]) -> SpecializedModel:
         if step.nodes not in self._islands:
             declared = {v.name: v.type for v in self._graph.input}
-            types = {n: declared.get(n) or type_of(arrays[n]) for n in step.inputs}
+            inner = {n: arrays[n] for n in step.inputs if n not in declared}
+            found = open_types(inner, self.types)
+            types = {n: declared[n] if n in declared else found[n] for n in step.inputs}
             self._islands[step.nodes] = self.compilation.model(self._source_of(step, types))
         return self._islands[step.nodes]
 

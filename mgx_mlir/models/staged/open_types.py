@@ -1,0 +1,41 @@
+"""The types of an island's inputs, with what is open between one run and the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import TypeProto
+
+from mgx_mlir.models.host.values import type_of
+
+# The names that onnx's inference makes up.
+_MADE_UP = "unk__"
+
+
+def open_types(
+    arrays: Mapping[str, np.ndarray], inferred: Mapping[str, TypeProto]
+) -> dict[str, TypeProto]:
+    """Types of the arrays' ranks: sizes and the model's names where inference found them.
+
+    An inferred size that is not the array's is open, as is a name that two sizes have.
+    """
+    sizes: dict[str, set[int]] = {}
+    types = {name: type_of(array) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        known = list(inferred[name].tensor_type.shape.dim) if name in inferred else []
+        for axis, size in enumerate(array.shape):
+            dim = types[name].tensor_type.shape.dim.add()
+            if len(known) != array.ndim:
+                continue
+            if known[axis].dim_value == size and known[axis].HasField("dim_value"):
+                dim.dim_value = size
+            elif known[axis].dim_param and not known[axis].dim_param.startswith(_MADE_UP):
+                dim.dim_param = known[axis].dim_param
+                sizes.setdefault(dim.dim_param, set()).add(size)
+        types[name].tensor_type.shape.SetInParent()
+    for found in types.values():
+        for dim in found.tensor_type.shape.dim:
+            if len(sizes.get(dim.dim_param, ())) > 1:
+                dim.Clear()
+    return types
