@@ -11,6 +11,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.fusing import Group, Order
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.prologues import expands_blocks
 from mgx_mlir.rewriting.queries import (
     blocks,
     clone_into,
@@ -38,7 +39,8 @@ class FuseReduce(Pass):
     A softmax or a layer normalisation with what surrounds it becomes one op. A producer
     goes in when nothing else uses it; one that others use too, as residuals are, becomes a
     second result, unless a contraction's kernel can make it. A consumer goes in when its
-    other operands do not depend on the group.
+    other operands do not depend on the group, unless it expands blocks with scales for a product
+    (OCP MX): the product reads codes and scales.
     """
 
     max_ops: int = 128
@@ -72,6 +74,8 @@ class FuseReduce(Pass):
                 near = [user for result in member.results for user in users(result)]
                 for op in sorted(near, key=order.of):
                     if op in group or op not in order or not rows.fit(op):
+                        continue
+                    if expands_blocks(op):
                         continue
                     if not group.would_cycle(op):
                         group.add(op)
@@ -151,8 +155,19 @@ def _rows_of(op: ir.OpView) -> _Rows | None:
     return _Rows(shape(op.x), shape(op.y), sorted(op.axes))
 
 
+def _share_conversions(members: list[ir.OpView]) -> None:
+    """Makes equal conversions one again (mgx-split-conversions): no two results are the same."""
+    first: dict[tuple[ir.Value, str], ir.Value] = {}
+    for op in members:
+        if isinstance(op, mgx.ConvertOp):
+            shared = first.setdefault((op.x, str(op.y.type)), op.y)
+            if shared != op.y:
+                op.y.replace_all_uses_with(shared)
+
+
 def _fuse(group: Group, rows: _Rows, order: Order) -> None:
     members = group.ordered()
+    _share_conversions(members)
     outputs = group.outputs()
     inputs = [value for value in group.inputs() if splat(value) is None]
     location = fused_location(members)

@@ -110,3 +110,39 @@ func.func @main(%x: tensor<?x?xf32, #x>) -> tensor<?x?xf32, #x> {
   %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #x>
   return %y : tensor<?x?xf32, #x>
 }
+
+// -----
+
+// What a product reads as codes and the scales of their blocks stays apart from what quantizes.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.fused_reduce{{.*}} -> (tensor<8x1xf8E8M0FNU>, tensor<8x32xf8E4M3FN>)
+// CHECK:           mgx.quantizelinear
+// CHECK:           mgx.yield
+// CHECK:         mgx.dequantizelinear
+// CHECK:         mgx.dot
+func.func @main(%x: tensor<8x32xf32>, %w: tensor<128x3xf32>) -> tensor<2x3xf32> {
+  %m = mgx.reduce_max %x axes = [1] : tensor<8x32xf32> -> tensor<8x1xf32>
+  %e = mgx.convert %m : tensor<8x1xf32> -> tensor<8x1xf8E8M0FNU>
+  %f = mgx.convert %e : tensor<8x1xf8E8M0FNU> -> tensor<8x1xf32>
+  %s = mgx.multibroadcast %f : tensor<8x1xf32> -> tensor<8x32xf32>
+  %q = mgx.quantizelinear %x scale %s : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf8E4M3FN>
+  %t = mgx.multibroadcast %e : tensor<8x1xf8E8M0FNU> -> tensor<8x32xf8E8M0FNU>
+  %d = mgx.dequantizelinear %q scale %t : tensor<8x32xf8E4M3FN>, tensor<8x32xf8E8M0FNU> -> tensor<8x32xf32>
+  %r = mgx.reshape %d : tensor<8x32xf32> -> tensor<2x128xf32>
+  %y = mgx.dot %r, %w : tensor<2x128xf32>, tensor<128x3xf32> -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+
+// -----
+
+// A conversion that each reader has for itself is one result.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.fused_reduce{{.*}} -> tensor<4x1xf32>
+func.func @main(%x: tensor<4x8xf16>) -> (tensor<4xf32>, tensor<2x2xf32>) {
+  %m = mgx.reduce_max %x axes = [1] : tensor<4x8xf16> -> tensor<4x1xf16>
+  %a = mgx.convert %m : tensor<4x1xf16> -> tensor<4x1xf32>
+  %b = mgx.convert %m : tensor<4x1xf16> -> tensor<4x1xf32>
+  %y = mgx.reshape %a : tensor<4x1xf32> -> tensor<4xf32>
+  %z = mgx.reshape %b : tensor<4x1xf32> -> tensor<2x2xf32>
+  return %y, %z : tensor<4xf32>, tensor<2x2xf32>
+}

@@ -90,3 +90,14 @@ def unpack(raw: np.ndarray, element: ElementType, count: int) -> np.ndarray:
     if element.name.startswith("uint"):
         return values.astype(element.numpy)
     return values.view(element.numpy)
+
+
+def packed(array: np.ndarray) -> np.ndarray:
+    """The array as ONNX stores it: elements of 2 or 4 bits share bytes (uint8), low bits first."""
+    bits = of_numpy(array.dtype).bits
+    if bits >= 8:
+        return array
+    codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
+    per_byte = 8 // bits
+    codes = np.pad(codes, (0, -len(codes) % per_byte)).reshape(-1, per_byte)
+    return np.bitwise_or.reduce(codes << (np.arange(per_byte, dtype=np.uint8) * bits), -1)

@@ -15,12 +15,12 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.importer.loading import AnySource, Source
 from mgx_mlir.models.staged import Model
+from mgx_mlir.quantization import microscaling, writing
 from mgx_mlir.quantization import ranges as range_files
 from mgx_mlir.quantization import samples as data
-from mgx_mlir.quantization import writing
 from mgx_mlir.quantization.accuracy import Accuracy, compare
 from mgx_mlir.quantization.calibration import Tick, calibrate, no_tick
-from mgx_mlir.quantization.network import Network
+from mgx_mlir.quantization.network import MX_OPSET, Network
 from mgx_mlir.quantization.precision import Precision
 from mgx_mlir.quantization.ranges import Ranges
 from mgx_mlir.quantization.rewrite import Choice, Rewritten, rewrite
@@ -32,8 +32,10 @@ _log = logging.getLogger(__name__)
 
 __all__ = ["Calibration", "Precision", "Quantized", "Ranges", "quantize"]
 
-# The opsets whose QuantizeLinear has an axis, and fp8.
-_OPSETS = {"int8": 13, "fp8": 19, "": 7}
+# The opsets whose QuantizeLinear has an axis, fp8, and scales that are powers of two.
+_OPSETS = {"int8": 13, "fp8": 19, **dict.fromkeys(microscaling.FORMATS, MX_OPSET), "": 7}
+# ReduceMax takes its axes as an operand.
+_DYNAMIC_OPSET = 18
 # The method that suits the levels of each type.
 _METHODS = {"int8": "mse", "fp8": "minmax"}
 
@@ -126,12 +128,14 @@ def quantize(
         raise UsageError("a Graph is imported already; quantize the ONNX model that it was made of")
     if not precision.products and not precision.weights:
         raise UsageError("the precision names neither products nor weights to quantize")
-    network = Network.of(model, _OPSETS[precision.products])
+    network = Network.of(model, _opset(precision))
     if not any(precision.takes(product.node) for product in network.products):
         raise UsageError(_nothing(network))
     given = calibration or Calibration()
     samples = samples_of(network.source, given)
-    found = _ranges(network, precision, given, samples, tick) if precision.products else None
+    found = None
+    if any(precision.is_static(product, network) for product in network.products):
+        found = _ranges(network, precision, given, samples, tick)
     steps: Sequence[Step] = ()
     if max_loss is not None:
         if samples.random:
@@ -141,6 +145,11 @@ def quantize(
         precision, steps = mixed.precision, mixed.steps
     rewritten = rewrite(network, precision, found)
     return Quantized(network, rewritten, precision, found, samples, given.options, steps)
+
+
+def _opset(precision: Precision) -> int:
+    opset = _OPSETS[precision.products]
+    return max(opset, _DYNAMIC_OPSET) if precision.dynamic else opset
 
 
 def _nothing(network: Network) -> str:
@@ -166,7 +175,7 @@ def _ranges(
     network: Network, precision: Precision, given: Calibration, samples: Samples, tick: Tick
 ) -> Ranges:
     """The ranges of the tensors that the precision's products read, and of their sources."""
-    products = [p for p in network.products if precision.takes_product(p.node)]
+    products = [p for p in network.products if precision.is_static(p, network)]
     roots = [root for group in network.groups([p.x for p in products]) for root in group.roots]
     if isinstance(given.ranges, Path):
         found = range_files.load(given.ranges)

@@ -15,6 +15,8 @@ from mgx_mlir.errors import MgxError, UnsupportedError
 from mgx_mlir.importer import functions, loading, prepare, structure
 from mgx_mlir.importer.loading import Source
 
+# The opset that has float8e8m0, of version 12 of ONNX's file format.
+MX_OPSET = 24
 # The operators that only move or choose elements, with the operands that hold these.
 CARRIERS = {
     **dict.fromkeys(("Concat",), None),
@@ -76,7 +78,8 @@ class Network:
         if prepare.opsets(source.model).get("", opset) < opset:
             source.model = _converted(source.model, opset)
             structure.normalise(source.model)
-        source.model.ir_version = max(source.model.ir_version, 10)
+        least = 12 if opset >= MX_OPSET else 10
+        source.model.ir_version = max(source.model.ir_version, least)
         network = Network(source)
         for tensor in network.graph.initializer:
             network.arrays[tensor.name] = tensor
@@ -97,6 +100,12 @@ class Network:
         tensor = self.arrays.get(name)
         is_float = tensor is not None and tensor.data_type == TensorProto.FLOAT
         return tuple(tensor.dims) if tensor is not None and is_float else None
+
+    def depth(self, product: Product) -> int:
+        """The products that a MatMul or a Gemm sums up for one result."""
+        shape = self.shape(product.weight)
+        assert shape is not None
+        return shape[product.axis - 1]
 
     def array(self, name: str) -> np.ndarray:
         """The value of a constant, mapped where it lies in a file."""

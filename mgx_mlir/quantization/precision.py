@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 import onnx
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.quantization.network import Network, Product
 
 # The types of both operands of quantized products.
-PRODUCTS = ("int8", "fp8")
+PRODUCTS = ("int8", "fp8", "mxfp4", "mxfp6", "mxfp8")
 # Weights of few bits, by blocks.
 WEIGHTS = {"int4": 4, "int2": 2}
 ROUNDINGS = ("nearest", "hqq")
@@ -26,6 +27,10 @@ class Precision:
     whose name or operator one pattern of `include` and none of `exclude` matches ('/head/*',
     'Conv'). `only_weights` are the patterns of nodes that `products` leaves to `weights`.
 
+    'mxfp4', 'mxfp6' and 'mxfp8' are OCP MX: blocks of 32 along the summed dimension, whose scales
+    are powers of two, for MatMul and Gemm. Their activations are rounded as they come, without
+    ranges. `dynamic`: so are those of int8 and fp8 in MatMul and Gemm, with a scale for each row.
+
     `asymmetric`: int8 activations have zero points. `bias_correction`: biases take up the mean
     error of rounded weights. Raises UsageError for values that are none of these.
     """
@@ -39,6 +44,7 @@ class Precision:
     only_weights: tuple[str, ...] = ()
     asymmetric: bool = True
     bias_correction: bool = True
+    dynamic: bool = False
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -49,6 +55,8 @@ class Precision:
             if value not in known:
                 shown = ", ".join(repr(word) for word in known)
                 raise UsageError(f"Precision: {name} is '{value}'; use one of {shown}")
+        if self.dynamic and not self.products:
+            raise UsageError("Precision: dynamic is for products of int8 and fp8; name one of them")
         if self.block < 16 or self.block & (self.block - 1):
             raise UsageError(
                 f"Precision: block is {self.block}; powers of two from 16 on are defined"
@@ -66,6 +74,23 @@ class Precision:
     def takes_product(self, node: onnx.NodeProto) -> bool:
         """Whether both operands of a node are to be quantized."""
         return bool(self.products) and self.takes(node) and not _matches(node, self.only_weights)
+
+    def is_dynamic(self, product: Product, network: Network) -> bool:
+        """Whether a product's activations have scales that follow from their values."""
+        if not self.takes_product(product.node) or not (self.dynamic or self.is_mx):
+            return False
+        return product.node.op_type != "Conv" and len(network.shape(product.weight) or ()) == 2
+
+    def is_static(self, product: Product, network: Network) -> bool:
+        """Whether a product's activations are quantized by ranges."""
+        if not self.takes_product(product.node) or self.is_mx:
+            return False
+        return not self.is_dynamic(product, network)
+
+    @property
+    def is_mx(self) -> bool:
+        """Whether products are those of blocks with powers of two."""
+        return self.products.startswith("mx")
 
 
 def _matches(node: onnx.NodeProto, patterns: tuple[str, ...]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,24 +11,15 @@ from onnx import NodeProto, TensorProto, helper
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.importer import element_types, prepare, structure
 from mgx_mlir.importer.loading import SMALL_ELEMENTS, Source
-from mgx_mlir.quantization import channels
+from mgx_mlir.quantization import channels, dynamic, microscaling
 from mgx_mlir.quantization.blocks import Blocks
 from mgx_mlir.quantization.calibration import group_range
 from mgx_mlir.quantization.channels import Parameters
-from mgx_mlir.quantization.network import Network, Product, fresh
+from mgx_mlir.quantization.network import Network, Product
+from mgx_mlir.quantization.parts import Job, Parts, tensor_of
 from mgx_mlir.quantization.precision import Precision
 from mgx_mlir.quantization.ranges import Ranges
-
-# The tensors that a job makes: type and shape by name.
-Shapes = dict[str, tuple[np.dtype, tuple[int, ...]]]
-
-
-@dataclass(frozen=True)
-class Job:
-    """Constants that are computed when they are written: `compute` gives those of `made`."""
-
-    made: Shapes
-    compute: Callable[[], Sequence[np.ndarray]]
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
@@ -71,12 +61,6 @@ class Rewritten:
         return source
 
 
-def tensor_of(array: np.ndarray, name: str) -> TensorProto:
-    """An array as an initialiser; fp8 too, which numpy does not know."""
-    kind = element_types.of_numpy(array.dtype).onnx
-    return helper.make_tensor(name, kind, array.shape, array.tobytes(), raw=True)
-
-
 def rewrite(
     network: Network, precision: Precision, ranges: Ranges | None, *, switches: bool = False
 ) -> Rewritten:
@@ -94,39 +78,34 @@ class _Rewriter:
         self.network = network
         self.precision = precision
         self.ranges = ranges
-        self.source = network.source.copy()
-        self.taken = {name for n in network.graph.node for name in (*n.input, *n.output, n.name)}
-        self.taken |= {t.name for t in network.graph.initializer}
-        self.taken |= {v.name for v in (*network.graph.input, *network.graph.output)}
-        self.jobs: list[Job] = []
-        self.small: list[TensorProto] = []
+        self.parts = Parts.of(network, switches)
+        self.source = self.parts.source
         self.choices: list[Choice] = []
-        # New nodes that stand before a node, and after the maker of a value.
-        self.before: dict[str, list[NodeProto]] = {}
-        self.after: dict[str, list[NodeProto]] = {}
         self.replaced: dict[str, NodeProto] = {}
         self.dequantized: dict[str, str] = {}
         self.parameters: dict[str, Parameters] = {}
         self.weights: dict[tuple[str, int, bytes], str] = {}
-        self.with_switches = switches
-        self.switches: dict[str, list[str]] = {}
 
     def run(self) -> Rewritten:
         chosen = self._chosen()
         self._quantize_tensors(chosen)
+        rounded = self._rounded()
+        names = {p.name for p in chosen}
         for product in self.network.products:
-            if product.name in {p.name for p in chosen}:
+            if product.name in names:
                 self._quantize_product(product)
+            elif product.x in rounded and self.precision.is_dynamic(product, self.network):
+                self._quantize_dynamic(product, rounded[product.x])
             else:
                 self._take_few_bits(product)
         self._assemble()
         weights = self.network.source.weights.values()
         outside = any(weight.file and weight.file.suffix != ".onnx" for weight in weights)
-        return Rewritten(self.source, self.jobs, self.choices, outside, self.switches)
+        return Rewritten(self.source, self.parts.jobs, self.choices, outside, self.parts.switches)
 
     def _chosen(self) -> list[Product]:
         """The products whose both operands are quantized: those with a range for x."""
-        wanted = [p for p in self.network.products if self.precision.takes_product(p.node)]
+        wanted = [p for p in self.network.products if self.precision.is_static(p, self.network)]
         for group in self.network.groups([p.x for p in wanted]):
             ends = group_range(self.ranges, group.roots)
             if ends is None:
@@ -148,28 +127,65 @@ class _Rewriter:
 
     def _quantize_tensor(self, tensor: str, users: list[str]) -> None:
         found = self.parameters[tensor]
-        scale = self._constant(f"{tensor}/scale", np.array(found.scale))
-        zero = self._constant(f"{tensor}/zero", np.array(found.zero, channels.TYPES[found.kind]))
-        codes, floats = fresh(f"{tensor}/codes", self.taken), fresh(f"{tensor}/dq", self.taken)
-        nodes = self.after.setdefault(tensor, [])
+        scale = self.parts.constant(f"{tensor}/scale", np.array(found.scale))
+        zero = self.parts.constant(
+            f"{tensor}/zero", np.array(found.zero, channels.TYPES[found.kind])
+        )
+        codes, floats = self.parts.fresh(f"{tensor}/codes"), self.parts.fresh(f"{tensor}/dq")
+        nodes = self.parts.after.setdefault(tensor, [])
         nodes += [
-            self._node("QuantizeLinear", [tensor, scale, zero], codes),
-            self._node("DequantizeLinear", [codes, scale, zero], floats),
+            self.parts.node("QuantizeLinear", [tensor, scale, zero], codes),
+            self.parts.node("DequantizeLinear", [codes, scale, zero], floats),
         ]
-        self.dequantized[tensor] = self._switched(nodes, tensor, floats, users)
+        self.dequantized[tensor] = self.parts.switched(nodes, tensor, floats, users)
 
-    def _switched(self, nodes: list[NodeProto], plain: str, other: str, users: list[str]) -> str:
-        """`other`, or with switches the one that the users' switches choose."""
-        if not self.with_switches:
-            return other
-        switch, y = fresh(f"{plain}/switch", self.taken), fresh(f"{plain}/chosen", self.taken)
-        value = helper.make_tensor_value_info(switch, TensorProto.BOOL, [])
-        self.source.model.graph.input.append(value)
-        self.source.inputs = (*self.source.inputs, switch)
-        for user in users:
-            self.switches.setdefault(user, []).append(switch)
-        nodes.append(self._node("Where", [switch, other, plain], y))
-        return y
+    def _rounded(self) -> dict[str, str]:
+        """The tensors whose scales follow from their values, by the names of what they were."""
+        users: dict[str, list[Product]] = {}
+        for product in self.network.products:
+            if self.precision.is_dynamic(product, self.network):
+                users.setdefault(product.x, []).append(product)
+        found = {}
+        for x, products in users.items():
+            depth = self.network.depth(products[0])
+            y = dynamic.rounded(self.parts, x, depth, self.precision.products)
+            names = [product.name for product in products]
+            found[x] = self.parts.switched(self.parts.after[x], x, y, names)
+        return found
+
+    def _quantize_dynamic(self, product: Product, x: str) -> None:
+        """Quantizes the weight of a product whose x has scales that follow from its values."""
+        kind, network = self.precision.products, self.network
+        nodes = self.parts.before.setdefault(product.name, [])
+        node = self._copy(product.node)
+        if kind in microscaling.FORMATS:
+            node.input[1] = self._blocks(product, nodes)
+        else:
+            scales = channels.scales_of(network.array(product.weight), product.axis, kind)
+            node.input[1] = self._weight(product, scales, nodes)
+        node.input[0] = x
+        self.choices.append(Choice(product.name, node.op_type, kind))
+
+    def _blocks(self, product: Product, nodes: list[NodeProto]) -> str:
+        """The name of the dequantized weight in blocks of MX."""
+        key = (product.weight, product.axis, b"")
+        if key in self.weights and not self.parts.with_switches:
+            return self.weights[key]
+        kind, axis = self.precision.products, 1 - product.axis
+        form, shape = microscaling.FORMATS[kind], self.network.shape(product.weight)
+        assert shape is not None
+        count = [ceil_div(n, microscaling.BLOCK) if i == axis else n for i, n in enumerate(shape)]
+        codes, scales, floats = (
+            self.parts.fresh(f"{product.weight}/{word}") for word in ("codes", "scales", "dq")
+        )
+        weight = partial(self.network.array, product.weight)
+        compute = lambda: microscaling.quantized(weight(), axis, kind)  # noqa: E731
+        made = {codes: (form.dtype, shape), scales: (microscaling.SCALE, tuple(count))}
+        self.parts.jobs.append(Job(made, compute))
+        where = {"axis": axis, "block_size": microscaling.BLOCK, "output_dtype": TensorProto.FLOAT}
+        nodes.append(self.parts.node("DequantizeLinear", [codes, scales], floats, **where))
+        self.weights[key] = floats
+        return self.parts.switched(nodes, product.weight, floats, [product.name])
 
     def _quantize_product(self, product: Product) -> None:
         """Quantizes the weight and the bias of a product whose x is quantized."""
@@ -180,7 +196,7 @@ class _Rewriter:
         bias_at, bias = self._bias(product, len(scales))
         if bias is not None and bias_at is product.node and kind == "int8":
             scales = channels.with_room(scales, bias, parameters.scale)
-        nodes = self.before.setdefault(product.name, [])
+        nodes = self.parts.before.setdefault(product.name, [])
         name = self._weight(product, scales, nodes)
         node = self._copy(product.node)
         node.input[1] = name
@@ -197,23 +213,23 @@ class _Rewriter:
     def _weight(self, product: Product, scales: np.ndarray, nodes: list[NodeProto]) -> str:
         """The name of the dequantized weight, which products with equal scales share."""
         key = (product.weight, product.axis, scales.tobytes())
-        if key in self.weights and not self.with_switches:
+        if key in self.weights and not self.parts.with_switches:
             return self.weights[key]
         kind = self.precision.products
         shape = self.network.shape(product.weight)
         assert shape is not None
-        codes = fresh(f"{product.weight}/codes", self.taken)
+        codes = self.parts.fresh(f"{product.weight}/codes")
         weight = partial(self.network.array, product.weight)
         axis = product.axis
         compute = lambda: [channels.quantized(weight(), scales, axis, kind)]  # noqa: E731
-        self.jobs.append(Job({codes: (channels.TYPES[kind], shape)}, compute))
-        scale = self._constant(f"{product.weight}/scale", scales)
+        self.parts.jobs.append(Job({codes: (channels.TYPES[kind], shape)}, compute))
+        scale = self.parts.constant(f"{product.weight}/scale", scales)
         zero = np.zeros(len(scales), channels.TYPES[kind])
-        floats = fresh(f"{product.weight}/dq", self.taken)
-        inputs = [codes, scale, self._constant(f"{product.weight}/zero", zero)]
-        nodes.append(self._node("DequantizeLinear", inputs, floats, axis=axis))
+        floats = self.parts.fresh(f"{product.weight}/dq")
+        inputs = [codes, scale, self.parts.constant(f"{product.weight}/zero", zero)]
+        nodes.append(self.parts.node("DequantizeLinear", inputs, floats, axis=axis))
         self.weights[key] = floats
-        return self._switched(nodes, product.weight, floats, [product.name])
+        return self.parts.switched(nodes, product.weight, floats, [product.name])
 
     def _bias(self, product: Product, count: int) -> tuple[NodeProto | None, np.ndarray | None]:
         """The node that adds a product's bias, and the bias: (count,), 0 where there is none."""
@@ -258,26 +274,29 @@ class _Rewriter:
         """The name of a product's bias: of 32-bit integers beside int8, else of f32."""
         name = product.bias or f"{product.name}/bias"
         plain = product.bias
-        if self.with_switches and not plain:
-            plain = self._constant(name, np.zeros_like(bias))
+        if self.parts.with_switches and not plain:
+            plain = self.parts.constant(name, np.zeros_like(bias))
         if self.precision.products != "int8":
-            stored = self._constant(f"{name}/corrected", bias)
-            return self._switched(nodes, plain, stored, [product.name])
+            stored = self.parts.constant(f"{name}/corrected", bias)
+            return self.parts.switched(nodes, plain, stored, [product.name])
         codes = np.round(bias / scales.astype(np.float64)).astype(np.int32)
-        inputs = [self._constant(f"{name}/codes", codes), self._constant(f"{name}/scale", scales)]
-        inputs.append(self._constant(f"{name}/zero", np.zeros(len(scales), np.int32)))
-        floats = fresh(f"{name}/dq", self.taken)
-        nodes.append(self._node("DequantizeLinear", inputs, floats, axis=0))
-        return self._switched(nodes, plain, floats, [product.name])
+        inputs = [
+            self.parts.constant(f"{name}/codes", codes),
+            self.parts.constant(f"{name}/scale", scales),
+        ]
+        inputs.append(self.parts.constant(f"{name}/zero", np.zeros(len(scales), np.int32)))
+        floats = self.parts.fresh(f"{name}/dq")
+        nodes.append(self.parts.node("DequantizeLinear", inputs, floats, axis=0))
+        return self.parts.switched(nodes, plain, floats, [product.name])
 
     def _replace_added(self, product: Product, added: NodeProto, bias: np.ndarray) -> None:
         """Gives the node that adds a bias to a product the corrected one."""
         node = self._copy(added)
         place = 1 if node.input[0] == product.node.output[0] else 0
         plain = node.input[place]
-        stored = self._constant(f"{plain}/corrected", bias)
-        nodes = self.before.setdefault(added.name, [])
-        node.input[place] = self._switched(nodes, plain, stored, [product.name])
+        stored = self.parts.constant(f"{plain}/corrected", bias)
+        nodes = self.parts.before.setdefault(added.name, [])
+        node.input[place] = self.parts.switched(nodes, plain, stored, [product.name])
 
     def _take_few_bits(self, product: Product) -> None:
         """A product that is not quantized in whole: with weights of few bits, or in f32."""
@@ -291,21 +310,21 @@ class _Rewriter:
         rows, size = shape[product.axis], shape[1 - product.axis]
         form = Blocks(rows, size, precision.block, precision.bits, precision.rounding)
         names = [
-            fresh(f"{product.weight}/{part}", self.taken) for part in ("codes", "scales", "zeros")
+            self.parts.fresh(f"{product.weight}/{part}") for part in ("codes", "scales", "zeros")
         ]
         types: list[np.dtype] = [np.dtype(np.uint8), np.dtype(np.float32), form.zero_type]
         made = {n: (t, s) for n, t, s in zip(names, types, form.shapes(), strict=True)}
         weight = partial(self.network.array, product.weight)
         turn = product.axis != 0
         compute = lambda: form.quantize(weight().T if turn else weight())  # noqa: E731
-        self.jobs.append(Job(made, compute))
+        self.parts.jobs.append(Job(made, compute))
         x = self.dequantized.get(product.x, product.x)
         inputs = [x, *names, *(["", product.bias] if product.bias else [])]
         new = helper.make_node(
             "MatMulNBits", inputs, list(node.output), node.name, domain="com.microsoft",
             K=size, N=rows, bits=precision.bits, block_size=precision.block,
         )  # fmt: skip
-        if self.with_switches:
+        if self.parts.with_switches:
             self._choose_result(product, new)
         else:
             self.replaced[node.name] = new
@@ -318,24 +337,16 @@ class _Rewriter:
         result = product.node.output[0]
         plain.input[0] = new.input[0]
         plain.output[0], new.output[0] = (
-            fresh(f"{result}/{word}", self.taken) for word in ("plain", "few")
+            self.parts.fresh(f"{result}/{word}") for word in ("plain", "few")
         )
         nodes = [plain, new]
-        self._switched(nodes, plain.output[0], new.output[0], [product.name])
+        self.parts.switched(nodes, plain.output[0], new.output[0], [product.name])
         where = nodes.pop()
         where.output[0], where.name = result, product.name
-        new.name = fresh(f"{product.name}/few", self.taken)
-        plain.name = fresh(f"{product.name}/plain", self.taken)
-        self.before.setdefault(product.name, []).extend(nodes)
+        new.name = self.parts.fresh(f"{product.name}/few")
+        plain.name = self.parts.fresh(f"{product.name}/plain")
+        self.parts.before.setdefault(product.name, []).extend(nodes)
         self.replaced[product.name] = where
-
-    def _constant(self, name: str, array: np.ndarray) -> str:
-        found = fresh(name, self.taken)
-        self.small.append(tensor_of(array, found))
-        return found
-
-    def _node(self, kind: str, inputs: list[str], output: str, **attributes: int) -> NodeProto:
-        return helper.make_node(kind, inputs, [output], output, **attributes)
 
     def _copy(self, node: NodeProto) -> NodeProto:
         """The node's own copy, made once."""
@@ -348,16 +359,16 @@ class _Rewriter:
     def _assemble(self) -> None:
         """Puts the new nodes in order, and drops the constants that nothing reads any more."""
         graph = self.source.model.graph
-        nodes = [node for value in graph.input for node in self.after.get(value.name, ())]
+        nodes = [node for value in graph.input for node in self.parts.after.get(value.name, ())]
         for old in graph.node:
-            nodes += self.before.get(old.name, ())
+            nodes += self.parts.before.get(old.name, ())
             node = self._copy(old)
             if node.op_type != "Shape":
                 for place, name in enumerate(node.input):
                     node.input[place] = self.dequantized.get(name, name)
             nodes.append(node)
             for name in old.output:
-                nodes += self.after.get(name, ())
+                nodes += self.parts.after.get(name, ())
         read = {name for node in nodes for name in structure.uses_of(node)}
         read |= {value.name for value in graph.output}
         constants = [n.output[0] for n in nodes if n.op_type == "Constant"]
@@ -367,7 +378,7 @@ class _Rewriter:
         graph.node.extend(kept)
         initializers = [t for t in graph.initializer if t.name not in unread]
         del graph.initializer[:]
-        graph.initializer.extend([*initializers, *self.small])
+        graph.initializer.extend([*initializers, *self.parts.small])
         inputs = [value for value in graph.input if value.name not in unread]
         del graph.input[:]
         graph.input.extend(inputs)
@@ -377,13 +388,18 @@ class _Rewriter:
         self.source.model.opset_import.extend(helper.make_opsetid(d, 1) for d in sorted(domains))
 
 
+_NOT_IN_BLOCKS = "MX products are those of MatMul and Gemm with a matrix as weight"
+
+
 def _refusal(product: Product, network: Network, precision: Precision) -> str:
     """The reason why a product stays in f32; '' for one that takes weights of few bits."""
     node, shape = product.node, network.shape(product.weight)
     if not precision.takes(node):
         return "left out by name"
     if not precision.bits:
-        return "left out by name" if not precision.takes_product(node) else "no range"
+        if not precision.takes_product(node):
+            return "left out by name"
+        return "no range" if precision.is_static(product, network) else _NOT_IN_BLOCKS
     if shape is None or len(shape) != 2 or node.op_type == "Conv":
         return f"{precision.weights} weights are those of MatMul and Gemm"
     if any(a.name in ("alpha", "beta") and a.f != 1 for a in node.attribute):

@@ -14,7 +14,8 @@ from mgx_mlir.artifact.files import atomic_file, write_atomically
 from mgx_mlir.artifact.weights import chunks_of
 from mgx_mlir.errors import UserError
 from mgx_mlir.importer import element_types
-from mgx_mlir.quantization.rewrite import Rewritten, tensor_of
+from mgx_mlir.quantization.parts import tensor_of
+from mgx_mlir.quantization.rewrite import Rewritten
 
 # Models of more bytes keep their large constants in a file beside them.
 LARGEST_INSIDE = 1 << 30
@@ -73,11 +74,12 @@ def _written(array: np.ndarray, name: str, location: str, stream: IO[bytes]) -> 
     """Appends a constant to the data; its tensor says where."""
     offset = -(-stream.tell() // _ALIGNMENT) * _ALIGNMENT
     stream.seek(offset)
-    for chunk in chunks_of(array):
+    bytes_ = element_types.packed(array)
+    for chunk in chunks_of(bytes_):
         stream.write(chunk)
     kind = element_types.of_numpy(array.dtype).onnx
     tensor = TensorProto(name=name, data_type=kind, dims=array.shape)
     tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", offset), ("length", array.nbytes)):
+    for key, value in (("location", location), ("offset", offset), ("length", bytes_.nbytes)):
         tensor.external_data.add(key=key, value=str(value))
     return tensor

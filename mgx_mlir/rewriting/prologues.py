@@ -93,7 +93,8 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     shallow = depth < LEAST_DEPTH or not _has_kernels(tree)
     if isinstance(product, mgx.ConvolutionOp) and shallow:
         return None
-    scaled = expands_blocks(tree.ops[-1]) and depth % DEPTH_STEP == 0
+    last = [op for op in tree.ops if _computes(op)][-1]
+    scaled = expands_blocks(last) and depth % DEPTH_STEP == 0
     if number == 0 and not scaled and prologue_of(product, 1) is not None:
         return None  # past the end of k, one operand has to be zero
     work = _work(tree, product, number, layouts)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 METHODS = ("entropy", "minmax", "moving-average", "mse", "percentile")
 # The options that are for a quantized model alone, as they are where nothing asks for one.
 _FOR_QUANTIZED: dict[str, object] = {
-    "calibrate": None, "exclude": [], "include": [], "max_loss": None, "method": None,
-    "only_weights": [], "ranges": None, "samples": None, "save_ranges": None,
+    "calibrate": None, "dynamic": False, "exclude": [], "include": [], "max_loss": None,
+    "method": None, "only_weights": [], "ranges": None, "samples": None, "save_ranges": None,
 }  # fmt: skip
 NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "quantized": None}
 
@@ -35,6 +35,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             f"--{name}", dest="products", action="store_const", const=name, default="",
             help=f"products of {name} with constant weights",
         )  # fmt: skip
+    kinds.add_argument(
+        "--mx", dest="products", action=_Microscaling, choices=["fp4", "fp6", "fp8"],
+        help="products of OCP MX: blocks of 32 with powers of two",
+    )  # fmt: skip
     kinds = group.add_mutually_exclusive_group()
     for flag, bits in (("--int4-weights", "4"), ("--int2-weights", "2")):
         kinds.add_argument(
@@ -52,6 +56,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     ):
         add(flag, action="append", default=[], metavar="PATTERN", help=text + "; repeatable")
     add("--symmetric", action="store_true", help="int8 activations without zero points")
+    add(
+        "--dynamic",
+        action="store_true",
+        help="activations of MatMul and Gemm get a scale for each row, from its values",
+    )
     add("--no-bias-correction", action="store_true",
         help="leave biases without the mean error of rounded weights")  # fmt: skip
     add("--calibrate", metavar="DATA",
@@ -66,6 +75,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--max-loss", type=_share, metavar="P%",
         help="leave the products with the largest errors in f32, until at most P%% of the samples "
         "change class (without classes: until the relative rms error is at most P%%)")  # fmt: skip
+
+
+class _Microscaling(argparse.Action):
+    """Stores the precision of a format of MX."""
+
+    def __call__(
+        self, parser: object, namespace: object, values: object, option: object = None
+    ) -> None:
+        setattr(namespace, self.dest, f"mx{values}")
 
 
 def _share(text: str) -> float:
@@ -88,7 +106,9 @@ def is_asked(options: argparse.Namespace) -> bool:
     for name in _FOR_QUANTIZED:
         if getattr(options, name, None):
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is for --int8, --fp8 and --int4-weights; give one of them")
+            raise UsageError(
+                f"--{flag} is for --int8, --fp8, --mx and --int4-weights; give one of them"
+            )
     return False
 
 
@@ -118,6 +138,7 @@ def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized
         only_weights=tuple(options.only_weights),
         asymmetric=not options.symmetric,
         bias_correction=not options.no_bias_correction,
+        dynamic=options.dynamic,
     )
     max_loss = None if options.verb == "verify" else options.max_loss
     calibration = calibration_of(options)

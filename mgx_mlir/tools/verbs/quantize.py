@@ -1,7 +1,8 @@
 """quantize: make a model of fewer bits from an f32 model: ONNX, or an artifact.
 
-OUT.onnx holds QuantizeLinear and DequantizeLinear around the products (int8, fp8), and
-MatMulNBits for weights of few bits; onnxruntime runs it with the same results within rounding.
+OUT.onnx holds QuantizeLinear and DequantizeLinear around the products (int8, fp8, MX), and
+MatMulNBits for weights of few bits; onnxruntime runs all but MX, with the same results within
+rounding.
 With --calibrate the error beside the f32 model is printed, at each product and of the outputs.
 """
 
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if output.exists() and output.samefile(options.model):
         raise UsageError(f"-o {output} is the model itself; choose another name")
     if not quantizing.is_asked(options):
-        raise UsageError("give --int8, --fp8, --int4-weights or --int2-weights")
+        raise UsageError("give --int8, --fp8, --mx, --int4-weights or --int2-weights")
     if output.suffix == ".onnx" and options.floats != "f32":
         raise UsageError("--fp16 and --bf16 are chosen when a model is compiled: -o OUT.mgx")
     if options.report is not None:
