@@ -12,6 +12,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.elements import BYTE_FLOATS
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
@@ -32,7 +33,6 @@ from mgx_mlir.rewriting.queries import (
 from mgx_mlir.rewriting.views import trace
 
 _INTEGERS = frozenset({"i8", "ui8"})
-_FLOATS = frozenset({"f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"})
 # The most bytes of the offsets that a zero point adds at each position of a padded result.
 MAX_BORDER = 1 << 22
 
@@ -98,7 +98,7 @@ class _Quantized:
 
     @property
     def is_float(self) -> bool:
-        return self.element in _FLOATS
+        return self.element in BYTE_FLOATS
 
 
 def _integer_contraction(op: ir.OpView) -> ir.Value | None:
@@ -157,7 +157,7 @@ def _quantized(value: ir.Value) -> _Quantized | None:
             return None
         return _quantized_parts(source.x, op.b, None)
     if isinstance(op, mgx.ConvertOp):
-        kinds = _INTEGERS if str(element_type(value)) == "i32" else _FLOATS
+        kinds = _INTEGERS if str(element_type(value)) == "i32" else BYTE_FLOATS
         floats = isinstance(element_type(value), (ir.F16Type, ir.BF16Type, ir.F32Type))
         if str(element_type(op.x)) in kinds and (floats or kinds is _INTEGERS):
             return _quantized_parts(op.x, None, None)
@@ -167,7 +167,7 @@ def _quantized(value: ir.Value) -> _Quantized | None:
 def _quantized_parts(
     value: ir.Value, zero: ir.Value | None, scale: ir.Value | None
 ) -> _Quantized | None:
-    if str(element_type(value)) not in _INTEGERS | _FLOATS:
+    if str(element_type(value)) not in _INTEGERS | BYTE_FLOATS:
         return None
     if zero is not None and _number(zero) == 0:
         zero = None

@@ -32,7 +32,7 @@ def sources(pattern: str, without: str) -> list[str]:
         ("An ONNX operator: 1 source file, or {}", r"\blrn\b|LrnOp", "gpu/families|tools/"),
         ("A pass: {} source file and its line", "class SimplifyGathers", "phases.py"),
         ("A kernel family: {} source files", r".", "^(?!.*families/lrn/)"),
-        ("An element type: {} source files", "f8E4M3FNUZ|(float8_|fp8)e4m3fnuz", "pyi$"),
+        ("An element type: {} source files", "f8E4M3FNUZ|(float8_?|fp8)e4m3fnuz", "pyi$"),
     ],
 )
 def test_recipes_count_their_files(title: str, pattern: str, without: str) -> None:

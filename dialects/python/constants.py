@@ -10,10 +10,11 @@ from mlir import ir
 
 from mgx_mlir._native import _mgx, _mgx_ops_gen
 from mgx_mlir.dialects.types import element_type, numpy_dtype
+from mgx_mlir.elements import ELEMENTS
 
 # Elements of less than a byte: MLIR wants the upper bits of their byte to be zero, which
 # ml_dtypes leaves open.
-_BITS = {"i2": 2, "ui2": 2, "i4": 4, "ui4": 4, "f4E2M1FN": 4}
+_BITS = {row.name: row.bits for row in ELEMENTS if row.bits < 8}
 
 
 def dense_attribute(array: np.ndarray, element: ir.Type | None = None) -> ir.DenseElementsAttr:

@@ -17,38 +17,15 @@ import numpy.typing as npt
 from mlir import ir
 
 from mgx_mlir._native._mgx import DimAttr, DimsAttr
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.sizes.arithmetic import Size, alone, bounds
 
 Dim: TypeAlias = "int | str | Size | DimAttr | None"
 """A size, the name of a symbolic dimension, a formula, a whole one, or None for an unknown size."""
 
-DTYPES: dict[str, npt.DTypeLike] = {
-    "bf16": ml_dtypes.bfloat16,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-    "f64": np.float64,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "i1": np.bool_,
-    "i16": np.int16,
-    "i2": ml_dtypes.int2,
-    "i32": np.int32,
-    "i4": ml_dtypes.int4,
-    "i64": np.int64,
-    "i8": np.int8,
-    "ui16": np.uint16,
-    "ui2": ml_dtypes.uint2,
-    "ui32": np.uint32,
-    "ui4": ml_dtypes.uint4,
-    "ui64": np.uint64,
-    "ui8": np.uint8,
-}
-_DTYPE_OF = {name: np.dtype(dtype) for name, dtype in DTYPES.items()}
-_NAME_OF = {dtype: name for name, dtype in _DTYPE_OF.items()}
+# By MLIR's name of each. The types that numpy lacks are those of ml_dtypes.
+DTYPES = {row.name: np.dtype(getattr(ml_dtypes, row.numpy, row.numpy)) for row in ELEMENTS}
+_NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
 _DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 
 
@@ -68,9 +45,9 @@ def numpy_dtype(type_: ir.Type) -> np.dtype:
     Raises ValueError where there is none.
     """
     element = scalar_type(type_)
-    dtype = _DTYPE_OF.get(str(element))
+    dtype = DTYPES.get(str(element))
     if dtype is None:
-        raise ValueError(f"no numpy dtype for {element}; there are {', '.join(_DTYPE_OF)}")
+        raise ValueError(f"no numpy dtype for {element}; there are {', '.join(DTYPES)}")
     return dtype
 
 

@@ -31,6 +31,7 @@ from mgx_mlir.artifact.steps import (
     steps_json,
     walk,
 )
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import Symbol, symbols
 from mgx_mlir.sizes.parser import parse
@@ -60,11 +61,7 @@ __all__ = [
     "walk",
 ]
 
-DTYPES = frozenset(
-    "bool int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 float16 "
-    "bfloat16 float32 float64 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz "
-    "float8_e8m0fnu float4_e2m1fn".split()
-)
+DTYPES = frozenset(row.numpy for row in ELEMENTS)
 
 
 @dataclass(frozen=True)

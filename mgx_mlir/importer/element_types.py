@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
+from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import UnsupportedError
 
 
@@ -23,36 +24,8 @@ class ElementType:
     bits: int
 
 
-def _row(number: int, name: str, numpy: type | str, bits: int = 0) -> ElementType:
-    dtype = np.dtype(numpy)
-    return ElementType(number, name, dtype, bits or dtype.itemsize * 8)
-
-
-# Source of the numbers: onnx.proto, TensorProto.DataType.
-TABLE: tuple[ElementType, ...] = (
-    _row(1, "float", "float32"),
-    _row(2, "uint8", "uint8"),
-    _row(3, "int8", "int8"),
-    _row(4, "uint16", "uint16"),
-    _row(5, "int16", "int16"),
-    _row(6, "int32", "int32"),
-    _row(7, "int64", "int64"),
-    _row(9, "bool", "bool", 8),
-    _row(10, "float16", "float16"),
-    _row(11, "double", "float64"),
-    _row(12, "uint32", "uint32"),
-    _row(13, "uint64", "uint64"),
-    _row(16, "bfloat16", ml_dtypes.bfloat16),
-    _row(17, "float8e4m3fn", ml_dtypes.float8_e4m3fn),
-    _row(18, "float8e4m3fnuz", ml_dtypes.float8_e4m3fnuz),
-    _row(19, "float8e5m2", ml_dtypes.float8_e5m2),
-    _row(20, "float8e5m2fnuz", ml_dtypes.float8_e5m2fnuz),
-    _row(21, "uint4", ml_dtypes.uint4, 4),
-    _row(22, "int4", ml_dtypes.int4, 4),
-    _row(23, "float4e2m1", ml_dtypes.float4_e2m1fn, 4),
-    _row(24, "float8e8m0", ml_dtypes.float8_e8m0fnu),
-    _row(25, "uint2", ml_dtypes.uint2, 2),
-    _row(26, "int2", ml_dtypes.int2, 2),
+TABLE: tuple[ElementType, ...] = tuple(
+    ElementType(row.onnx, row.onnx_name, numpy_dtype(row.numpy), row.bits) for row in ELEMENTS
 )
 _BY_ONNX = {row.onnx: row for row in TABLE}
 _BY_NUMPY = {row.numpy: row for row in TABLE}

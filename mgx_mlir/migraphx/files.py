@@ -152,7 +152,7 @@ def _shape(dtype: np.dtype, sizes: Sequence[Any]) -> shape:
 
 
 def _weight(file: zipfile.ZipFile, name: str, row: dict[str, Any]) -> Weight:
-    dtype = np.dtype(DTYPES[_MLIR_NAME[row["dtype"]]])
+    dtype = DTYPES[_MLIR_NAME[row["dtype"]]]
     shape = tuple(int(n) for n in row["shape"])
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     data = np.frombuffer(_read(file, name, size), np.uint8)
@@ -171,4 +171,4 @@ def _read(file: zipfile.ZipFile, name: str, most: int) -> bytes:
     return file.read(name)
 
 
-_MLIR_NAME = {np.dtype(dtype).name: name for name, dtype in DTYPES.items()}
+_MLIR_NAME = {dtype.name: name for name, dtype in DTYPES.items()}

@@ -5,37 +5,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import ml_dtypes
 import numpy as np
 
+from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import UsageError
 
-# MIGraphX's names of element types, and numpy's types. The order is that of its enum.
-_DTYPES: dict[str, Any] = {
-    "bool_type": np.bool_,
-    "half_type": np.float16,
-    "float_type": np.float32,
-    "double_type": np.float64,
-    "uint8_type": np.uint8,
-    "int8_type": np.int8,
-    "uint16_type": np.uint16,
-    "int16_type": np.int16,
-    "int32_type": np.int32,
-    "int64_type": np.int64,
-    "uint32_type": np.uint32,
-    "uint64_type": np.uint64,
-    "fp8e4m3fnuz_type": ml_dtypes.float8_e4m3fnuz,
-    "fp8e4m3fn_type": ml_dtypes.float8_e4m3fn,
-    "fp8e5m2_type": ml_dtypes.float8_e5m2,
-    "bf16_type": ml_dtypes.bfloat16,
-    "fp8e5m2fnuz_type": ml_dtypes.float8_e5m2fnuz,
-}
+# Numpy's types by MIGraphX's names, in the order of its enum.
+_DTYPES = {row.migraphx: numpy_dtype(row.numpy) for row in ELEMENTS if row.migraphx}
 # The most that a dimension without an upper bound is given.
 ENDLESS_DIM = (1 << 63) - 1
 type_t = enum.Enum("type_t", [*_DTYPES, "tuple_type"])  # type: ignore[misc]
-_NAME_OF = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_NAME_OF = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 def dtype_of(name: str | enum.Enum) -> np.dtype:
@@ -47,7 +30,7 @@ def dtype_of(name: str | enum.Enum) -> np.dtype:
     known = text if text in _DTYPES else text.removesuffix("_t").removesuffix("_type") + "_type"
     if known not in _DTYPES:
         raise UsageError(f"'{text}' is no element type; there are {', '.join(_DTYPES)}")
-    return np.dtype(_DTYPES[known])
+    return _DTYPES[known]
 
 
 def type_name(dtype: np.dtype) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.reference.meanings import Array
 
-_INTEGERS = tuple(
-    np.dtype(t) for t in (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4)
-)
+_INTEGERS = tuple(numpy_dtype(row.numpy) for row in ELEMENTS if row.bits < 8 and "int" in row.numpy)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:

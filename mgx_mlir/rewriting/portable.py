@@ -17,6 +17,7 @@ from mgx_mlir.artifact.contents import PortableKernel, version_text
 from mgx_mlir.dialects import context as new_context
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.rewriting.graph import node_name, symbol_name
 from mgx_mlir.rewriting.queries import walk
@@ -32,16 +33,7 @@ PROGRAM_OPS = frozenset(
 )
 
 # The feature that a chip needs for an element type; other types work on every chip.
-_TYPE_FEATURES: dict[str, str] = {
-    "bf16": "bf16",
-    "f4E2M1FN": "mx",
-    "f64": "f64",
-    "f8E4M3FN": "fp8-ocp",
-    "f8E4M3FNUZ": "fp8-fnuz",
-    "f8E5M2": "fp8-ocp",
-    "f8E5M2FNUZ": "fp8-fnuz",
-    "f8E8M0FNU": "mx",
-}
+_TYPE_FEATURES = {row.name: row.feature for row in ELEMENTS if row.feature}
 
 # How attributes of the dialect are written: '#mgx.dim<...>', and enums '#mgx<pooling_mode max>'.
 _MGX = ("#mgx.", "#mgx<")

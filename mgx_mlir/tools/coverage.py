@@ -15,6 +15,7 @@ from functools import cache
 import onnx
 import onnx.defs
 
+from mgx_mlir.elements import ELEMENTS, ElementRow
 from mgx_mlir.importer import registry
 from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.registry import Operator, operators
@@ -52,15 +53,18 @@ _VIEWS = frozenset(
 # Ops with a body of their own, which runs as the rest does.
 _CONTROL = frozenset(("if", "loop"))
 
-_TYPES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("bool", ("bool",)),
-    ("integers", ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
-    ("floats", ("float16", "bfloat16", "float", "double")),
-    ("small floats", ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
-                      "float8e8m0", "float4e2m1")),
-    ("small integers", ("int2", "uint2", "int4", "uint4")),
-    ("string", ("string",)),
-)  # fmt: skip
+
+def _group(row: ElementRow) -> str:
+    if "int" in row.numpy:
+        return "integers" if row.bits >= 8 else "small integers"
+    return row.numpy if row.numpy == "bool" else "floats" if row.bits > 8 else "small floats"
+
+
+_GROUPS = ("bool", "integers", "floats", "small floats", "small integers", "string")
+_TYPES = {
+    group: [row.onnx_name for row in ELEMENTS if _group(row) == group] or [group]
+    for group in _GROUPS
+}
 
 
 def page() -> str:
@@ -163,7 +167,7 @@ def _types(domain: str, name: str) -> str:
     written = schema.inputs[0].types
     allowed = {t[len("tensor(") : -1] for t in written if t.startswith("tensor(")}
     parts: list[str] = []
-    for label, members in _TYPES:
+    for label, members in _TYPES.items():
         there = [member for member in members if member in allowed]
         parts += [label] if len(there) == len(members) else there
     if any(t.startswith("seq(") for t in written):

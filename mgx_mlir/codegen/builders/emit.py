@@ -20,13 +20,11 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load as load_element
 from mgx_mlir.codegen.generic.lowering.element import FLOATS, Element
 from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.elements import BYTE_FLOATS as BYTE_FLOATS
 from mgx_mlir.sizes.arithmetic import Size
 
 Index: TypeAlias = "int | ir.Value"
 _KNOWN = (int, Size)
-
-# Floats of 8 bits: code holds their bits as i8.
-BYTE_FLOATS = frozenset(("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"))
 
 
 def element_type(name: str) -> ir.Type:

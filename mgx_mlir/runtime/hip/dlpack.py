@@ -11,6 +11,7 @@ import math
 from functools import cache
 from typing import Any
 
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import UsageError
 from mgx_mlir.runtime.shared_object import open_native
 
@@ -19,20 +20,7 @@ CPU = 1
 ROCM = 10
 
 # dlpack.h's DLDataTypeCode, and bits, by the name of the element type.
-_TYPES: dict[str, tuple[int, int]] = {
-    "bfloat16": (4, 16),
-    "bool": (6, 8),
-    "float16": (2, 16),
-    "float32": (2, 32),
-    "float64": (2, 64),
-    "float8_e4m3fn": (10, 8),
-    "float8_e4m3fnuz": (11, 8),
-    "float8_e5m2": (12, 8),
-    "float8_e5m2fnuz": (13, 8),
-    "float8_e8m0fnu": (14, 8),
-    **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
-}
+_TYPES = {row.numpy: (row.dlpack, row.bits) for row in ELEMENTS if row.dlpack is not None}
 _NAMES = {code: name for name, code in _TYPES.items()}
 
 

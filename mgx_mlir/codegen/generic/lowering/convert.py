@@ -16,11 +16,10 @@ from mgx_mlir.codegen.generic.lowering.element import (
     EXPONENT_ONLY,
     F32,
     I32,
-    MINIFLOATS,
     SIGNED,
     Element,
-    Minifloat,
 )
+from mgx_mlir.elements import MINIFLOATS, Minifloat
 
 
 def load(a: Arithmetic, element: Element, value: ir.Value, any_nan: bool = True) -> ir.Value:

@@ -20,6 +20,7 @@ from functools import cache
 
 from mlir import ir
 
+from mgx_mlir.elements import MINIFLOATS
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number
@@ -27,27 +28,6 @@ from mgx_mlir.sizes.arithmetic import Number
 BOOL, SIGNED, UNSIGNED, FLOAT = "bool", "signed", "unsigned", "float"
 
 
-@dataclass(frozen=True)
-class Minifloat:
-    """A float of 8 bits or less: its layout and its special values (OCP OFP8, MX; ONNX Cast)."""
-
-    bits: int
-    mantissa: int
-    bias: int
-    largest: int  # the code of the largest finite value
-    overflow: int  # the code of a value out of range, without saturation
-    nan: int | None
-    infinity: int | None = None
-    signed_zero: bool = True
-
-
-MINIFLOATS = {
-    "f4E2M1FN": Minifloat(4, 1, 1, largest=0x7, overflow=0x7, nan=None),
-    "f8E4M3FN": Minifloat(8, 3, 7, largest=0x7E, overflow=0x7F, nan=0x7F),
-    "f8E4M3FNUZ": Minifloat(8, 3, 8, largest=0x7F, overflow=0x80, nan=0x80, signed_zero=False),
-    "f8E5M2": Minifloat(8, 2, 15, largest=0x7B, overflow=0x7C, nan=0x7E, infinity=0x7C),
-    "f8E5M2FNUZ": Minifloat(8, 2, 16, largest=0x7F, overflow=0x80, nan=0x80, signed_zero=False),
-}
 EXPONENT_ONLY = "f8E8M0FNU"
 
 

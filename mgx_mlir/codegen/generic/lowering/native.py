@@ -21,12 +21,17 @@ from mlir.dialects import arith, llvm, rocdl, vector
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, Element
+from mgx_mlir.elements import ELEMENTS
 
 # By the feature of `Target.features`: the kinds that the instructions convert, and the largest
 # finite number of each.
 _KINDS = {
-    "fp8-fnuz": {"f8E4M3FNUZ": 240.0, "f8E5M2FNUZ": 57344.0},
-    "fp8-ocp": {"f8E4M3FN": 448.0, "f8E5M2": 57344.0},
+    feature: {
+        row.name: row.minifloat.maximum
+        for row in ELEMENTS
+        if row.minifloat and row.feature == feature
+    }
+    for feature in ("fp8-fnuz", "fp8-ocp")
 }
 _NONE: dict[str, float] = {}
 _converted: ContextVar[dict[str, float]] = ContextVar("converted", default=_NONE)
