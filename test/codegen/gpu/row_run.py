@@ -17,7 +17,7 @@ from kernel_text import result_dtypes
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 
 
 def main(chip: str, which: str = "emulated", wanted: str = "") -> int:

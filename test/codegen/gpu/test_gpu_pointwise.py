@@ -17,7 +17,7 @@ from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.functions import ERF, ERF_LIMIT
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
+from mgx_mlir.codegen.gpu.families.pointwise.generator import pointwise_program
 from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context

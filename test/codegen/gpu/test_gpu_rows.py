@@ -12,7 +12,7 @@ from row_kernels import RowKernel
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 

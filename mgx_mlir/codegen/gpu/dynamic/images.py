@@ -34,7 +34,7 @@ from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction import kernel as contraction
 from mgx_mlir.codegen.gpu.families.contraction import reduced
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.families.pooling import kernel as pooling
+from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic

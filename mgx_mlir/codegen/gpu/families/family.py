@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from mlir import ir
 
@@ -42,7 +42,16 @@ class Problem(Protocol):
     def name(self) -> str: ...
 
 
+class Schedule(Protocol):
+    """How a program computes a problem."""
+
+    def describe(self) -> str:
+        """The schedule in words."""
+        ...
+
+
 P = TypeVar("P", bound=Problem)
+S = TypeVar("S", bound=Schedule)
 A = TypeVar("A", bound=ir.OpView)
 B = TypeVar("B", bound=ir.OpView)
 
@@ -80,6 +89,35 @@ def anchor_of(kernel: mgx.KernelOp, *classes: type[ir.OpView]) -> ir.OpView | Re
 def is_free(op: ir.OpView) -> bool:
     """Whether an op costs nothing: a view, or a constant."""
     return is_view(op) or isinstance(op, mgx.ConstantOp)
+
+
+@dataclass(frozen=True)
+class Scheduled(Generic[P, S]):
+    """The programs of a family whose problems are computed by a schedule.
+
+    choose: gives the best schedule of a problem for a chip, None where none fits. generate: gives
+    the program from a problem, the kernel's types, a schedule, the chip, and the kernel's name.
+    match and together: as for `program_of`.
+    """
+
+    match: Callable[[mgx.KernelOp], P | Refusal | None]
+    choose: Callable[[P, Target], S | None]
+    generate: Callable[[P, Types, S, Target, str], GpuProgram]
+    together: bool = True
+
+    def __call__(
+        self, kernel: mgx.KernelOp, target: Target, schedule: S | None = None
+    ) -> Generated[GpuProgram] | Refusal | None:
+        """The program by `schedule`, or else by the best one, and the schedule in words."""
+
+        def made(problem: P, types: Types, name: str) -> Generated[GpuProgram] | Refusal:
+            chosen = schedule or self.choose(problem, target)
+            if chosen is None:
+                return Refusal(f"no schedule fits {target.name}")
+            program = self.generate(problem, types, chosen, target, name)
+            return Generated(program, chosen.describe())
+
+        return program_of(kernel, self.match, made, self.together)
 
 
 def program_of(

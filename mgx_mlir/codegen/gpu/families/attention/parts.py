@@ -18,7 +18,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction.kernel import match_program
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx

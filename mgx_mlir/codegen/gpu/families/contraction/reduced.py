@@ -30,7 +30,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Til
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments

@@ -19,8 +19,8 @@ from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types
-from mgx_mlir.codegen.gpu.families.lrn.match import Lrn
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
 from mgx_mlir.codegen.problem.problem import Axis
 
 _OUTPUT = Argument("output", 0)
@@ -49,7 +49,9 @@ def choose(lrn: Lrn, target: Target) -> LrnSchedule:
     return LrnSchedule(lanes, channels)
 
 
-def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuProgram:
+def generate(
+    lrn: Lrn, types: Types, schedule: LrnSchedule, _target: Target, name: str
+) -> GpuProgram:
     """The function `<name>_0`, and its launch.
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
@@ -88,3 +90,6 @@ def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuPro
             target = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
             target.store(y, work.buffers[_OUTPUT], 0, emit.add(offset, pixel), work.inside)
     return launches.program()
+
+
+FAMILY = Family("lrn", 140, Scheduled(match_lrn, choose, generate))

@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
@@ -19,7 +20,8 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad, match_moves
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK = 256
@@ -41,11 +43,11 @@ class MoveSchedule:
         return f"{widths} elements at a time, {self.times} times"
 
 
-def choose(moves: Moves, units: int) -> MoveSchedule:
+def choose(moves: Moves, target: Target) -> MoveSchedule:
     """The widest vectors that no part cuts; several for a thread where there are many."""
     lanes = tuple(lanes_of(part) for part in moves.parts)
     vectors = sum(part.size // n for part, n in zip(moves.parts, lanes, strict=True))
-    times = next((n for n in (4, 2) if vectors >= 8 * units * BLOCK * n), 1)
+    times = next((n for n in (4, 2) if vectors >= 8 * target.compute_units * BLOCK * n), 1)
     return MoveSchedule(lanes, times)
 
 
@@ -67,8 +69,9 @@ def lanes_of(part: Move) -> int:
 
 def generate(
     moves: Moves,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    types: Types,
     schedule: MoveSchedule,
+    _target: Target,
     name: str,
 ) -> GpuProgram:
     """The functions `<name>_0` .., each of some parts, and their launches.
@@ -90,7 +93,7 @@ def _function(
     function: str,
     parts: Sequence[tuple[Move, int]],
     times: int,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    types: Types,
 ) -> Launch:
     """A function of some parts, each with the number of elements of its vectors."""
     inputs, results = types
@@ -211,3 +214,6 @@ def _padded(
         present = arith.andi(present, condition)
     other = emit.splat(number(Arithmetic(), part.source.element, part.value), lanes)
     return arith.select(present, x, other)
+
+
+FAMILY = Family("moves", 70, Scheduled(match_moves, choose, generate, together=False))

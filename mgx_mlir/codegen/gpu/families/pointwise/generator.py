@@ -14,17 +14,28 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
-from mgx_mlir.codegen.gpu.families.pointwise.transposed import BLOCK, TransposedSchedule
+from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
+    BLOCK,
+    TransposedSchedule,
+    transposed_schedule,
+)
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
+def best(elements: Elements, target: Target) -> PointwiseSchedule | TransposedSchedule:
+    """Tiles where an operand is transposed, else vectors by the cost model."""
+    return transposed_schedule(elements, target) or choose(elements, target)
+
+
 def generate(
     elements: Elements,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    types: Types,
     schedule: PointwiseSchedule | TransposedSchedule,
     target: Target,
     name: str,
@@ -118,3 +129,9 @@ class _Layout:
 
     def columns_of(self, chunk: Chunk) -> ir.Value:
         raise AssertionError("only reductions ask for indices")
+
+
+pointwise_program = Scheduled[Elements, PointwiseSchedule | TransposedSchedule](
+    match_elements, best, generate
+)
+FAMILY = Family("pointwise", 60, pointwise_program)

@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -25,7 +26,8 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
 from mgx_mlir.codegen.problem.match import Operand
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -46,12 +48,12 @@ class PoolingSchedule:
         return f"{self.run} results a thread, {self.lanes} elements at a time"
 
 
-def choose(pooling: Pooling, units: int) -> PoolingSchedule:
+def choose(pooling: Pooling, target: Target) -> PoolingSchedule:
     """As many neighbours as one access stores; fewer where that would leave units idle."""
     last = pooling.windows[-1]
     size = builder.element_bytes(pooling.element)
     run = math.gcd(last.outputs, min(8, CHUNK_BYTES // size))
-    while run > 1 and pooling.images * pooling.outputs // run < 2 * units * 64:
+    while run > 1 and pooling.images * pooling.outputs // run < 2 * target.compute_units * 64:
         run //= 2
     # Vectors start at multiples of their length, in each part of a row too.
     part = pooling.row * last.dilation if pooling.row < last.length else 0
@@ -59,8 +61,9 @@ def choose(pooling: Pooling, units: int) -> PoolingSchedule:
     return PoolingSchedule(run, math.gcd(width, last.size, run * last.stride, part))
 
 
-def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-             schedule: PoolingSchedule, name: str) -> GpuProgram:  # fmt: skip
+def generate(
+    pooling: Pooling, types: Types, schedule: PoolingSchedule, _target: Target, name: str
+) -> GpuProgram:
     """The function `<name>_0`, and its launch.
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
@@ -244,3 +247,7 @@ class _Windows:
 def _below(index: Index, size: int) -> ir.Value:
     """Whether an index is inside x. As unsigned numbers, negative ones exceed any size."""
     return arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), emit.value(size))
+
+
+pooling_program = Scheduled(match_pooling, choose, generate)
+FAMILY = Family("pooling", 80, pooling_program)

@@ -27,7 +27,8 @@ from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps, match_resize
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -77,7 +78,7 @@ def choose(resize: Resize, target: Target) -> ResizeSchedule:
 
 def generate(
     resize: Resize,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    types: Types,
     schedule: ResizeSchedule,
     target: Target,
     name: str,
@@ -319,3 +320,6 @@ class _Lines:
                 outside = number(Arithmetic(), element, self.resize.outside)
                 x = arith.select(there, x, emit.splat(outside, self.schedule.lanes))
         return x
+
+
+FAMILY = Family("resize", 100, Scheduled(match_resize, choose, generate))

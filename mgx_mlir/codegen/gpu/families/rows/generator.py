@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from mlir import ir
-
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
+from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, lds_arrays
-from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.gpu.families.rows.split import generate_split
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -21,7 +19,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 def generate(
     rows: Rows,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    types: Types,
     schedule: RowSchedule,
     target: Target,
     name: str,
@@ -54,3 +52,7 @@ def generate(
     passed += [Argument("output", number) for number in range(len(results))]
     launch = Launch(function, grid, (schedule.block, 1, 1), tuple(passed))
     return GpuProgram(module, (launch,), 0, 32)
+
+
+rows_program = Scheduled(match_rows, choose, generate)
+FAMILY = Family("rows", 50, rows_program)

@@ -21,11 +21,13 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Offset
-from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
-from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule
+from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
+from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule, choose
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 OUTPUT = Argument("output", 0)
@@ -200,3 +202,11 @@ def _flags(element: Element, x: ir.Value) -> ir.Value:
         zero = a.int(0, x) if not element.is_float else a.float(0.0, x)
         x = a.compare("une", x, zero) if element.is_float else a.icompare("ne", x, zero)
     return arith.extui(a.type(I32.storage()), x)
+
+
+def match(kernel: mgx.KernelOp) -> Scan | NonZero | Refusal | None:
+    """The kernel as running sums or a search, or why it does not match; None for other work."""
+    return match_scan(kernel) or match_nonzero(kernel)
+
+
+FAMILY = Family("scan", 110, Scheduled[Scan | NonZero, ScanSchedule](match, choose, generate))

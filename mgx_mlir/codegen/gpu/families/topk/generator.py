@@ -29,7 +29,8 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, run_of
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
@@ -73,9 +74,9 @@ class TopKSchedule:
     rounds: tuple[Round, ...]
 
     @staticmethod
-    def of(topk: Topk, units: int) -> TopKSchedule:
+    def of(topk: Topk, target: Target) -> TopKSchedule:
         """One thread for each pair of elements; enough pieces to occupy most compute units."""
-        columns, k = topk.columns, topk.k
+        columns, k, units = topk.columns, topk.k, target.compute_units
         size = max(2, 1 << (columns - 1).bit_length())
         if columns > MOST:
             size = run_of(topk.rows * columns, units)
@@ -102,7 +103,7 @@ class TopKSchedule:
 
 def generate(
     topk: Topk,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    types: Types,
     schedule: TopKSchedule,
     target: Target,
     name: str,
@@ -350,3 +351,6 @@ class _Functions:
         ]
         for (operand, value), output in zip(results, _OUTPUTS, strict=True):
             operand.store(value, buffers[output], operand.start(row), rank, guards)
+
+
+FAMILY = Family("topk", 90, Scheduled(match_topk, TopKSchedule.of, generate))
