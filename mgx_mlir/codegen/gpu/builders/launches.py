@@ -57,6 +57,7 @@ class Launches:
                 shared = number in overwritable if kind == "input" else bool(overwritable)
                 tensor = builder.tensor_of(type_, shared=shared)
                 self._tensors[Argument(kind, number)] = tensor  # type: ignore[arg-type]
+        self.results = [Argument("output", number) for number in range(len(types[1]))]
         self._module, self._block = builder.gpu_module()
         self._launches: list[Launch] = []
         self._bytes = self._tables = 0
@@ -99,13 +100,27 @@ class Launches:
         grid: Dimensions,
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
-        """The next function; ops that are built inside of the context are its body."""
-        arguments = list(dict.fromkeys([*written, *read]))
+        """The next function; ops that are built inside of the context are its body. The frame has
+        the buffers of `read` first."""
+        arguments = list(dict.fromkeys([*read, *written]))
         tensors = [replace(self._tensors[a], written=a in written) for a in arguments]
         name = f"{self._name}_{len(self._launches)}"
         self._launches.append(Launch(name, grid, (threads, 1, 1), tuple(arguments)))
         with builder.function(self._block, name, tensors, threads, grid, lds) as frame:
             yield dict(zip(arguments, frame.buffers, strict=True)), frame
+
+    @contextmanager
+    def whole(
+        self,
+        used: Sequence[int],
+        threads: int,
+        grid: Dimensions,
+        lds: Sequence[tuple[int, ir.Type]] = (),
+    ) -> Iterator[Frame]:
+        """The next function, of the inputs `used`, in this order, and of all results."""
+        read = [Argument("input", number) for number in used]
+        with self.function(read, self.results, threads, grid, lds) as (_, frame):
+            yield frame
 
     @contextmanager
     def each(

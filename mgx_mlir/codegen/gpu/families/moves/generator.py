@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -18,13 +17,13 @@ from mgx_mlir.codegen.generic.lowering.element import BOOL
 from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad, match_moves
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-BLOCK = 256
 # The most parts of a concat in one function: more take longer to tell apart than to copy.
 MAX_PARTS = 16
 _CHOSEN = 4  # elements, each with its own index, that a thread takes at a time
@@ -78,31 +77,20 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    module, block = builder.gpu_module()
-    launches: list[Launch] = []
+    launches = Launches(name, types)
     for first in range(0, len(moves.parts), MAX_PARTS):
         some = slice(first, first + MAX_PARTS)
         parts = list(zip(moves.parts[some], schedule.lanes[some], strict=True))
-        function = f"{name}_{len(launches)}"
-        launches.append(_function(block, function, parts, schedule.times, types))
-    return GpuProgram(module, tuple(launches), 0, 32)
+        _function(launches, parts, schedule.times)
+    return launches.program()
 
 
-def _function(
-    block: ir.Block,
-    function: str,
-    parts: Sequence[tuple[Move, int]],
-    times: int,
-    types: Types,
-) -> Launch:
+def _function(launches: Launches, parts: Sequence[tuple[Move, int]], times: int) -> None:
     """A function of some parts, each with the number of elements of its vectors."""
-    inputs, results = types
     used = sorted({operand.argument for part, _ in parts for operand in _read(part)})
-    arguments = [builder.tensor_of(inputs[n]) for n in used]
-    arguments.append(builder.tensor_of(results[0], written=True))
     blocks = [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
     grid = builder.grid_of(sum(blocks))
-    with builder.function(block, function, arguments, BLOCK, grid) as frame:
+    with launches.whole(used, BLOCK, grid) as frame:
         buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
         thread, here = builder.thread_number(BLOCK), builder.linear_block(grid)
         end = 0
@@ -115,8 +103,6 @@ def _function(
                 continue
             mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
             emit.when(mine, work)
-    passed = (*(Argument("input", n) for n in used), Argument("output", 0))
-    return Launch(function, grid, (BLOCK, 1, 1), passed)
 
 
 Body = Callable[[dict[int, ir.Value], ir.Value], None]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
@@ -44,13 +44,7 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    inputs, results = types
-    used = elements.used
-    overwritable = elements.overwritable
-    arguments = [builder.tensor_of(inputs[n], shared=n in overwritable) for n in used]
-    arguments += [builder.tensor_of(t, written=True, shared=bool(overwritable)) for t in results]
-    module, block = builder.gpu_module()
-    function = f"{name}_0"
+    launches, used = Launches(name, types, elements.overwritable), elements.used
     if isinstance(schedule, TransposedSchedule):
         threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
     else:
@@ -58,7 +52,7 @@ def generate(
         threads = schedule.block if elements.size > 1 else target.wave_size
         blocks = ceil_div(elements.size, schedule.elements)
     grid = builder.grid_of(blocks)
-    with builder.function(block, function, arguments, threads, grid) as frame:
+    with launches.whole(used, threads, grid) as frame:
         thread, number = builder.thread_number(threads), builder.linear_block(grid)
         if isinstance(schedule, TransposedSchedule):
             emit_tiles(elements, schedule, frame, used, thread, number, target)
@@ -68,10 +62,7 @@ def generate(
             first = emit.add(first, emit.mul(thread, schedule.lanes))
             bounded = grid[0] * grid[1] * schedule.elements != elements.size
             emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
-    passed = [Argument("input", number) for number in used]
-    passed += [Argument("output", number) for number in range(len(results))]
-    launch = Launch(function, grid, (threads, 1, 1), tuple(passed))
-    return GpuProgram(module, (launch,), 0, 32)
+    return launches.program()
 
 
 def emit_elements(

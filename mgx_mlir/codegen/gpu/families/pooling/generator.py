@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
@@ -23,15 +23,14 @@ from mgx_mlir.codegen.generic.lowering.convert import change, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import root
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
 from mgx_mlir.codegen.problem.match import Operand
-from mgx_mlir.sizes.arithmetic import ceil_div
 
-BLOCK = 256
 # Above this number of elements in a thread's windows, their rows are a loop.
 MAX_CODE = 512
 
@@ -68,23 +67,14 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    inputs, results = types
+    launches = Launches(name, types)
     used = sorted({pooling.source.argument, *(s.argument for s in _read(pooling))})
-    arguments = [builder.tensor_of(inputs[number]) for number in used]
-    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
-    total = pooling.images * pooling.outputs
-    threads = total // schedule.run
-    module, block = builder.gpu_module()
-    function = f"{name}_0"
-    grid = builder.grid_of(ceil_div(threads, BLOCK))
-    with builder.function(block, function, arguments, BLOCK, grid) as frame:
-        thread = emit.mul(builder.linear_block(grid), BLOCK)
-        thread = emit.add(thread, builder.thread_number(BLOCK))
-        inside = []
-        if grid[0] * grid[1] * BLOCK != threads:
-            inside.append(emit.compare("slt", thread, threads))
-        buffers = dict(zip(used, frame.buffers, strict=False))
-        outputs = frame.buffers[len(used) :]
+    read = [Argument("input", number) for number in used]
+    threads = pooling.images * pooling.outputs // schedule.run
+    with launches.each(read, launches.results, threads) as work:
+        thread, inside = work.offset, work.inside
+        buffers = {number: work.buffers[a] for number, a in zip(used, read, strict=True)}
+        outputs = [work.buffers[a] for a in launches.results]
         result = row_major(pooling.match.problem)
         epilogue = Epilogue(pooling.match, result, buffers, outputs)
         x = buffers[pooling.source.argument]
@@ -92,11 +82,7 @@ def generate(
         image = emit.div(thread, pooling.outputs // schedule.run)
         pixel = emit.mul(emit.rem(thread, pooling.outputs // schedule.run), schedule.run)
         epilogue(memory.joined(values), image, 0, pixel, inside, False)
-    passed = (
-        *(Argument("input", number) for number in used),
-        *(Argument("output", number) for number in range(len(results))),
-    )
-    return GpuProgram(module, (Launch(function, grid, (BLOCK, 1, 1), passed),), 0, 32)
+    return launches.program()
 
 
 def _read(pooling: Pooling) -> list[Operand]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
@@ -30,28 +30,19 @@ def generate(
     """
     if schedule.parts > 1:
         return generate_split(rows, types, schedule, target, name)
-    inputs, results = types
-    used = rows.used
-    arguments = [builder.tensor_of(inputs[number]) for number in used]
-    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     blocks = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]
     lds = lds_arrays(schedule, reductions, target)
-    module, block = builder.gpu_module()
-    function = f"{name}_0"
-    grid = builder.grid_of(blocks)
-    with builder.function(block, function, arguments, schedule.block, grid, lds) as frame:
-        numbers = {number: position for position, number in enumerate(used)}
+    launches, grid = Launches(name, types), builder.grid_of(blocks)
+    with launches.whole(rows.used, schedule.block, grid, lds) as frame:
+        numbers = {number: position for position, number in enumerate(rows.used)}
         kind = Across if schedule.across else Along
         layout = kind(rows, schedule, target, frame, numbers)
         layout.begin(builder.thread_number(schedule.block), builder.linear_block(grid))
         bounded = vectors % schedule.together != 0 or blocks != grid[0] * grid[1]
         RowsBody(rows, schedule, layout, reductions, bounded).emit()
-    passed = [Argument("input", number) for number in used]
-    passed += [Argument("output", number) for number in range(len(results))]
-    launch = Launch(function, grid, (schedule.block, 1, 1), tuple(passed))
-    return GpuProgram(module, (launch,), 0, 32)
+    return launches.program()
 
 
 rows_program = Scheduled(match_rows, choose, generate)

@@ -11,19 +11,20 @@ another, and one for the results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
@@ -32,17 +33,10 @@ from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Partial results of all rows in scratch memory, and their offset there."""
-
-    element: Element
-    offset: int
-
-    @property
-    def held(self) -> Element:
-        """The element in scratch memory: at least a word, as work-groups share no word."""
-        return I32 if self.element.bits < 32 else self.element
+def _held(element: Element) -> Element:
+    """The element of a partial result in scratch memory: at least a word, as work-groups share no
+    word."""
+    return I32 if element.bits < 32 else element
 
 
 def generate_split(
@@ -65,31 +59,24 @@ class _Split:
         target: Target,
         name: str,
     ) -> None:
-        self.rows, self.schedule, self.target, self.name = rows, schedule, target, name
-        self.inputs, self.results = types
-        self.used = rows.used
+        self.rows, self.schedule, self.target = rows, schedule, target
+        self.launches = Launches(name, types)
         self.reductions = [Reduction(op) for op in rows.reductions]
         self.level = {r.result: rows.levels[r.result] for r in self.reductions}
-        self.pieces: dict[ir.Value, list[_Piece]] = {}
-        self.bytes = 0
-        for reduction in self.reductions:
-            self.pieces[reduction.result] = [self._piece(e) for e in reduction.elements]
-
-    def _piece(self, element: Element) -> _Piece:
-        piece = _Piece(element, self.bytes)
-        size = self.rows.rows * self.schedule.parts * builder.element_bytes(piece.held)
-        self.bytes += aligned(size)
-        return piece
+        # The partial results of all rows in scratch memory.
+        size = rows.rows * schedule.parts
+        self.pieces = {
+            r.result: [(e, self.launches.scratch(size, _held(e))) for e in r.elements]
+            for r in self.reductions
+        }
 
     def run(self) -> GpuProgram:
-        module, block = builder.gpu_module()
         last = max(self.level.values()) + 1
-        launches = tuple(
-            self._function(block, level, level == last) for level in range(1, last + 1)
-        )
-        return GpuProgram(module, launches, self.bytes, 32)
+        for level in range(1, last + 1):
+            self._function(level, level == last)
+        return self.launches.program()
 
-    def _function(self, block: ir.Block, level: int, is_last: bool) -> Launch:
+    def _function(self, level: int, is_last: bool) -> None:
         """The function of one level: it stores partial results, or, as the last, the results."""
         schedule = self.schedule
         known = [r for r in self.reductions if self.level[r.result] < level]
@@ -97,24 +84,21 @@ class _Split:
         parts = schedule.parts
         if is_last and not any(result.whole for result in self.rows.results):
             parts = 1
-        scratch = [(r, piece) for r in [*known, *now] for piece in self.pieces[r.result]]
-        arguments = [builder.tensor_of(self.inputs[number]) for number in self.used]
-        if is_last:
-            arguments += [builder.tensor_of(type_, written=True) for type_ in self.results]
-        size = self.rows.rows * schedule.parts
-        arguments += [builder.Tensor(size, piece.held, r in now) for r, piece in scratch]
+        inputs = [Argument("input", number) for number in self.rows.used]
+        outputs = self.launches.results if is_last else []
+        read = [*inputs, *(scratch for r in known for _, scratch in self.pieces[r.result])]
+        written = [*outputs, *(scratch for r in now for _, scratch in self.pieces[r.result])]
         vectors = self.rows.rows // (schedule.lanes if schedule.across else 1)
         blocks = ceil_div(vectors, schedule.together) * parts
         grid = builder.grid_of(blocks)
         lds = lds_arrays(schedule, [*known, *now], self.target)
-        function = f"{self.name}_{level - 1}"
-        with builder.function(block, function, arguments, schedule.block, grid, lds) as frame:
-            buffers = frame.buffers[len(arguments) - len(scratch) :]
-            held_at = dict(zip([piece for _, piece in scratch], buffers, strict=True))
+        with self.launches.function(read, written, schedule.block, grid, lds) as (held_at, frame):
             number = builder.linear_block(grid)
             some, part = emit.div(number, parts), emit.rem(number, parts)
-            numbers = {number: position for position, number in enumerate(self.used)}
+            numbers = {number: position for position, number in enumerate(self.rows.used)}
             kind = Across if schedule.across else Along
+            tensors = tuple(held_at[a] for a in [*inputs, *outputs])
+            frame = replace(frame, buffers=tensors)
             layout = kind(self.rows, schedule, self.target, frame, numbers)
             layout.block_part = part
             layout.begin(builder.thread_number(schedule.block), some)
@@ -129,33 +113,26 @@ class _Split:
             for reduction, partial in zip(now, body.partials(now) if now else (), strict=True):
                 found = layout.reduce(reduction, partial)
                 self._keep(reduction, found, held_at, layout, bounded)
-        outputs = [Argument("output", number) for number in range(len(self.results))]
-        passed = (
-            *(Argument("input", number) for number in self.used),
-            *(outputs if is_last else ()),
-            *(Argument("scratch", piece.offset) for _, piece in scratch),
-        )
-        return Launch(function, grid, (schedule.block, 1, 1), passed)
 
     def _keep(
         self,
         reduction: Reduction,
         found: Partial,
-        held_at: dict[_Piece, ir.Value],
+        held_at: dict[Argument, ir.Value],
         layout: Along | Across,
         bounded: bool,
     ) -> None:
         """Stores a work-group's partial results: one thread of each row does."""
         guards = [*layout.first_only(), *layout.guards(bounded)]
-        for x, piece in zip(found, self.pieces[reduction.result], strict=True):
-            kept = layout.kept(piece.held)
+        for x, (element, scratch) in zip(found, self.pieces[reduction.result], strict=True):
+            kept = layout.kept(_held(element))
             x = held(x) if layout.lanes_kept else emit.splat(held(x), 1)
-            kept.store(x, held_at[piece], kept.start(layout.block_part), layout.row, guards)
+            kept.store(x, held_at[scratch], kept.start(layout.block_part), layout.row, guards)
 
     def _restored(
         self,
         reduction: Reduction,
-        held_at: dict[_Piece, ir.Value],
+        held_at: dict[Argument, ir.Value],
         layout: Along | Across,
     ) -> Partial:
         """Loads the partial results of a row's work-groups, spread over a work-group's threads."""
@@ -165,9 +142,11 @@ class _Split:
         def part(at: Index) -> Partial:
             inside = emit.compare("slt", at, parts)
             values = []
-            for piece, other in zip(self.pieces[reduction.result], nothing, strict=True):
-                kept = layout.kept(piece.held)
-                read = kept.load(held_at[piece], kept.start(at), layout.row, lanes or 1, [inside])
+            for (element, scratch), other in zip(
+                self.pieces[reduction.result], nothing, strict=True
+            ):
+                kept = layout.kept(_held(element))
+                read = kept.load(held_at[scratch], kept.start(at), layout.row, lanes or 1, [inside])
                 x = freed(read if lanes else memory.element(read, 0), other)
                 values.append(arith.select(inside, x, other))
             return tuple(values)
