@@ -43,6 +43,8 @@ class Architecture:
     exchanges_rows: bool
     # Whether an instruction adds the products of two f16 to an f32 (v_dot2_f32_f16).
     dots_halves: bool = True
+    # Whether MLIR has instructions for a barrier of LDS alone; else it writes inline assembly.
+    lds_barriers: bool = True
     # LLVM features that all code is compiled with.
     llvm_features: str = ""
 
@@ -51,7 +53,7 @@ def _cdna(generation: int) -> Architecture:
     return Architecture(
         f"cdna{generation}", "mfma", 64, 512,
         simds=4, issue_clocks=4, lane_vgprs=512, usable_vgprs=400,
-        l2_bytes_a_clock=54, softmax_clocks=26, exchanges_rows=False,
+        l2_bytes_a_clock=54, softmax_clocks=26, exchanges_rows=False, lds_barriers=generation > 1,
     )  # fmt: skip
 
 

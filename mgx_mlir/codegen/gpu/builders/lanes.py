@@ -136,13 +136,44 @@ def row_sum(x: ir.Value, first: int) -> ir.Value:
     return x
 
 
+def exchange(x: ir.Value, distance: int, lane: Index, target: Target) -> ir.Value:
+    """x, of 32 bits, of the lane whose number differs by the bit `distance`. lane: the lane's
+    number in its wave."""
+    i32 = ir.IntegerType.get_signless(32)
+    word = x if x.type == i32 else arith.bitcast(i32, x)
+    if target.gpu.exchanges_rows and distance == _ROW:
+        low, high = emit.constant(0x76543210, "i32"), emit.constant(-0x01234568, "i32")
+        moved = rocdl.permlanex16(i32, word, word, low, high, True, False)
+    elif distance == _ROW // 2:
+        moved = rocdl.update_dpp(i32, word, word, _ROW_ROTATE + distance, 0xF, 0xF, True)
+    else:
+        other = arith.xori(emit.value(lane), emit.value(distance))
+        offset = arith.index_cast(i32, emit.value(emit.mul(other, 4)))
+        moved = rocdl.ds_bpermute(i32, offset, word)
+    return moved if x.type == i32 else arith.bitcast(x.type, moved)
+
+
+def ballot(condition: ir.Value, target: Target) -> ir.Value:
+    """An integer with a bit for each lane of the wave: whether its `condition` holds."""
+    return rocdl.ballot(ir.IntegerType.get_signless(target.wave_size), condition)
+
+
+def read(x: ir.Value, lane: ir.Value) -> ir.Value:
+    """The scalar x, of 32 bits, of a lane (i32); for the scalar unit."""
+    return rocdl.readlane(x.type, x, lane)
+
+
+def first(x: ir.Value) -> ir.Value:
+    """The scalar x of the wave's first lane, for the scalar unit."""
+    return rocdl.readfirstlane(x.type, x)
+
+
 def uniform(index: Index) -> Index:
     """An index that all lanes of a wave share, for the scalar unit."""
     if isinstance(index, int):
         return index
     i32 = ir.IntegerType.get_signless(32)
-    first = rocdl.readfirstlane(i32, arith.index_cast(i32, index))
-    return arith.index_cast(ir.IndexType.get(), first)
+    return arith.index_cast(ir.IndexType.get(), first(arith.index_cast(i32, index)))
 
 
 def _elements(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:

@@ -94,9 +94,13 @@ def opaque(offset: Index) -> Index:
     return arith.index_cast(ir.IndexType.get(), opaque_word(number))
 
 
-def opaque_word(number: ir.Value) -> ir.Value:
-    """The same i32, in a vector register, opaque to LLVM."""
-    return llvm.InlineAsmOp(number.type, [number], "", "=v,0").result
+def opaque_word(number: ir.Value, register: str = "v", stays: bool = False) -> ir.Value:
+    """The same i32, opaque to LLVM, in a vector register ('v') or a scalar one ('s').
+
+    stays: LLVM cannot hoist computations with it out of a loop.
+    """
+    written = f"={register},0"
+    return llvm.InlineAsmOp(number.type, [number], "", written, has_side_effects=stays).result
 
 
 def held(x: ir.Value) -> None:

@@ -7,6 +7,7 @@ from mlir.dialects import amdgpu, arith, gpu, llvm, math
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
 from mgx_mlir.codegen.generic.lowering.expand import Function, expand, expand_pass
 from mgx_mlir.codegen.gpu.builders import functions
@@ -160,7 +161,7 @@ def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
 
     Raises CompilerError naming the pass that fails.
     """
-    if chip == "gfx908":
+    if not Target.get(chip).gpu.lds_barriers:
         _without_inline_assembly(module)
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
     gpu_module = next(op for op in module.body.operations if isinstance(op, gpu.GPUModuleOp))

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import rocdl
+from mlir.dialects import arith, rocdl
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.element import element_of
@@ -46,18 +46,44 @@ def relax(module: ir.Module) -> None:
         with ir.InsertionPoint(op), op.location:
             a = Arithmetic.like(op.operands)
             x = op.operands[0]
-            new = _exp2(a.mul(x, a.float(math.log2(math.e), x)))
+            new = exp2(a.mul(x, a.float(math.log2(math.e), x)))
         op.results[0].replace_all_uses_with(new)
         op.erase()
 
 
-def _exp2(x: ir.Value) -> ir.Value:
+def exp2(x: ir.Value) -> ir.Value:
     """v_exp_f32 of a scalar, or of each element of a vector."""
     f32 = ir.F32Type.get()
     if not isinstance(x.type, ir.VectorType):
         return rocdl.exp2(f32, x)
     (lanes,) = x.type.shape
     return memory.joined([rocdl.exp2(f32, memory.element(x, i)) for i in range(lanes)])
+
+
+def halves(x: ir.Value) -> ir.Value:
+    """Two f32 as f16, rounded toward 0."""
+    pair = ir.VectorType.get([2], ir.F16Type.get())
+    return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1))
+
+
+def no_clamp() -> ir.Value:
+    """The `clamp` operand of `dot`: it does not clamp."""
+    return arith.constant(ir.IntegerType.get_signless(1), 0)
+
+
+def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
+    """total + a[0] * b[0] + a[1] * b[1], in f32 for pairs of f16. clamp: `no_clamp`."""
+    # A kernel has a thousand of them, and the op's class takes longer to build one.
+    attributes = {
+        "intrin": ir.StringAttr.get("llvm.amdgcn.fdot2"),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 0]),
+    }
+    operands = [a, b, total, clamp]
+    call = ir.Operation.create(
+        "llvm.call_intrinsic", results=[total.type], operands=operands, attributes=attributes
+    )
+    return call.results[0]
 
 
 def _element(x: ir.Value) -> ir.Type:

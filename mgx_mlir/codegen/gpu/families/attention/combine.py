@@ -16,7 +16,7 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import F32, element_of
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import memory, precision
 from mgx_mlir.codegen.gpu.builders.function import (
     Tensor,
     function,
@@ -147,7 +147,7 @@ def add_combination(
         total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
         for part, x in enumerate(states):
             exponent = softmax.multiply(softmax.subtract(memory.element(x, 0), row_maximum), log2)
-            weight = softmax.power(exponent)
+            weight = precision.exp2(exponent)
             at = emit.add(number, part * size)
             value = memory.element(memory.load(values, at, 1), 0)
             total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
@@ -19,6 +19,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
@@ -168,11 +169,11 @@ class Generator:
             self._store(state, outputs)
             return
         merge = Merge(lds, unit, self.target, schedule, number, lane)
-        amdgpu.LDSBarrierOp()
+        barrier()
         owned = [emit.compare("eq", split, i) for i in range(schedule.splits)]
         for i, here in enumerate(owned):
             emit.when(here, partial(merge.store, i, state))
-        amdgpu.LDSBarrierOp()
+        barrier()
         for i, here in enumerate(owned):
             emit.when(here, partial(self._store_part, merge, i, state, outputs))
 
@@ -248,5 +249,4 @@ def _reversed(number: Index, count: int) -> Index:
         return count - 1 - number
     i32 = ir.IntegerType.get_signless(32)
     difference = arith.index_cast(i32, arith.subi(emit.value(count - 1), number))
-    same = llvm.InlineAsmOp(i32, [difference], "", "=s,0", has_side_effects=False).result
-    return arith.index_cast(ir.IndexType.get(), same)
+    return arith.index_cast(ir.IndexType.get(), memory.opaque_word(difference, "s"))

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from mlir import ir
-from mlir.dialects import amdgpu
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import block_number
-from mgx_mlir.codegen.gpu.builders.ordering import fence
+from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
 from mgx_mlir.codegen.gpu.families.attention import streams
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import State
@@ -134,14 +133,14 @@ class KeyLoop:
             now = state.like(carried)
             prefetched = list(carried[len(state.flat()) :])
             extras = prefetched[k.reads + v.reads :]
-            amdgpu.LDSBarrierOp()  # no wave reads the block before any more
+            barrier()  # no wave reads the block before any more
             if lean:
                 k.move(key)
                 extras = work.extras(key)
             else:
                 k.store(prefetched[: k.reads])
                 v.store(prefetched[k.reads :][: v.reads])
-            amdgpu.LDSBarrierOp()
+            barrier()
             fresh = [] if lean else read(emit.add(key, keys))
             products = work.zeros(work.key_tiles)
             streams.run(work.products(queries, products), lean)
@@ -151,9 +150,9 @@ class KeyLoop:
             streams.run(work.softmax(scores, now, shares))
             fence()  # else values would be live together with all scores
             if lean:
-                amdgpu.LDSBarrierOp()  # no wave reads keys any more
+                barrier()  # no wave reads keys any more
                 v.move(key)
-                amdgpu.LDSBarrierOp()
+                barrier()
             streams.run(work.add_values(shares, now.values), lean)
             return [*now.flat(), *fresh]
 
@@ -187,12 +186,12 @@ class KeyLoop:
         queries = self.queries()
         v.store(v.zeros())
         k.store(first)
-        amdgpu.LDSBarrierOp()
+        barrier()
         fence()  # loads are issued in the order of their use
         prefetched = [*k.load(emit.add(begin, keys)), *v.load(begin), *work.extras(begin)]
         products, shares = work.zeros(work.key_tiles), work.no_shares()
         streams.run(work.products(queries, products))
-        amdgpu.LDSBarrierOp()
+        barrier()
         owed = [emit.constant(1, "f32") for _ in work.query_tiles]
         return queries, _Carried(state, products, shares, owed, prefetched)
 
@@ -209,10 +208,10 @@ class KeyLoop:
         softmax = work.softmax(scores, state, shares)
         moves = chain(k.storing(to_keys), k.loading(emit.add(key, 2 * keys), next_keys))
         streams.weave(work.add_values(before.shares, state.values), moves, MOVES_SHARE, softmax)
-        amdgpu.LDSBarrierOp()
+        barrier()
         moves = chain(v.storing(to_values), v.loading(emit.add(key, keys), next_values))
         streams.weave(work.products(queries, products), moves, MOVES_SHARE, softmax)
         streams.run(softmax)
         fresh = [*next_keys, *next_values, *work.extras(emit.add(key, keys))]
-        amdgpu.LDSBarrierOp()
+        barrier()
         return _Carried(state, products, shares, owed, fresh)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import arith, rocdl, vector
+from mlir.dialects import arith, vector
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import lanes, memory, precision
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
@@ -29,8 +29,6 @@ LOWEST = -3.4028234663852886e38
 LOW = -(2.0**100)
 # Clocks of a SIMD of CDNA for an exponential, about.
 POWER_CLOCKS = 16
-# dpp_ctrl of a rotation by 8 of each row of 16 lanes: LLVM's AMDGPUUsage.
-ROW_ROTATE_8 = 0x128
 # How far a score may exceed the row maximum in use, as a power of 2, before the row maximum is
 # raised. Shares are at most 2^8 then, which are exact in any type.
 HEADROOM = 8.0
@@ -67,9 +65,9 @@ class Lanes:
         """Whether all `conditions` hold in all lanes of the wave: one ballot."""
         word = ir.IntegerType.get_signless(self.target.wave_size)
         yes = arith.constant(ir.IntegerType.get_signless(1), 1)
-        lanes = rocdl.ballot(word, arith.xori(reduce(arith.andi, conditions), yes))
+        failed = lanes.ballot(arith.xori(reduce(arith.andi, conditions), yes), self.target)
         none = arith.constant(word, ir.IntegerAttr.get(word, 0))
-        return arith.cmpi(arith.CmpIPredicate.eq, lanes, none)
+        return arith.cmpi(arith.CmpIPredicate.eq, failed, none)
 
     def exchanged(self, x: ir.Value, distance: int) -> ir.Value:
         """x of the lane `distance` away, for a vector of 32-bit words."""
@@ -79,18 +77,7 @@ class Lanes:
 
     def exchange(self, x: ir.Value, distance: int) -> ir.Value:
         """x, of 32 bits, of the lane whose number differs by the bit `distance`."""
-        i32 = ir.IntegerType.get_signless(32)
-        word = x if x.type == i32 else arith.bitcast(i32, x)
-        if self.target.gpu.exchanges_rows and distance == 16:
-            low, high = emit.constant(0x76543210, "i32"), emit.constant(-0x01234568, "i32")
-            moved = rocdl.permlanex16(i32, word, word, low, high, True, False)
-        elif distance == 8:
-            moved = rocdl.update_dpp(i32, word, word, ROW_ROTATE_8, 0xF, 0xF, True)
-        else:
-            other = arith.xori(emit.value(self.lane), emit.value(distance))
-            offset = arith.index_cast(i32, emit.value(emit.mul(other, 4)))
-            moved = rocdl.ds_bpermute(i32, offset, word)
-        return moved if x.type == i32 else arith.bitcast(x.type, moved)
+        return lanes.exchange(x, distance, self.lane, self.target)
 
 
 def maximum(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -135,15 +122,6 @@ def equal(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.cmpf(arith.CmpFPredicate.OEQ, a, b)
 
 
-def power(x: ir.Value) -> ir.Value:
-    """2 to the power of a scalar or of each element of a vector."""
-    f32 = ir.F32Type.get()
-    if not isinstance(x.type, ir.VectorType):
-        return rocdl.exp2(f32, x)
-    lanes = ir.VectorType(x.type).shape[0]
-    return memory.joined([rocdl.exp2(f32, memory.element(x, i)) for i in range(lanes)])
-
-
 def largest(scores: Sequence[ir.Value]) -> ir.Value:
     """The largest element of some vectors."""
     elements = [memory.element(x, i) for x in scores for i in range(lane_count(x))]
@@ -162,8 +140,7 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
     division: an average is as good as with shares rounded to nearest.
     """
     if element == "f16":
-        pair = ir.VectorType.get([2], ir.F16Type.get())
-        return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1)), 4
+        return precision.halves(x), 4
     if element != "bf16" or "bf16-round" in target.features:
         return emit.convert(x, "f32", element), 4
     # Chips without an instruction for it: the upper half of the bits, rounded half up.
@@ -174,26 +151,6 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
     upper = arith.shrui(bits, emit.constant(16, "i32", lanes))
     halves = arith.trunci(ir.VectorType.get([lanes], i16), upper)
     return arith.bitcast(ir.VectorType.get([lanes], ir.BF16Type.get()), halves), 12
-
-
-def no_clamp() -> ir.Value:
-    """The `clamp` operand of `dot`: it does not clamp."""
-    return arith.constant(ir.IntegerType.get_signless(1), 0)
-
-
-def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
-    """total + a[0] * b[0] + a[1] * b[1], in f32 for pairs of f16. clamp: `no_clamp`."""
-    # A kernel has a thousand of them, and the op's class takes longer to build one.
-    attributes = {
-        "intrin": ir.StringAttr.get("llvm.amdgcn.fdot2"),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 0]),
-    }
-    operands = [a, b, total, clamp]
-    call = ir.Operation.create(
-        "llvm.call_intrinsic", results=[total.type], operands=operands, attributes=attributes
-    )
-    return call.results[0]
 
 
 class Total:
@@ -216,7 +173,7 @@ class Total:
         which = self._pairs % 2
         self._pairs += 1
         one = emit.constant(1, "f16", 2)
-        self._sums[which] = dot(narrow, one, self._sums[which], no_clamp())
+        self._sums[which] = precision.dot(narrow, one, self._sums[which], precision.no_clamp())
 
 
 def joined(vectors: Sequence[ir.Value]) -> ir.Value:

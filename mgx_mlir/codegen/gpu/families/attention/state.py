@@ -12,7 +12,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import memory, precision
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
@@ -121,7 +121,7 @@ class Merge:
                 zip(state.row_maxima, other.row_maxima, strict=True)
             ):
                 row_maximum = softmax.maximum(mine, its)
-                factors = [softmax.power(exponent(x, row_maximum)) for x in (mine, its)]
+                factors = [precision.exp2(exponent(x, row_maximum)) for x in (mine, its)]
                 row_maxima.append(row_maximum)
                 sums.append(_weighted(factors, state.sums[tile], other.sums[tile]))
                 spread = [softmax.splat(x, self._unit.values) for x in factors]

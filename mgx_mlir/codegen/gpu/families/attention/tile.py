@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, llvm
+from mlir.dialects import arith
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
@@ -255,8 +255,7 @@ def _not_hoisted(index: Index) -> Index:
         return index
     i32 = ir.IntegerType.get_signless(32)
     number = arith.index_cast(i32, index)
-    same = llvm.InlineAsmOp(i32, [number], "", "=v,0", has_side_effects=True).result
-    return arith.index_cast(ir.IndexType.get(), same)
+    return arith.index_cast(ir.IndexType.get(), memory.opaque_word(number, stays=True))
 
 
 def transposed_block(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from mlir.dialects import arith, scf, vector
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import memory, precision
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody, plain_scale
 from mgx_mlir.codegen.gpu.families.attention.softmax import Total
@@ -119,7 +119,7 @@ class Work:
                 row_maximum = arith.select(
                     softmax.at_most(row_maximum, limits[tile]), old, row_maximum
                 )
-                factor = softmax.power(self.exponent(old, row_maximum))
+                factor = precision.exp2(self.exponent(old, row_maximum))
                 factors.append(factor)
                 now.row_maxima[tile] = row_maximum
                 now.sums[tile] = softmax.multiply(now.sums[tile], softmax.splat(factor, 2))
@@ -151,7 +151,7 @@ class Work:
                     yield 4
                 pair = []
                 for exponent in (memory.element(exponents, j) for j in range(2)):
-                    pair.append(softmax.power(exponent))
+                    pair.append(precision.exp2(exponent))
                     yield softmax.POWER_CLOCKS
                 pairs.append(memory.joined(pair))
                 yield from self._narrowed(pairs[:-1], narrow, total)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -17,6 +17,7 @@ from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
@@ -145,7 +146,7 @@ class Along(_Layout):
         arrays = [next(self._lds) for _ in found]
         for array, x in zip(arrays, found, strict=True):
             emit.store(held(x), array, number)
-        amdgpu.LDSBarrierOp()
+        barrier()
         other = emit.add(first, emit.rem(lane, waves))
         again = [freed(emit.load(array, other), x) for array, x in zip(arrays, found, strict=True)]
         return tuple(wave.reduce(again, waves, lane, reduction.combine, self.target))
@@ -227,7 +228,7 @@ class Across(_Layout):
         arrays = [next(self._lds) for _ in partial]
         for array, x in zip(arrays, partial, strict=True):
             memory.store(held(x), array, emit.mul(self.thread, self.lanes))
-        amdgpu.LDSBarrierOp()
+        barrier()
 
         def read(first: Index, count: int) -> list[Partial]:
             """The partial results of some of the rows' threads."""

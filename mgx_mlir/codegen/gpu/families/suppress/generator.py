@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm, memref, rocdl
+from mlir.dialects import arith, llvm, memref
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
@@ -25,6 +25,7 @@ from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
@@ -93,9 +94,9 @@ class _Block:
 
     def run(self) -> None:
         emit.when(emit.compare("eq", self.thread, 0), self._begin)
-        amdgpu.LDSBarrierOp()
+        barrier()
         self._find_end()
-        amdgpu.LDSBarrierOp()
+        barrier()
         end = self._word(_END)
 
         def more(first: ir.Value, count: ir.Value) -> ir.Value:
@@ -144,12 +145,12 @@ class _Block:
 
         step = _AT_ONCE * self.waves
         (alive,) = emit.loop(self.wave, count, step, compare, [wanted])
-        left = rocdl.ballot(self.mask, alive)
+        left = wave.ballot(alive, self.target)
         is_first = emit.compare("eq", self.lane, 0)
         emit.when(is_first, lambda: emit.store(left, self.masks, self.wave))
-        amdgpu.LDSBarrierOp()
+        barrier()
         emit.when(emit.compare("eq", self.wave, 0), lambda: self._resolve(box_index, box, count))
-        amdgpu.LDSBarrierOp()
+        barrier()
 
     def _resolve(self, box_index: Index, box: Sequence[ir.Value], count: ir.Value) -> None:
         """Keeps boxes, one after another, among those that overlap none before: by one wave."""
@@ -166,14 +167,14 @@ class _Block:
         def step(left: ir.Value, kept: ir.Value, now: ir.Value) -> list[ir.Value]:
             lane = llvm.intr_cttz(left, True)
             at = lane if self.mask == self.i32 else arith.trunci(self.i32, lane)
-            other = [rocdl.readlane(x.type, x, at) for x in box]
-            apart = rocdl.ballot(self.mask, self._apart(other, box))
+            other = [wave.read(x, at) for x in box]
+            apart = wave.ballot(self._apart(other, box), self.target)
             bit = arith.shli(one, lane)
             # A box clears its own bit, even if it has no area and does not overlap itself.
             left = arith.andi(left, arith.andi(apart, arith.xori(bit, self._ones())))
             return [left, arith.ori(kept, bit), emit.value(emit.add(now, 1))]
 
-        _, kept, now = emit.repeat([self._uniform(left), none, count], more, step)
+        _, kept, now = emit.repeat([wave.first(left), none, count], more, step)
         mine = arith.shli(one, arith.index_cast(self.mask, emit.value(self.lane)))
         before = arith.andi(kept, arith.subi(mine, one))
         rank = arith.index_cast(self.index, llvm.intr_ctpop(before))
@@ -213,11 +214,8 @@ class _Block:
 
     def _word(self, number: int) -> ir.Value:
         """A word of LDS, as a uniform number of the wave."""
-        x = rocdl.readfirstlane(self.i32, emit.load(self.words, number))
+        x = wave.first(emit.load(self.words, number))
         return arith.index_cast(self.index, x)
-
-    def _uniform(self, x: ir.Value) -> ir.Value:
-        return rocdl.readfirstlane(x.type, x)
 
     def _ones(self) -> ir.Value:
         return arith.constant(self.mask, -1)

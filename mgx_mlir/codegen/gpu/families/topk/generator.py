@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
@@ -28,6 +28,7 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run_of
@@ -179,17 +180,17 @@ class _Functions:
                     column = emit.add(first, emit.add(thread, offset * threads))
                     x = self._number(buffers[source], row, column, columns)
                     held.append(self._halves(x))
-            amdgpu.LDSBarrierOp()
+            barrier()
             low_bits, (words, found) = topk.columns.bit_length(), frame.lds
             Select(topk.k, low_bits, words, found, thread, self.target).run(held)
-            amdgpu.LDSBarrierOp()
+            barrier()
             inside = []
             if grid[0] * grid[1] != count:
                 inside.append(emit.compare("slt", number, count))
             sort = Sort(frame.lds[1], room // 2, 0, thread, self.target.wave_size, more=True)
             if to is None:
                 sort.sort()
-                amdgpu.LDSBarrierOp()
+                barrier()
             for offset in range(0, topk.k, threads):
                 rank = emit.add(thread, offset)
                 guards = [*inside, emit.compare("slt", rank, topk.k)]

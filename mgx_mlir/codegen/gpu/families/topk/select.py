@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, memref, rocdl
+from mlir.dialects import arith, memref
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -19,6 +19,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.gpu.builders import lanes
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 
 # (key, low): a number's upper half, and the lower one, as an i32. No number has 0 and 0.
 Halves = tuple[ir.Value, ir.Value]
@@ -115,8 +116,8 @@ class Select:
             self._add(total, at)
 
         emit.when(emit.compare("eq", lane, 0), add)
-        amdgpu.LDSBarrierOp()
-        return rocdl.readfirstlane(self.i32, emit.load(self.words, at))
+        barrier()
+        return lanes.first(emit.load(self.words, at))
 
     def _add(self, x: ir.Value, at: Index) -> ir.Value:
         kind = arith.AtomicRMWKind.addi

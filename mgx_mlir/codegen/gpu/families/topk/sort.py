@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm
+from mlir.dialects import arith, llvm
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 
 
 class Sort:
@@ -43,7 +44,7 @@ class Sort:
 
     def sort(self) -> None:
         """Sorts the numbers in LDS, the largest first."""
-        amdgpu.LDSBarrierOp()
+        barrier()
         stages = (2 * self.threads).bit_length() - 1
 
         def stage(number: ir.Value) -> None:
@@ -58,7 +59,7 @@ class Sort:
                 # The fence orders exchanges within a wave too: LLVM may move a read of another
                 # thread's store before a store to another address.
                 llvm.fence(llvm.AtomicOrdering.acq_rel, syncscope="wavefront")
-                emit.when(arith.ori(far, following), _barrier)
+                emit.when(arith.ori(far, following), barrier)
 
             emit.loop(0, number, 1, step)
 
@@ -79,7 +80,3 @@ class Sort:
         swap = arith.xori(less, emit.compare("ne", up, 0))
         emit.store(arith.select(swap, y, x), self.lds, at)
         emit.store(arith.select(swap, x, y), self.lds, other)
-
-
-def _barrier() -> None:
-    amdgpu.LDSBarrierOp()
