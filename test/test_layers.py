@@ -157,3 +157,10 @@ def test_only_settings_reads_the_environment() -> None:
             continue
         text = file.read_text()
         assert "os.environ" not in text and "getenv" not in text, file
+
+
+def test_families_name_no_instruction_of_a_chip() -> None:
+    """Dialects of chips are for the builders; products have yet to move theirs."""
+    for file in (ROOT / "mgx_mlir/codegen/gpu/families").rglob("*.py"):
+        if "contraction" not in file.parts:
+            assert "rocdl" not in file.read_text() and "amdgpu" not in file.read_text(), file

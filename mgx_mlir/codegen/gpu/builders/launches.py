@@ -40,7 +40,8 @@ class Work:
 class Launches:
     """Functions `<name>_0`, `<name>_1`, ... of a kernel with inputs and results of `types`.
 
-    The one result may be the memory of an input among `overwritable`. Needs an active MLIR
+    The one result may be the memory of an input among `overwritable`. inputs_first: the order of
+    the arguments, with which LLVM's order of instructions varies. Needs an active MLIR
     context and location.
     """
 
@@ -49,8 +50,9 @@ class Launches:
         name: str,
         types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
         overwritable: frozenset[int] = frozenset(),
+        inputs_first: bool = False,
     ) -> None:
-        self._name = name
+        self._name, self._inputs_first = name, inputs_first
         self._tensors: dict[Argument, Tensor] = {}
         for kind, given in zip(("input", "output"), types, strict=True):
             for number, type_ in enumerate(given):
@@ -100,9 +102,9 @@ class Launches:
         grid: Dimensions,
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
-        """The next function; ops that are built inside of the context are its body. The frame has
-        the buffers of `read` first."""
-        arguments = list(dict.fromkeys([*read, *written]))
+        """The next function; ops that are built inside of the context are its body."""
+        ordered = [*read, *written] if self._inputs_first else [*written, *read]
+        arguments = list(dict.fromkeys(ordered))
         tensors = [replace(self._tensors[a], written=a in written) for a in arguments]
         name = f"{self._name}_{len(self._launches)}"
         self._launches.append(Launch(name, grid, (threads, 1, 1), tuple(arguments)))
@@ -117,7 +119,8 @@ class Launches:
         grid: Dimensions,
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[Frame]:
-        """The next function, of the inputs `used`, in this order, and of all results."""
+        """The next function, of the inputs `used`, in this order, and of all results. Only for
+        `inputs_first`."""
         read = [Argument("input", number) for number in used]
         with self.function(read, self.results, threads, grid, lds) as (_, frame):
             yield frame

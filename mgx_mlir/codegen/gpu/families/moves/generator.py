@@ -77,7 +77,7 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    launches = Launches(name, types)
+    launches = Launches(name, types, inputs_first=True)
     for first in range(0, len(moves.parts), MAX_PARTS):
         some = slice(first, first + MAX_PARTS)
         parts = list(zip(moves.parts[some], schedule.lanes[some], strict=True))

@@ -44,7 +44,7 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    launches, used = Launches(name, types, elements.overwritable), elements.used
+    launches, used = Launches(name, types, elements.overwritable, inputs_first=True), elements.used
     if isinstance(schedule, TransposedSchedule):
         threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
     else:

@@ -67,7 +67,7 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    launches = Launches(name, types)
+    launches = Launches(name, types, inputs_first=True)
     used = sorted({pooling.source.argument, *(s.argument for s in _read(pooling))})
     read = [Argument("input", number) for number in used]
     threads = pooling.images * pooling.outputs // schedule.run

@@ -34,7 +34,7 @@ def generate(
     blocks = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]
     lds = lds_arrays(schedule, reductions, target)
-    launches, grid = Launches(name, types), builder.grid_of(blocks)
+    launches, grid = Launches(name, types, inputs_first=True), builder.grid_of(blocks)
     with launches.whole(rows.used, schedule.block, grid, lds) as frame:
         numbers = {number: position for position, number in enumerate(rows.used)}
         kind = Across if schedule.across else Along

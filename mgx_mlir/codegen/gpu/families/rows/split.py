@@ -60,7 +60,7 @@ class _Split:
         name: str,
     ) -> None:
         self.rows, self.schedule, self.target = rows, schedule, target
-        self.launches = Launches(name, types)
+        self.launches = Launches(name, types, inputs_first=True)
         self.reductions = [Reduction(op) for op in rows.reductions]
         self.level = {r.result: rows.levels[r.result] for r in self.reductions}
         # The partial results of all rows in scratch memory.
