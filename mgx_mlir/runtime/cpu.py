@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -32,7 +32,7 @@ from mgx_mlir.runtime.binding import (
     decisions,
     scratch_bytes,
 )
-from mgx_mlir.runtime.control import run_parts
+from mgx_mlir.runtime.control import Machine, run_parts
 from mgx_mlir.runtime.shared_object import open_native
 
 _ALIGNMENT = 64
@@ -189,6 +189,8 @@ class CpuExecutor:
         self.decisions: dict[Place, int] = {}
         self.wholes: dict[int, int] = {}
         bound = bind(plan, code_objects)
+        # The step of the plan that each launch and copy belongs to.
+        self.launches = [step.step for step in bound.steps]
         self._parts = bound.parts
         for step in bound.steps:
             self._add(step)
@@ -208,8 +210,16 @@ class CpuExecutor:
         self._idle: list[_Context] = []
         self._lock = threading.Lock()
 
-    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Computes the outputs, in place. The arrays fit the plan and are contiguous."""
+    def run(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        observed: Callable[[Machine], Machine] | None = None,
+    ) -> None:
+        """Computes the outputs, in place. The arrays fit the plan and are contiguous.
+
+        `observed` gives the machine that does the work, by way of the executor's own.
+        """
         with self._lock:
             context = self._idle.pop() if self._idle else None
         context = context or _Context(self)
@@ -217,7 +227,7 @@ class CpuExecutor:
             address = array.ctypes.data
             for entry in entries:
                 context.pointers[entry] = address
-        run_parts(self._parts, context)
+        run_parts(self._parts, observed(context) if observed else context)
         with self._lock:
             self._idle.append(context)
 

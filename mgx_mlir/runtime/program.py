@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
+from mgx_mlir.runtime.control import Machine
 from mgx_mlir.runtime.cpu import CpuExecutor
 from mgx_mlir.runtime.memory import check_memory, host_bytes
 from mgx_mlir.settings import available_cores
@@ -81,6 +82,25 @@ class Program:
         not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
         element type that the program has.
         """
+        return self.run_on(None, inputs, outputs)
+
+    @property
+    def threads(self) -> int:
+        """The threads that a run uses."""
+        return self._executor.threads
+
+    @property
+    def launches(self) -> list[int]:
+        """The step of the plan that each launch and copy belongs to, in order."""
+        return self._executor.launches
+
+    def run_on(
+        self,
+        observed: Callable[[Machine], Machine] | None,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """As `run`; `observed` gives the machine that does the work, by way of the usual one."""
         if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
             self._check_names("input", self.inputs, inputs, complete=True)
         if outputs is None:
@@ -92,7 +112,7 @@ class Program:
         result = {s.name: self._output(s, outputs.get(s.name)) for s in self.outputs}
         if outputs:
             self._check_overlaps(given, result, outputs)
-        self._executor.run(given, list(result.values()))
+        self._executor.run(given, list(result.values()), observed)
         return result
 
     def _check_names(

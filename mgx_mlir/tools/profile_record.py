@@ -7,33 +7,40 @@ arena has the buffers with the first and the last step that uses each.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mgx_mlir.artifact.plan import Plan, Row, Step
 from mgx_mlir.errors import UsageError
 
+# Bytes that are copied, and items of the loop, to measure rates.
+_COPIED, _LOOPS = 64 << 20, 1 << 17
+
 if TYPE_CHECKING:
+    from mgx_mlir.artifact.target import Target
     from mgx_mlir.compiler import Report
     from mgx_mlir.runtime.hip.device import Device
-    from mgx_mlir.runtime.hip.profile import StepTime
+    from mgx_mlir.runtime.step_time import StepTime
 
 
 def steps_record(plan: Plan, found: Sequence[StepTime]) -> list[dict[str, Any]]:
     """One entry a step: its kernel, nodes, time and work in one run, and the steps it reads."""
     made: dict[int, int] = {}
     steps = []
-    for number, (step, time) in enumerate(zip(plan.work(), found, strict=True)):
+    for number, (step, spent) in enumerate(zip(plan.work(), found, strict=True)):
         used = _used(step)
         steps.append(
             {
-                "kernel": time.kernel,
-                "node": time.node,
-                "ms": time.median,
-                "bytes": time.bytes * time.times,
-                "flops": time.flops * time.times,
-                "launches": time.launches,
+                "kernel": spent.kernel,
+                "node": spent.node,
+                "ms": spent.median,
+                "bytes": spent.bytes * spent.times,
+                "flops": spent.flops * spent.times,
+                "launches": spent.launches,
                 "reads": sorted({made[buffer] for buffer in used if buffer in made}),
             }
         )
@@ -83,6 +90,37 @@ def machine_record(device: Device) -> dict[str, float]:
         for unit in units_of(Target.get(device.chip))
     }
     return {"memory bytes": device.machine.bytes_per_second, **rates}
+
+
+def host_record(target: str | Target, threads: int) -> dict[str, float]:
+    """The rates of the host's cores for a roofline, measured: bytes a second that one thread copies
+    beyond the caches, and operations a second of `threads` loops of multiply-adds."""
+    import ctypes
+
+    from mgx_mlir.artifact.target import Target
+    from mgx_mlir.codegen.cpu.peak import peak_loop
+    from mgx_mlir.runtime.cpu import CodeLibrary
+
+    source, copy = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
+    code, operations = peak_loop(target if isinstance(target, Target) else Target.get(target))
+    library = CodeLibrary(code)
+    loop = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        library.address(code.launches[0].function)
+    )
+    sums = np.zeros(1024, np.float32)
+    pointers = (ctypes.c_void_p * 1)(sums.ctypes.data)
+
+    def least(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(20):
+            started = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+    copied = 2 * _COPIED / least(lambda: np.copyto(copy, source))
+    done = _LOOPS * operations / least(lambda: loop(pointers, 0, _LOOPS))
+    return {"memory bytes": copied, "fma f32": done * threads}
 
 
 def stages_record(report: Report) -> list[dict[str, Any]]:

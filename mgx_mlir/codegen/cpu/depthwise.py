@@ -94,11 +94,11 @@ def match_depthwise(match: Match, machine: Machine) -> Depthwise | None:
         sources.append(moved)
     filters, image = turned(problem.a), scene.batch.split(channels)
     own_place = turned(place)
-    if filters is None or image is None or own_place is None or image[1].stride != 1:
+    if filters is None or image is None or own_place is None:
         return None
     if filters.column.stride != 1:
         return None
-    scene = replace(scene, batch=image[0], channels=channels, channel=1)
+    scene = replace(scene, batch=image[0], channels=channels, channel=image[1])
     found = replace(
         match,
         problem=replace(problem, batch=count, M=problem.N, N=channels),

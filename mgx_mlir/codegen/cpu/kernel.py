@@ -33,8 +33,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     Raises UnsupportedError, naming the op, where no generator takes the kernel, and
     CompilerError where one fails.
     """
-    for dialect in _DIALECTS:
-        kernel.context.get_dialect_descriptor(dialect)  # loads it
+    load_dialects(kernel.context)
     with kernel.context, kernel.location:
         if is_dynamic(kernel):
             return compile_dynamic(kernel, target)
@@ -52,6 +51,12 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if pooling is not None:
             return _pooling(kernel, pooling, target)
         return compile_generic(kernel, target)
+
+
+def load_dialects(context: ir.Context) -> None:
+    """Loads the dialects that code for CPUs uses."""
+    for dialect in _DIALECTS:
+        context.get_dialect_descriptor(dialect)
 
 
 def kernel_name(kernel: mgx.KernelOp) -> str:

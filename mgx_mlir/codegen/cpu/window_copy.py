@@ -13,17 +13,14 @@ from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Contraction, I
 
 @dataclass(frozen=True)
 class Scene:
-    """An image of two dimensions, and its windows: as `Image`, with `channels` known.
-
-    `channel`: the distance of neighbouring channels in memory.
-    """
+    """An image of two dimensions, and its windows: as `Image`, with `channels` known."""
 
     argument: int
     element: str
     offset: int
     batch: Axis
     channels: int
-    channel: int
+    channel: Axis
     sizes: tuple[int, int]
     strides: tuple[int, int]
     outputs: tuple[int, int]
@@ -62,17 +59,16 @@ def scene_of(problem: Contraction) -> Scene | None:
     if not isinstance(b, Image):
         if type(b) is not Matrix:
             return None
-        channel, pixel = b.row.stride, b.column.stride
-        if channel is None or pixel is None:
+        pixel = b.column.stride
+        if pixel is None:
             return None
         sizes = _folded(b.column.size)
         strides = (pixel * sizes[1], pixel)
         return Scene(
-            b.argument, b.element, b.offset, b.batch, b.row.size, channel,
+            b.argument, b.element, b.offset, b.batch, b.row.size, b.row,
             sizes, strides, sizes, (1, 1), (1, 1), (1, 1), (0, 0),
         )  # fmt: skip
-    channel = b.channel.stride
-    if channel is None or len(b.sizes) > 2:
+    if len(b.sizes) > 2:
         return None
     lead = len(b.sizes) == 1
 
@@ -80,7 +76,7 @@ def scene_of(problem: Contraction) -> Scene | None:
         return (first, numbers[0]) if lead else (numbers[0], numbers[1])
 
     return Scene(
-        b.argument, b.element, b.offset, b.batch, b.channel.size, channel,
+        b.argument, b.element, b.offset, b.batch, b.channel.size, b.channel,
         two(b.sizes, 1), two(b.strides, 0), two(b.outputs, 1), two(b.window, 1),
         two(b.steps, 1), two(b.dilations, 1), two(b.pads, 0),
     )  # fmt: skip
@@ -112,7 +108,6 @@ class WindowCopy:
         """Copies the input of the rows of output from `row` on, `channels` from `channel` on."""
         scene = self.scene
         start = emit.add(scene.batch.offset(batch), scene.offset)
-        start = emit.linear(start, (channel, scene.channel))
         first = emit.add(emit.mul(row, scene.steps[0]), -scene.pads[0])
         # Columns that the image has: the others are zero.
         skip, pad = scene.skips[1], scene.pads[1]
@@ -127,7 +122,7 @@ class WindowCopy:
             def fill() -> None:
                 self._clear(to, 0, low)
                 place = emit.linear(start, (at, scene.strides[0]))
-                self._columns(to, place, (low, high), channels)
+                self._columns(to, place, (low, high), (channel, channels))
                 self._clear(to, high, self.columns)
 
             emit.when(inside, fill, lambda: self._clear(to, 0, self.columns))
@@ -143,9 +138,15 @@ class WindowCopy:
             lambda i: emit.store_vector(zero, self.memory, emit.add(to, i)),
         )
 
-    def _columns(self, to: Index, place: Index, columns: tuple[int, int], channels: Index) -> None:
-        """Copies columns; a vector may write past a column's end, before the next is written."""
+    def _columns(
+        self, to: Index, place: Index, columns: tuple[int, int], part: tuple[Index, Index]
+    ) -> None:
+        """Copies columns of some channels: the first, and how many.
+
+        A vector may write past a column's end, before the next is written.
+        """
         scene, lanes = self.scene, self.lanes
+        channel, channels = part
         step = scene.skips[1] * scene.strides[1]
 
         def column(c: Index) -> None:
@@ -153,20 +154,23 @@ class WindowCopy:
             back = scene.pads[1] * scene.strides[1]
             origin = emit.add(emit.linear(place, (c, step)), -back)
 
+            def at(k: Index) -> Index:
+                return emit.add(origin, scene.channel.offset(emit.add(channel, k)))
+
             def vector(k: Index) -> None:
                 mask = None
                 if not isinstance(channels, int) or channels % lanes:
                     mask = emit.lane_mask(emit.sub(channels, k), lanes)
-                x = emit.load_vector(self.source, emit.add(origin, k), lanes, mask)
+                x = emit.load_vector(self.source, at(k), lanes, mask)
                 x = emit.convert(x, scene.element, self.element)
                 emit.store_vector(x, self.memory, emit.add(here, k))
 
             def scalar(k: Index) -> None:
-                x = emit.load(self.source, emit.linear(origin, (k, scene.channel)))
+                x = emit.load(self.source, at(k))
                 x = emit.convert(x, scene.element, self.element)
                 emit.store(x, self.memory, emit.add(here, k))
 
-            if scene.channel == 1:
+            if scene.channel.contiguous(lanes):
                 emit.loop(0, channels, lanes, vector)
             else:
                 emit.loop(0, channels, 1, scalar)

@@ -8,12 +8,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact.plan import Row
 from mgx_mlir.runtime.binding import Place, Repeat, Section
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current
@@ -21,31 +19,9 @@ from mgx_mlir.runtime.hip.library import call, release
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.ranges import named_range
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
+from mgx_mlir.runtime.step_time import StepTime, steps_of
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass
-class StepTime:
-    """One step of the plan: its kernel (-1: a copy), its nodes, and its measurements in a run.
-
-    `bytes` are those of its inputs and outputs, each counted once, `flops` its arithmetic
-    operations, both for one execution. `times` counts the executions of the step in one run,
-    `launches` the launches that they took. `milliseconds` has one entry a run.
-    """
-
-    kernel: int
-    node: str
-    bytes: int = 0
-    flops: int = 0
-    times: int = 0
-    launches: int = 0
-    milliseconds: list[float] = field(default_factory=list)
-
-    @property
-    def median(self) -> float:
-        """Milliseconds of the run in the middle."""
-        return statistics.median(self.milliseconds)
 
 
 def step_times(
@@ -72,7 +48,7 @@ class StepTimer:
         """Inputs go to the device, and a first run is made, before anything is timed."""
         program.run(inputs)
         self._program = program
-        self.steps = _steps(program)
+        self.steps = steps_of(program.plan)
         with Current(program.device.ordinal):
             self._context = program.pool.acquire()
 
@@ -92,18 +68,6 @@ class StepTimer:
         """Frees the context."""
         with Current(self._program.device.ordinal):
             self._program.pool.discard(self._context)
-
-
-def _steps(program: HipProgram) -> list[StepTime]:
-    plan = program.plan
-    times = []
-    for step in plan.work():
-        if isinstance(step, Row):
-            times.append(StepTime(-1, step.node, 2 * plan.buffers[step.source].bytes))
-        else:
-            size = sum(plan.buffers[a].bytes for a in set(step.arguments))
-            times.append(StepTime(step.kernel, step.node, size, step.flops))
-    return times
 
 
 class _Timed:

@@ -1,4 +1,4 @@
-"""perf: time a model: whole runs, and on a GPU each kernel of a compiled program.
+"""perf: time a model: whole runs, and each kernel of a compiled program.
 
 A model that runs in parts (`mgx check` says so) has times of whole runs only.
 
@@ -6,8 +6,9 @@ On an emulated GPU the kernels' times come from the emulator's model of the chip
 marked so; what a run takes there is the emulator's own time.
 
 --report writes one page with the graph, a timeline, a roofline, the arena and each kernel's
-schedule, --trace a trace for Perfetto. Where roctx's library is there,
-each step is a range.
+schedule, --trace a trace for Perfetto. Where roctx's library is there, each step is a range.
+
+On the CPU, `peak` is the share of the machine's rate of multiply-adds of f32, which is measured.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
     from mgx_mlir.models.staged import Model
-    from mgx_mlir.runtime.hip.profile import StepTime
     from mgx_mlir.runtime.hip.program import HipProgram
     from mgx_mlir.runtime.program import Program
+    from mgx_mlir.runtime.step_time import StepTime
     from mgx_mlir.tools.console import Tick
 
 PERCENTILES = (50, 90, 99)
@@ -114,17 +115,17 @@ def _measure(
 ) -> dict[str, Any]:
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.library import library_kind
-    from mgx_mlir.tools.profile_record import arena_record
 
     device = getattr(program, "device", None)
     record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}
     if device is None:
         kind = "in parts" if isinstance(program, Model) else "cpu"
         run_ms = {kind: _runs(program, inputs, options.runs, tick, "runs")}
-        times = "modelled" if library_kind() == "emulated" else "measured"
-        if not isinstance(program, Model):
-            record["arena"] = arena_record(program.plan)
-        return record | {"device": shared.target_of(options), "times": times, "run_ms": run_ms}
+        record |= {"device": shared.target_of(options), "run_ms": run_ms}
+        if isinstance(program, Model):
+            times = "modelled" if library_kind() == "emulated" else "measured"
+            return record | {"times": times}
+        return record | {"times": "measured"} | _on_host(program, inputs, options, tick)
     from mgx_mlir.runtime.hip.profile import host_overhead, step_times
     from mgx_mlir.runtime.hip.program import HipProgram
 
@@ -148,12 +149,39 @@ def _measure(
     found = step_times(
         program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
     )
-    sums = [sum(ms) for ms in zip(*(step.milliseconds for step in found), strict=True)]
     record |= {
         "kernels": _by_kernel(found, program.prepared.reasons),
-        "kernels_ms": _percentiles(sums),
+        "kernels_ms": _percentiles(_sums(found)),
     }
     return record | _details(program, inputs, found)
+
+
+def _on_host(
+    program: Program, inputs: Mapping[str, np.ndarray], options: argparse.Namespace, tick: Tick
+) -> dict[str, Any]:
+    """The kernels of a program of the CPU, and the parts of a report beside them."""
+    from mgx_mlir.runtime import cpu_profile
+    from mgx_mlir.tools.profile_record import arena_record, host_record, steps_record
+
+    found = cpu_profile.step_times(
+        program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
+    )
+    machine = host_record(shared.target_of(options), program.threads)
+    kernels = _by_kernel(found)
+    for row in kernels:
+        row["peak"] = row["gflop_per_s"] * 1e9 / machine["fma f32"]
+    return {
+        "kernels": kernels,
+        "kernels_ms": _percentiles(_sums(found)),
+        "steps": steps_record(program.plan, found),
+        "arena": arena_record(program.plan),
+        "machine": machine,
+    }
+
+
+def _sums(found: list[StepTime]) -> list[float]:
+    """The milliseconds of all steps of each run."""
+    return [sum(ms) for ms in zip(*(step.milliseconds for step in found), strict=True)]
 
 
 def _details(
@@ -192,7 +220,7 @@ def _percentiles(times: Sequence[float]) -> dict[str, float]:
     return {"min": min(times), **found}
 
 
-def _by_kernel(found: list[StepTime], why: Sequence[str]) -> list[dict[str, Any]]:
+def _by_kernel(found: list[StepTime], why: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The time of each kernel in one run, all its steps together; the longest first."""
     total = sum(step.median for step in found) or 1.0
     rows: dict[int, dict[str, Any]] = {}
@@ -211,7 +239,7 @@ def _by_kernel(found: list[StepTime], why: Sequence[str]) -> list[dict[str, Any]
         row["gb_per_s"] = row["bytes"] / row["ms"] / 1e6 if row["ms"] else 0.0
         row["gflop_per_s"] = row["flops"] / row["ms"] / 1e6 if row["ms"] else 0.0
     for row in rows.values():
-        row["why"] = why[row["kernel"]] if row["kernel"] >= 0 else ""
+        row["why"] = why[row["kernel"]] if why and row["kernel"] >= 0 else ""
     return sorted(rows.values(), key=lambda row: -row["ms"])
 
 
@@ -244,9 +272,10 @@ def _figures(times: Mapping[str, float]) -> str:
 
 def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
     unit = "ms (modelled)" if modelled else "ms"
+    peak = "peak" if kernels and "peak" in kernels[0] else ""
     lines = [
         f"{'kernel':>6} {'launches':>8} {unit:>13} {'share':>6} {'MB':>9} {'GB/s':>8} "
-        f"{'MFLOP':>9} {'GFLOP/s':>9}  nodes"
+        f"{'MFLOP':>9} {'GFLOP/s':>9} {peak:>5}  nodes"
     ]
     for row in kernels:
         name = "copy" if row["kernel"] < 0 else str(row["kernel"])
@@ -263,8 +292,9 @@ def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
 
 
 def _cells(row: Mapping[str, Any]) -> str:
+    peak = f"{row['peak']:.0%}" if "peak" in row else ""
     return (
         f"{row['launches']:8d} {row['ms']:13.4f} {row['share']:6.1%} "
         f"{row['bytes'] / 1e6:9.3f} {row['gb_per_s']:8.1f} "
-        f"{row['flops'] / 1e6:9.3f} {row['gflop_per_s']:9.1f} "
+        f"{row['flops'] / 1e6:9.3f} {row['gflop_per_s']:9.1f} {peak:>5} "
     )

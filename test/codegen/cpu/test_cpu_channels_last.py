@@ -16,7 +16,10 @@ LEVELS = [t.name for t in executable_levels() if t.name in ("x86-64-v2", "x86-64
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes of the image [count, *sizes, channels], and of the filters, which lie in blocks."""
+    """Sizes of the image [count, *sizes, channels], and of the filters, which lie in blocks.
+
+    With `shuffled`, channels are read as the transpose of [channels / shuffled, shuffled].
+    """
 
     image: tuple[int, ...]
     filters: int
@@ -28,6 +31,7 @@ class Case:
     group: int = 1
     element: str = "f32"
     epilogue: str = ""
+    shuffled: int = 0
 
     def text(self) -> str:
         count, *sizes, channels = self.image
@@ -46,14 +50,23 @@ class Case:
         w = tensor((self.filters, *self.window, depth), self.element)
         x = tensor(self.image, self.element)
         y = tensor((count, *outputs, self.filters), self.element)
-        body = (
+        given, body = x, ""
+        if self.shuffled:
+            given = tensor((count, *sizes, channels // self.shuffled, self.shuffled), self.element)
+            turn = tensor((count, *sizes, self.shuffled, channels // self.shuffled), self.element)
+            order_x = [*range(rank + 1), rank + 2, rank + 1]
+            body = (
+                f"%turn = mgx.transpose %given permutation = {order_x} : {given} -> {turn}\n"
+                f"%x = mgx.reshape %turn : {turn} -> {x}\n"
+            )
+        body += (
             f"%t = mgx.transpose %w permutation = {order} : {stored} -> {turned}\n"
             f"%v = mgx.reshape %t : {turned} -> {w}\n"
             f"%y = mgx.convolution %x, %v pads = {[self.pads] * 2 * rank} "
             f"strides = {[self.stride] * rank} dilations = {[self.dilation] * rank} "
             f"{{channels_last, group = {self.group} : i64}} : {x}, {w} -> {y}\n"
         )
-        arguments = f"%x: {x}, %w: {stored}"
+        arguments = f"%{'given' if self.shuffled else 'x'}: {given}, %w: {stored}"
         if not self.epilogue:
             return kernel_text(arguments, y, body, "%y")
         e, bias = self.element, tensor((self.filters,), self.element)
@@ -102,6 +115,7 @@ CASES = {
     "padding wider than the image": Case((1, 2, 3, 4), 8, (5, 5), pads=4),
     "epilogue": Case((1, 9, 9, 20), 24, pads=1, epilogue="sigmoid"),
     "epilogue, chunks": Case((1, 9, 9, 130), 24, pads=1, epilogue="relu"),
+    "shuffled channels": Case((1, 6, 6, 24), 16, (1, 1), shuffled=3),
     "epilogue, groups": Case((2, 5, 5, 32), 32, pads=1, group=2, epilogue="relu"),
 }
 
@@ -122,6 +136,7 @@ DEPTHWISE = {
     "3x3, steps": Case((2, 15, 13, 24), 24, pads=1, stride=2, group=24),
     "5x5": Case((1, 9, 9, 40), 40, (5, 5), pads=2, group=40),
     "dilation": Case((1, 20, 9, 7), 7, pads=2, dilation=2, group=7),
+    "shuffled channels": Case((2, 9, 9, 40), 40, pads=1, group=40, shuffled=4),
     "one dimension": Case((1, 41, 33), 33, (5,), pads=2, group=33),
     "many channels": Case((1, 7, 7, 200), 200, pads=1, group=200),
     "epilogue": Case((2, 9, 9, 20), 20, pads=1, group=20, epilogue="sigmoid"),
