@@ -2,8 +2,8 @@
 
     python -m benchmarks.quantize_large [--layers 22] [--rounding nearest] [--folder DIR]
 
-The model (random weights, 4.4 GB of f32 in a file beside it) has the sizes of TinyLlama. A process of its
-own quantizes it; its peak of resident memory, mapped files too, is read from /proc.
+The model (random weights, 4.4 GB of f32 in a file beside it) has the sizes of TinyLlama. A process
+of its own quantizes it; its peak of resident memory, mapped files too, is read from /proc.
 """
 
 from __future__ import annotations

@@ -15,17 +15,20 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.importer.loading import AnySource, Source
 from mgx_mlir.models.staged import Model
-from mgx_mlir.quantization import microscaling, writing
+from mgx_mlir.quantization import gptq, microscaling, writing
 from mgx_mlir.quantization import ranges as range_files
 from mgx_mlir.quantization import samples as data
 from mgx_mlir.quantization.accuracy import Accuracy, compare
 from mgx_mlir.quantization.calibration import Tick, calibrate, no_tick
+from mgx_mlir.quantization.equalization import equalized
+from mgx_mlir.quantization.few_bits import form_of, refusal
 from mgx_mlir.quantization.network import MX_OPSET, Network
 from mgx_mlir.quantization.precision import Precision
 from mgx_mlir.quantization.ranges import Ranges
 from mgx_mlir.quantization.rewrite import Choice, Rewritten, rewrite
 from mgx_mlir.quantization.samples import Samples
 from mgx_mlir.quantization.search import Step, Trial, search
+from mgx_mlir.quantization.smoothing import smoothed
 from mgx_mlir.rewriting.graph import Graph
 
 _log = logging.getLogger(__name__)
@@ -133,9 +136,12 @@ def quantize(
         raise UsageError(_nothing(network))
     given = calibration or Calibration()
     samples = samples_of(network.source, given)
+    network = _balanced(network, precision, given, samples, tick)
     found = None
     if any(precision.is_static(product, network) for product in network.products):
         found = _ranges(network, precision, given, samples, tick)
+    if precision.bits and precision.rounding == "gptq":
+        _solve(network, precision, given, samples, tick)
     steps: Sequence[Step] = ()
     if max_loss is not None:
         if samples.random:
@@ -169,6 +175,36 @@ def samples_of(source: Source, given: Calibration) -> Samples:
     if given.samples is None:
         return data.random_samples(types, given.count)
     return data.read(given.samples, types, given.count)
+
+
+def _balanced(
+    network: Network, precision: Precision, given: Calibration, samples: Samples, tick: Tick
+) -> Network:
+    """The network with weights that are quantized with smaller errors, as the precision says."""
+    products = [p for p in network.products if precision.takes_product(p.node)]
+    if precision.equalize:
+        network = equalized(network, {product.name for product in products})
+        products = [p for p in network.products if precision.takes_product(p.node)]
+    if precision.smooth is None:
+        return network
+    if samples.random:
+        _log.warning("no calibration data: activations are smoothed for %s", samples.origin)
+    return smoothed(network, products, precision.smooth, samples, given.options, tick)
+
+
+def _solve(
+    network: Network, precision: Precision, given: Calibration, samples: Samples, tick: Tick
+) -> None:
+    """Rounds the weights of few bits by GPTQ."""
+    if samples.random:
+        _log.warning(
+            "no calibration data: weights are rounded for %s; give --calibrate for real data",
+            samples.origin,
+        )
+    products = [p for p in network.products if not precision.takes_product(p.node)]
+    products = [p for p in products if not refusal(p, network, precision)]
+    forms = {p.name: form_of(p, network, precision) for p in products}
+    network.rounded.update(gptq.solve(network, forms, samples, given.options, tick))
 
 
 def _ranges(

@@ -52,11 +52,17 @@ class Blocks:
         step = max(1, _PIECE // self.size)
         for start in range(0, self.rows, step):
             piece = slice(start, start + step)
-            found, scale, zero = self._rounded(self._blocked(weight[piece]))
-            codes[piece] = pack(found, self.bits)
-            all_scales[piece] = scale
-            all_zeros[piece] = zero if self.rounding == "hqq" else self._packed_zeros(zero)
+            parts = self.stored(*self.codes(weight[piece]))
+            codes[piece], all_scales[piece], all_zeros[piece] = parts
         return codes, all_scales.reshape(scales), all_zeros.reshape(zeros)
+
+    def stored(
+        self, codes: np.ndarray, scale: np.ndarray, zero: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What `codes` gives as it is stored, with a row for each of the weight."""
+        packed = pack(codes.astype(np.uint8), self.bits)
+        zero = zero[..., 0]
+        return packed, scale[..., 0], zero if self.rounding == "hqq" else self._packed_zeros(zero)
 
     def _blocked(self, rows: np.ndarray) -> np.ndarray:
         """Rows in blocks (rows, count, block); the last one is filled up with its last element."""
@@ -65,23 +71,29 @@ class Blocks:
         filled = np.pad(rows, ((0, 0), (0, missing)), "edge") if missing else rows
         return filled.reshape(len(rows), self.count, self.block)
 
-    def _rounded(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The codes (u8), and the scale and the zero point of each block."""
+    def codes(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Codes (rows, count, block) as floats; scales and zero points (rows, count, 1)."""
+        blocks = self._blocked(rows)
         most = (1 << self.bits) - 1
-        low = np.minimum(blocks.min(-1, keepdims=True), 0)
-        high = np.maximum(blocks.max(-1, keepdims=True), 0)
-        scale = (high - low) / np.float32(most)
-        scale = np.where(scale >= np.finfo(np.float32).tiny, scale, np.float32(1))
-        zero = np.round(-low / scale)
+        scale, zero = grid(blocks, self.bits)
         codes = np.clip(np.round(blocks / scale) + zero, 0, most)
         if self.rounding == "hqq":
             codes, zero = _refined(blocks, scale, zero, codes, most)
-        return codes.astype(np.uint8), scale[..., 0], zero[..., 0]
+        return codes, scale, zero
 
     def _packed_zeros(self, zero: np.ndarray) -> np.ndarray:
         per_byte = 8 // self.bits
         missing = -self.count % per_byte
         return pack(np.pad(zero.astype(np.uint8), ((0, 0), (0, missing))), self.bits)
+
+
+def grid(blocks: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """The scale and the zero point (a whole number) of each block: (..., 1)."""
+    low = np.minimum(blocks.min(-1, keepdims=True), 0)
+    high = np.maximum(blocks.max(-1, keepdims=True), 0)
+    scale = (high - low) / np.float32((1 << bits) - 1)
+    scale = np.where(scale >= np.finfo(np.float32).tiny, scale, np.float32(1))
+    return scale, np.round(-low / scale)
 
 
 def pack(codes: np.ndarray, bits: int) -> np.ndarray:

@@ -59,10 +59,14 @@ class Product:
 
 @dataclass
 class Network:
-    """A model apart from its large weights, whose nodes are named and in order."""
+    """A model apart from its large weights, whose nodes are named and in order.
+
+    `rounded`: weights of few bits that were computed from samples, as they are stored, by product.
+    """
 
     source: Source
     arrays: dict[str, onnx.TensorProto] = field(default_factory=dict)
+    rounded: dict[str, Sequence[np.ndarray]] = field(default_factory=dict)
 
     @staticmethod
     def of(model: loading.AnySource, opset: int) -> Network:
@@ -80,6 +84,11 @@ class Network:
             structure.normalise(source.model)
         least = 12 if opset >= MX_OPSET else 10
         source.model.ir_version = max(source.model.ir_version, least)
+        return Network.on(source)
+
+    @staticmethod
+    def on(source: Source) -> Network:
+        """A network of a model that is in order already."""
         network = Network(source)
         for tensor in network.graph.initializer:
             network.arrays[tensor.name] = tensor

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.importer import element_types
-from mgx_mlir.importer.loading import Source
+from mgx_mlir.importer.loading import SMALL_ELEMENTS, Source
 from mgx_mlir.quantization.network import Network, fresh
 
 # The tensors that a job makes: type and shape by name.
@@ -65,6 +66,32 @@ class Parts:
         found = self.fresh(name)
         self.small.append(tensor_of(array, found))
         return found
+
+    def large(self, name: str, array: np.ndarray) -> str:
+        """The name of a constant that is in memory, as large as a weight."""
+        found = self.fresh(name)
+        array = np.ascontiguousarray(array)
+        if array.size <= SMALL_ELEMENTS:
+            self.small.append(tensor_of(array, found))
+            return found
+        self.source.weights[found] = Weight(found, array.dtype, array.shape, data=array)
+        kind = element_types.of_numpy(array.dtype).onnx
+        value = helper.make_tensor_value_info(found, kind, array.shape)
+        self.source.model.graph.input.append(value)
+        return found
+
+    def network(self) -> Network:
+        """The model with the new nodes after the values that they read, as a network."""
+        graph = self.source.model.graph
+        graph.initializer.extend(self.small)
+        nodes = [node for value in graph.input for node in self.after.get(value.name, ())]
+        for node in graph.node:
+            nodes.append(node)
+            nodes += [new for name in node.output for new in self.after.get(name, ())]
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
+        return Network.on(self.source)
 
     def node(
         self, kind: str, inputs: Sequence[str], output: str, **attributes: int | str

@@ -14,7 +14,7 @@ from mgx_mlir.quantization.network import Network, Product
 PRODUCTS = ("int8", "fp8", "mxfp4", "mxfp6", "mxfp8")
 # Weights of few bits, by blocks.
 WEIGHTS = {"int4": 4, "int2": 2}
-ROUNDINGS = ("nearest", "hqq")
+ROUNDINGS = ("nearest", "hqq", "gptq")
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,18 @@ class Precision:
 
     `products`: 'int8' or 'fp8' for both operands (QDQ), '' for none. `weights`: 'int4' or 'int2'
     for the weights of the products that `products` leaves out, in blocks of `block` along the
-    summed dimension, rounded to 'nearest' or by 'hqq' (half-quadratic zero points). Nodes count
+    summed dimension, rounded to 'nearest', by 'hqq' (half-quadratic zero points), or by 'gptq',
+    which takes samples. Nodes count
     whose name or operator one pattern of `include` and none of `exclude` matches ('/head/*',
     'Conv'). `only_weights` are the patterns of nodes that `products` leaves to `weights`.
 
     'mxfp4', 'mxfp6' and 'mxfp8' are OCP MX: blocks of 32 along the summed dimension, whose scales
     are powers of two, for MatMul and Gemm. Their activations are rounded as they come, without
     ranges. `dynamic`: so are those of int8 and fp8 in MatMul and Gemm, with a scale for each row.
+
+    `smooth`: the share of the ranges of activations that moves into the weights (SmoothQuant), 0 to
+    1, channel by channel; None for nothing. `equalize`: channels between two layers get equal
+    ranges.
 
     `asymmetric`: int8 activations have zero points. `bias_correction`: biases take up the mean
     error of rounded weights. Raises UsageError for values that are none of these.
@@ -45,6 +50,8 @@ class Precision:
     asymmetric: bool = True
     bias_correction: bool = True
     dynamic: bool = False
+    smooth: float | None = None
+    equalize: bool = False
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -57,6 +64,12 @@ class Precision:
                 raise UsageError(f"Precision: {name} is '{value}'; use one of {shown}")
         if self.dynamic and not self.products:
             raise UsageError("Precision: dynamic is for products of int8 and fp8; name one of them")
+        if (self.smooth is not None or self.equalize) and not self.products:
+            raise UsageError(
+                "Precision: smooth and equalize are for products of int8, fp8 and MX; name one"
+            )
+        if self.smooth is not None and not 0 <= self.smooth <= 1:
+            raise UsageError(f"Precision: smooth is {self.smooth}; a share is from 0 to 1")
         if self.block < 16 or self.block & (self.block - 1):
             raise UsageError(
                 f"Precision: block is {self.block}; powers of two from 16 on are defined"

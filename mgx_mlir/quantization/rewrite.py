@@ -12,9 +12,9 @@ from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.importer import element_types, prepare, structure
 from mgx_mlir.importer.loading import SMALL_ELEMENTS, Source
 from mgx_mlir.quantization import channels, dynamic, microscaling
-from mgx_mlir.quantization.blocks import Blocks
 from mgx_mlir.quantization.calibration import group_range
 from mgx_mlir.quantization.channels import Parameters
+from mgx_mlir.quantization.few_bits import form_of, refusal
 from mgx_mlir.quantization.network import Network, Product
 from mgx_mlir.quantization.parts import Job, Parts, tensor_of
 from mgx_mlir.quantization.precision import Precision
@@ -301,14 +301,11 @@ class _Rewriter:
     def _take_few_bits(self, product: Product) -> None:
         """A product that is not quantized in whole: with weights of few bits, or in f32."""
         node, precision = product.node, self.precision
-        reason = _refusal(product, self.network, precision)
+        reason = refusal(product, self.network, precision)
         if reason:
             self.choices.append(Choice(product.name, node.op_type, "f32", reason))
             return
-        shape = self.network.shape(product.weight)
-        assert shape is not None
-        rows, size = shape[product.axis], shape[1 - product.axis]
-        form = Blocks(rows, size, precision.block, precision.bits, precision.rounding)
+        form = form_of(product, self.network, precision)
         names = [
             self.parts.fresh(f"{product.weight}/{part}") for part in ("codes", "scales", "zeros")
         ]
@@ -316,13 +313,14 @@ class _Rewriter:
         made = {n: (t, s) for n, t, s in zip(names, types, form.shapes(), strict=True)}
         weight = partial(self.network.array, product.weight)
         turn = product.axis != 0
-        compute = lambda: form.quantize(weight().T if turn else weight())  # noqa: E731
+        done = self.network.rounded.get(product.name)
+        compute = lambda: done or form.quantize(weight().T if turn else weight())  # noqa: E731
         self.parts.jobs.append(Job(made, compute))
         x = self.dequantized.get(product.x, product.x)
         inputs = [x, *names, *(["", product.bias] if product.bias else [])]
         new = helper.make_node(
             "MatMulNBits", inputs, list(node.output), node.name, domain="com.microsoft",
-            K=size, N=rows, bits=precision.bits, block_size=precision.block,
+            K=form.size, N=form.rows, bits=precision.bits, block_size=precision.block,
         )  # fmt: skip
         if self.parts.with_switches:
             self._choose_result(product, new)
@@ -386,24 +384,3 @@ class _Rewriter:
         self.source.replaceable -= unread
         domains = {node.domain for node in kept} - prepare.opsets(self.source.model).keys()
         self.source.model.opset_import.extend(helper.make_opsetid(d, 1) for d in sorted(domains))
-
-
-_NOT_IN_BLOCKS = "MX products are those of MatMul and Gemm with a matrix as weight"
-
-
-def _refusal(product: Product, network: Network, precision: Precision) -> str:
-    """The reason why a product stays in f32; '' for one that takes weights of few bits."""
-    node, shape = product.node, network.shape(product.weight)
-    if not precision.takes(node):
-        return "left out by name"
-    if not precision.bits:
-        if not precision.takes_product(node):
-            return "left out by name"
-        return "no range" if precision.is_static(product, network) else _NOT_IN_BLOCKS
-    if shape is None or len(shape) != 2 or node.op_type == "Conv":
-        return f"{precision.weights} weights are those of MatMul and Gemm"
-    if any(a.name in ("alpha", "beta") and a.f != 1 for a in node.attribute):
-        return "alpha and beta of Gemm are not 1"
-    if product.bias and network.shape(product.bias) != (shape[product.axis],):
-        return "its bias is no vector of the output channels"
-    return ""

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 METHODS = ("entropy", "minmax", "moving-average", "mse", "percentile")
 # The options that are for a quantized model alone, as they are where nothing asks for one.
 _FOR_QUANTIZED: dict[str, object] = {
-    "calibrate": None, "dynamic": False, "exclude": [], "include": [], "max_loss": None,
-    "method": None, "only_weights": [], "ranges": None, "samples": None, "save_ranges": None,
+    "calibrate": None, "dynamic": False, "equalize": False, "exclude": [], "include": [],
+    "max_loss": None, "method": None, "only_weights": [], "ranges": None, "samples": None,
+    "save_ranges": None, "smooth": None,
 }  # fmt: skip
 NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "quantized": None}
 
@@ -47,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     add("--block", type=int, default=32, metavar="N",
         help="the weights of a block (default %(default)s)")  # fmt: skip
-    add("--rounding", choices=["nearest", "hqq"], default="hqq",
+    add("--rounding", choices=["nearest", "hqq", "gptq"], default="hqq",
         help="how weights of few bits are rounded (default %(default)s)")  # fmt: skip
     for flag, text in (
         ("--include", "quantize only the nodes of this name or operator, such as '/encoder/*'"),
@@ -61,6 +62,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="activations of MatMul and Gemm get a scale for each row, from its values",
     )
+    add(
+        "--smooth", type=float, nargs="?", const=0.5, metavar="ALPHA",
+        help="move outliers of activations into the weights (SmoothQuant; default share 0.5)",
+    )  # fmt: skip
+    add("--equalize", action="store_true",
+        help="channels between two layers get equal ranges (cross-layer equalization)")  # fmt: skip
     add("--no-bias-correction", action="store_true",
         help="leave biases without the mean error of rounded weights")  # fmt: skip
     add("--calibrate", metavar="DATA",
@@ -104,7 +111,7 @@ def is_asked(options: argparse.Namespace) -> bool:
     if getattr(options, "against", "") == "f32":
         return False  # data measure 16-bit floats too
     for name in _FOR_QUANTIZED:
-        if getattr(options, name, None):
+        if getattr(options, name, None) not in (None, False, []):
             flag = name.replace("_", "-")
             raise UsageError(
                 f"--{flag} is for --int8, --fp8, --mx and --int4-weights; give one of them"
@@ -139,6 +146,8 @@ def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized
         asymmetric=not options.symmetric,
         bias_correction=not options.no_bias_correction,
         dynamic=options.dynamic,
+        smooth=options.smooth,
+        equalize=options.equalize,
     )
     max_loss = None if options.verb == "verify" else options.max_loss
     calibration = calibration_of(options)
