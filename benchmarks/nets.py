@@ -46,12 +46,19 @@ _EFFICIENTNET = (
     (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
     (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
 )  # fmt: skip
+_MOBILENET3 = (
+    (1, 16, 1, 1, 3), (4, 24, 2, 2, 3), (3, 40, 3, 2, 5), (6, 80, 4, 2, 3),
+    (6, 112, 2, 1, 3), (6, 160, 3, 2, 5),
+)  # fmt: skip
 
 
 def inverted(
     stages: Stages, activation: str, squeeze: bool, batch: int, image: int = 224
 ) -> onnx.ModelProto:
-    """Inverted residuals, as MobileNet v2's; with `squeeze` and 'silu' EfficientNet's."""
+    """Inverted residuals, as MobileNet v2's; with `squeeze` and 'silu' EfficientNet's.
+
+    With `squeeze` and 'hardswish' they are as MobileNet v3's.
+    """
     b = Builder(7)
 
     def convolution(
@@ -69,6 +76,8 @@ def inverted(
     def activated(y: str) -> str:
         if activation == "silu":
             return str(b.op("Mul", y, b.op("Sigmoid", y)))
+        if activation == "hardswish":
+            return str(b.op("HardSwish", y))
         limits = b.constant(0, "float32"), b.constant(6, "float32")
         return str(b.op("Clip", y, *limits))
 
@@ -213,6 +222,7 @@ def _classified(b: Builder, x: str, width: int, batch: int, image: int) -> onnx.
 
 MODELS: dict[str, Callable[[int], onnx.ModelProto]] = {
     "mobilenet": partial(inverted, _MOBILENET, "relu6", False),
+    "mobilenet3": partial(inverted, _MOBILENET3, "hardswish", True),
     "efficientnet": partial(inverted, _EFFICIENTNET, "silu", True),
     "convnext": convnext,
     "llama": llama,
@@ -256,7 +266,7 @@ def priced(
     rng = np.random.default_rng(0)
     inputs = {s.name: rng.standard_normal(s.shape).astype(s.dtype) for s in program.plan.inputs}
     steps = step_times(program, inputs, 1)
-    clock = emulator.devices()[CHIPS.index(chip)].clock_khz
+    clock = next(device.clock_khz for device in emulator.devices() if device.chip == chip)
     if told:
         for step in steps:
             print(f"    {step.median * clock:10,.0f}  {step.launches:3}  {step.node}")

@@ -32,6 +32,8 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, Q
 from onnxruntime.quantization import quantize_static as quantize_by_onnxruntime
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from benchmarks import nets
+from benchmarks.quantized_nets import whisper, yolo
 from mgx_mlir import Calibration, Precision, quantize
 from mgx_mlir.quantization.accuracy import Error
 from test.onnx_models import Builder, bert, resnet, vit
@@ -133,9 +135,9 @@ def _input(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
     sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]
     if value.type.tensor_type.elem_type == TensorProto.INT64:
         return np.ones(sizes, np.int64) if "mask" in value.name else rng.integers(0, 64, sizes)
-    # Images: neighbours are alike, and each has a brightness of its own.
+    # Images and sounds: neighbours are alike, and each has a brightness of its own.
     noise = rng.standard_normal(sizes)
-    for axis in (2, 3):
+    for axis in range(2, len(sizes)) if len(sizes) == 4 or value.name == "mel" else ():
         noise = sum(np.roll(noise, shift, axis) for shift in range(-3, 4)) / 7**0.5
     return (noise + rng.normal(0, 0.5)).astype(np.float32)
 
@@ -146,6 +148,13 @@ MODELS: dict[str, Callable[[], Case]] = {
     "resnet": lambda: generated(resnet(batch=1, stages=(2, 2, 2, 2), width=32, image=64)),
     "vit": lambda: generated(vit(layers=4, width=192, heads=3, image=64)),
     "bert": lambda: generated(bert(layers=4, width=256, tokens=64, heads=4, vocabulary=64)),
+    "resnet50": lambda: generated(resnet(batch=1)),
+    "mobilenet3": lambda: generated(nets.MODELS["mobilenet3"](1)),
+    "efficientnet": lambda: generated(nets.MODELS["efficientnet"](1)),
+    "vit12": lambda: generated(vit()),
+    "llama": lambda: generated(nets.llama(1, past=128)),
+    "whisper": lambda: generated(whisper()),
+    "yolo": lambda: generated(yolo()),
 }
 
 
@@ -192,7 +201,7 @@ def main() -> int:
     parser.add_argument("--chips", default="", help="also clocks: gfx942,gfx1100")
     options = parser.parse_args()
     # The emulated library reads them at its first call.
-    os.environ["MGX_EMULATED_DEVICES"] = "gfx942,gfx1100"
+    os.environ["MGX_EMULATED_DEVICES"] = options.chips
     os.environ["MGX_EMULATOR_PROFILE"] = "1"
     print("| network | f32, kB | ours, kB | onnxruntime's, kB | SQNR: ours | onnxruntime's "
           "| top-1: ours | onnxruntime's |\n|---|---:|---:|---:|---:|---:|---:|---:|")  # fmt: skip
@@ -228,14 +237,12 @@ def row(name: str, folder: Path, count: int, methods: list[str]) -> str:
 
 def clocks(name: str, chip: str, count: int) -> str:
     """The clocks of a network on a chip, in three precisions."""
-    from benchmarks.nets import priced  # needs the emulated devices
-
     case = MODELS[name]()
     made = quantize(case.model, Precision("int8"), Calibration(case.samples(0, count)))
     figures = {
-        "f32": priced(case.model, chip, (), False),
-        "f16": priced(case.model, chip, (), False, floats="f16"),
-        "int8": priced(made.source, chip, (), False, floats="f16"),
+        "f32": nets.priced(case.model, chip, (), False),
+        "f16": nets.priced(case.model, chip, (), False, floats="f16"),
+        "int8": nets.priced(made.source, chip, (), False, floats="f16"),
     }
     shown = ", ".join(f"{kind} {n} launches {c:,.0f}" for kind, (n, c) in figures.items())
     return f"{name} on {chip}: {shown}"

@@ -197,8 +197,9 @@ def pipeline_of(name: str, options: CompileOptions) -> Pipeline:
         return step_name(step) not in options.disable
 
     steps = tuple(step for step in PIPELINES[name].passes if runs(step))
-    # The only pipeline before all that choose kernels, which every mode has.
-    if name == "core" and options.floats != "f32":
+    # Products of quantized tensors are of integers by then.
+    last = "quantization" if "quantization" in mode_pipelines(options.mode) else "core"
+    if name == last and options.floats != "f32":
         return (*steps, NarrowFloats(to=options.floats, keep=tuple(options.keep)))
     return steps
 

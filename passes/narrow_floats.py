@@ -146,7 +146,14 @@ class _Narrowing:
         """The results of the ops of a block that stay in f32."""
         ops = [op for op in block.operations if len(op.results)]
         sensitive = {result for op in ops if isinstance(op, _SENSITIVE) for result in op.results}
-        found: set[ir.Value] = set(sensitive)
+        # Sums of products of integers, and these times their scales.
+        summed: set[ir.Value] = set()
+        for op in ops:
+            if _sums_quantized(op) or (
+                isinstance(op, mgx.MulOp) and not summed.isdisjoint(op.operands)
+            ):
+                summed.add(op.results[0])
+        found: set[ir.Value] = sensitive | summed
         for op in ops:
             kept = any(fnmatchcase(name, p) for name in node_name(op).split("+") for p in self.keep)
             if kept or _is_quantized(op) or self._overflows(op):
@@ -202,5 +209,12 @@ def _source(value: ir.Value) -> ir.Value:
 def _is_quantized(op: ir.OpView) -> bool:
     """Whether an op multiplies dequantized tensors, which another pass multiplies as they are."""
     return isinstance(op, mgx.CONTRACTIONS) and all(
-        isinstance(definition(value), mgx.DequantizelinearOp) for value in op.operands
+        isinstance(definition(_source(value)), mgx.DequantizelinearOp) for value in op.operands
     )
+
+
+def _sums_quantized(op: ir.OpView) -> bool:
+    """Whether an op gives the sums of a product of 8-bit numbers as floats."""
+    if isinstance(op, mgx.ConvertOp):
+        return str(element_type(op.x)) == "i32"
+    return isinstance(op, mgx.QuantDotOp | mgx.QuantConvolutionOp)

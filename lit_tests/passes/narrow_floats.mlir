@@ -89,3 +89,21 @@ func.func @main(%c: tensor<i1>, %x: tensor<2x2xf32>, %d: tensor<2xf64>, %q: tens
   %z = mgx.dot %f, %f : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
   return %y, %e, %z : tensor<2x2xf32>, tensor<2xf64>, tensor<2x2xf32>
 }
+
+// -----
+
+// Sums of integers may be beyond f16: they and their scales are wide, the next step is narrow.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.convert {{.*}} : tensor<2x4xi32> -> tensor<2x4xf32>
+// CHECK:         mgx.mul {{.*}} : tensor<2x4xf32>
+// CHECK:         mgx.mul {{.*}} : tensor<2x4xf32>
+// CHECK:         mgx.relu {{.*}} : tensor<2x4xf16>
+func.func @main(%x: tensor<2x3xi8>, %w: tensor<3x4xi8>, %s: tensor<2x4xf32>) -> tensor<4x2xf32> {
+  %p = mgx.quant_dot %x, %w : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
+  %f = mgx.convert %p : tensor<2x4xi32> -> tensor<2x4xf32>
+  %a = mgx.mul %f, %s : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %b = mgx.mul %a, %s : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %r = mgx.relu %b : tensor<2x4xf32>
+  %y = mgx.transpose %r permutation = [1, 0] : tensor<2x4xf32> -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}

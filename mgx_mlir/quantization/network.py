@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 import numpy as np
 import onnx
@@ -32,6 +33,8 @@ _STATISTICS = frozenset(
      "LogSoftmax", "LpNormalization", "RMSNormalization", "ReduceL2", "ReduceMean",
      "ReduceSumSquare", "SkipLayerNormalization", "Softmax")
 )  # fmt: skip
+# The most elements of a weight that gains less by 8 bits than to quantize an input costs.
+_SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,31 @@ class Network:
             fold = carried is not None and all(map(self._may_round, carried))
             yield name, not fold
             waiting += carried if carried is not None and fold else []
+
+    def gaining(self, wanted: Sequence[Product]) -> list[Product]:
+        """The products but those of the model's inputs that have a small part of all weights.
+
+        No kernel makes an input and could quantize it too: that takes a launch of its own, which
+        costs more than 8 bits gain.
+        """
+        sizes = {p.name: prod(self.shape(p.weight) or ()) for p in wanted}
+        small = min(_SMALL, sum(sizes.values()) // 10)
+        return [p for p in wanted if sizes[p.name] > small or not self._reads_input(p)]
+
+    def _reads_input(self, product: Product) -> bool:
+        """Whether x is an input of the model, or only moved from one."""
+        inputs = {value.name for value in self.graph.input}
+        waiting = [product.x]
+        while waiting:
+            name = waiting.pop()
+            if name in inputs and not self.is_constant(name):
+                continue
+            maker = self.makers.get(name)
+            carried = self.carried(maker) if maker is not None else None
+            if not carried:
+                return False
+            waiting += carried
+        return True
 
     def _may_round(self, name: str) -> bool:
         outputs = {value.name for value in self.graph.output}

@@ -85,6 +85,7 @@ class _Rewriter:
         self.dequantized: dict[str, str] = {}
         self.parameters: dict[str, Parameters] = {}
         self.weights: dict[tuple[str, int, bytes], str] = {}
+        self.left: set[str] = set()  # products for which 8 bits gain nothing
 
     def run(self) -> Rewritten:
         chosen = self._chosen()
@@ -106,6 +107,10 @@ class _Rewriter:
     def _chosen(self) -> list[Product]:
         """The products whose both operands are quantized: those with a range for x."""
         wanted = [p for p in self.network.products if self.precision.is_static(p, self.network)]
+        if self.precision.include == ("*",):
+            gaining = self.network.gaining(wanted)
+            self.left = {p.name for p in wanted} - {p.name for p in gaining}
+            wanted = gaining
         for group in self.network.groups([p.x for p in wanted]):
             ends = group_range(self.ranges, group.roots)
             if ends is None:
@@ -302,6 +307,8 @@ class _Rewriter:
         """A product that is not quantized in whole: with weights of few bits, or in f32."""
         node, precision = product.node, self.precision
         reason = refusal(product, self.network, precision)
+        if product.name in self.left and not precision.bits:
+            reason = "small, and to quantize the model's input takes longer"
         if reason:
             self.choices.append(Choice(product.name, node.op_type, "f32", reason))
             return

@@ -90,7 +90,9 @@ def test_networks_in_int8_multiply_integers(name):
     model = small(name)
     data = samples_of(model, 3)
     made = quantize(model, Precision("int8"), Calibration(data))
-    assert {choice.precision for choice in made.choices} == {"int8"}
+    left = [choice for choice in made.choices if choice.precision != "int8"]
+    assert all("the model's input" in choice.reason for choice in left)
+    assert len(left) <= 1 < len(made.choices)
     (key, expected), *_ = mgx_mlir.compile(model).run(data[0]).items()
     program = mgx_mlir.compile(made.source)
     found = program.run(data[0])[key]
