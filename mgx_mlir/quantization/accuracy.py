@@ -145,15 +145,20 @@ def compare(
 def _common(first: onnx.ModelProto, second: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
     """The nodes of the first model whose first result is f32 and is one of the second's too."""
     there = {name for node in second.graph.node for name in node.output}
+    return {name: node for name, node in float_results(first).items() if name in there}
+
+
+def float_results(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
+    """The nodes whose first result is f32, by its name, but constants."""
     try:
-        types: Mapping[str, onnx.TypeProto] = prepare.infer(first)
+        types: Mapping[str, onnx.TypeProto] = prepare.infer(model)
     except ModelError:
         types = {}
     found = {}
-    for node in first.graph.node:
+    for node in model.graph.node:
         name = node.output[0] if node.output else ""
         kind = types[name].tensor_type.elem_type if name in types else 0
-        if kind == TensorProto.FLOAT and name in there and node.op_type != "Constant":
+        if kind == TensorProto.FLOAT and node.op_type != "Constant":
             found[name] = node
     return found
 

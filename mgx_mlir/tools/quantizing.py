@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ _FOR_QUANTIZED: dict[str, object] = {
     "max_loss": None, "method": None, "only_weights": [], "ranges": None, "samples": None,
     "save_ranges": None, "smooth": None,
 }  # fmt: skip
+# Those that --fp16 alone takes too.
+_FOR_F16 = ("calibrate", "ranges", "samples")
 NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "quantized": None}
 
 
@@ -72,7 +75,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="leave biases without the mean error of rounded weights")  # fmt: skip
     add("--calibrate", metavar="DATA",
         help="samples of the inputs: a folder of .npz files, an .npz file, or FILE.py:FUNCTION, "
-        "your function that gives dicts of arrays")  # fmt: skip
+        "your function that gives dicts of arrays; what they show beyond f16's range, --fp16 "
+        "keeps in f32")  # fmt: skip
     add("--samples", type=int, metavar="N", help="use at most N samples")
     add("--method", choices=METHODS, help="how ranges follow from samples (default: mse for int8)")
     add("--ranges", type=Path, metavar="FILE",
@@ -110,8 +114,10 @@ def is_asked(options: argparse.Namespace) -> bool:
         return True
     if getattr(options, "against", "") == "f32":
         return False  # data measure 16-bit floats too
+    # Ranges say which nodes leave f16's range.
+    known = _FOR_F16 if getattr(options, "floats", "f32") == "f16" else ()
     for name in _FOR_QUANTIZED:
-        if getattr(options, name, None) not in (None, False, []):
+        if getattr(options, name, None) not in (None, False, []) and name not in known:
             flag = name.replace("_", "-")
             raise UsageError(
                 f"--{flag} is for --int8, --fp8, --mx and --int4-weights; give one of them"
@@ -120,10 +126,31 @@ def is_asked(options: argparse.Namespace) -> bool:
 
 
 def source_of(options: argparse.Namespace, model: Path | Source) -> Path | Source:
-    """The model as it is, or quantized as the options say. The work is done once."""
-    if not is_asked(options):
-        return model
-    return quantized_of(options, model).source
+    """The model as it is, or quantized as the options say. The work is done once.
+
+    With --fp16, the nodes that leave f16's range by the data join those of --keep-f32.
+    """
+    asked = is_asked(options)
+    if getattr(options, "floats", "f32") == "f16" and _has_ranges(options):
+        _keep_wide(options, model)
+    return quantized_of(options, model).source if asked else model
+
+
+def _has_ranges(options: argparse.Namespace) -> bool:
+    return bool(getattr(options, "calibrate", None) or getattr(options, "ranges", None))
+
+
+def _keep_wide(options: argparse.Namespace, model: Path | Source) -> None:
+    """Adds to --keep-f32 the nodes that leave f16's range, once."""
+    from mgx_mlir.quantization.floats import beyond_f16
+    from mgx_mlir.tools.console import progress
+
+    if getattr(options, "kept_wide", False):
+        return
+    with progress("observing ranges") as tick:
+        names = beyond_f16(model, calibration_of(options), tick)
+    options.keep_f32 = [*options.keep_f32, *map(glob.escape, names)]
+    options.kept_wide = True
 
 
 def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized:
