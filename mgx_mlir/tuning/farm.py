@@ -107,7 +107,7 @@ def _search(task: Task, settings: Settings) -> Record | Failure | None:
         return Failure("a worker has another version of mgx-mlir; install the same one everywhere")
     bench = _bench(task.target, settings)
     with worker_client() as client:
-        return search(task, bench, client.get_executor(retries=RETRIES, pure=False), _candidate)
+        return search(task, bench, client.get_executor(retries=RETRIES, pure=False), finalized)
 
 
 @cache
@@ -122,6 +122,7 @@ def _pool() -> WorkerPool:
     return WorkerPool(1, COMPILE_LIMIT)
 
 
-def _candidate(bytecode: bytes, target: Target, schedule: Schedule | None) -> CodeObject:
+def finalized(bytecode: bytes, target: Target, schedule: Schedule | None) -> CodeObject:
+    """As work.candidate, in a process of this worker."""
     found: CodeObject = _pool().submit(candidate, bytecode, target, schedule).result()
     return found

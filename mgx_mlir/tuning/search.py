@@ -229,7 +229,8 @@ class _Search:
     def _try_all(self) -> bool:
         """Tries the candidates; whether none was left out for lack of time."""
         waiting = iter(chosen(self.task.work.space.options, self.task.effort, self.task.seeds))
-        seen = {self._default.sha256 if self._default else ""}
+        # The times of codes, as far as they are known.
+        seen = {self._default.sha256 if self._default else "": self._baseline[0]}
         now, then = self._submitted(waiting), self._submitted(waiting)
         try:
             while now:
@@ -245,7 +246,7 @@ class _Search:
         return [(o, self._finalized(o.schedule)) for o in islice(waiting, AHEAD)]
 
     def _try_some(
-        self, candidates: Sequence[tuple[Option, Future[CodeObject]]], seen: set[str]
+        self, candidates: Sequence[tuple[Option, Future[CodeObject]]], seen: dict[str, float]
     ) -> bool:
         """Tries some, by their bounds where there are any; whether time was left for all."""
         ready: list[tuple[float, Option, CodeObject]] = []
@@ -321,7 +322,9 @@ def chosen(
     return list(order.values())
 
 
-def _compiled(option: Option, future: Future[CodeObject], seen: set[str]) -> CodeObject | Outcome:
+def _compiled(
+    option: Option, future: Future[CodeObject], seen: dict[str, float]
+) -> CodeObject | Outcome:
     """The code of a candidate, or the result of one that has none of its own."""
     try:
         code = future.result()
@@ -330,8 +333,8 @@ def _compiled(option: Option, future: Future[CodeObject], seen: set[str]) -> Cod
     except WorkerError as error:
         return _ended(option, "hung" if "took more than" in str(error) else "crashed")
     if code.sha256 in seen:
-        return _ended(option, "same")
-    seen.add(code.sha256)
+        return _ended(option, "same", seen[code.sha256])
+    seen[code.sha256] = 0.0
     return code
 
 

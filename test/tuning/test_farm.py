@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +14,7 @@ from mgx_mlir.tuning.record import Record
 from mgx_mlir.tuning.search import Effort
 from mgx_mlir.tuning.tune import tune_artifact
 from mgx_mlir.tuning.work import Work
+from test.tuning.cluster import Cluster
 from test.tuning.models import program, settings
 
 pytest.importorskip("distributed")
@@ -25,52 +22,17 @@ pytestmark = pytest.mark.slow
 CHIPS = ("gfx942", "gfx1100")
 
 
-class Cluster:
-    """A scheduler and workers, each a process, that a file tells one another of."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "scheduler.json"
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self._start("dask_scheduler", "--port", "0", "--no-dashboard")
-        deadline = time.monotonic() + 60
-        while not self.file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    def worker(self, *words: str) -> subprocess.Popen[bytes]:
-        return self._start("dask_worker", "--no-nanny", "--no-dashboard", "--nthreads", "1", *words)
-
-    def _start(self, module: str, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", *words]
-        command += ["--scheduler-file", str(self.file)]
-        environment = {**os.environ, "MGX_HIP": "emulated"}
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-        self.processes.append(process)
-        return process
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     found = Cluster(tmp_path)
     yield found
-    for process in reversed(found.processes):
-        process.kill()
-        process.wait()
-
-
-def address(cluster: Cluster, workers: int) -> str:
-    """The scheduler's address, when so many workers are there."""
-    from distributed import Client
-
-    with Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
-        client.wait_for_workers(workers, timeout=120)
-        return str(client.scheduler.address)
+    found.close()
 
 
 def test_two_devices_tune_one_program(cluster: Cluster, tmp_path: Path) -> None:
     cluster.worker()
     devices = {chip: cluster.worker("--resources", f"{chip}=1") for chip in CHIPS}
-    scheduler, artifact = address(cluster, 3), program()
+    scheduler, artifact = cluster.address(3), program()
     told: list[tuple[str, str]] = []
 
     def lose_one(work: Work, record: Record, known: bool) -> None:
@@ -99,6 +61,6 @@ def test_a_farm_without_the_chip_is_refused(cluster: Cluster, tmp_path: Path) ->
     cluster.worker()
     mine = settings(tmp_path / "kernels")
     with pytest.raises(UserError, match="has a gfx942"):
-        tune_artifact(program(), "gfx942", settings=mine, scheduler=address(cluster, 1))
+        tune_artifact(program(), "gfx942", settings=mine, scheduler=cluster.address(1))
     with pytest.raises(UserError, match="no scheduler"):
         tune_artifact(program(), "gfx942", settings=mine, scheduler="tcp://127.0.0.1:1")

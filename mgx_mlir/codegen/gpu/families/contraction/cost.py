@@ -43,6 +43,8 @@ BLOCK_LATENCY = 1500
 BLOCK_CLOCKS = 300
 # Clocks between two functions, the second's first reads included.
 LAUNCH_CLOCKS = 3500
+# So many times as long takes a product that transposes few elements at a time: writes are narrow.
+NARROW = 3
 # Elements that a compute unit's vector units process in a clock.
 LANES_A_CLOCK = 64
 LDS_BYTES_A_CLOCK = 128
@@ -134,8 +136,7 @@ def choose(
             for sources in operands
             for source, extent, wide in zip(sources, extents, (first, second), strict=True)
         )
-        # Transposing few elements takes narrow writes.
-        return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
+        return clocks(problem, schedule, unit, target) * (NARROW if narrow else 1)
 
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
