@@ -45,22 +45,6 @@ from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
-def generate(
-    attention: Attention,
-    sizes: tuple[Sequence[int], Sequence[int]],
-    schedule: AttentionSchedule,
-    unit: Unit,
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The function `<name>_0`, and `<name>_1` where parts of the keys are combined.
-
-    `constraints` have not refused the attention and the schedule. sizes: elements of each input
-    and of each result. Needs an active MLIR context and location.
-    """
-    return Generator(attention, sizes, schedule, unit, target, name).run()
-
-
 def tile_shapes(
     attention: Attention, schedule: AttentionSchedule, unit: Unit, threads: int
 ) -> list[TileShape]:
@@ -74,7 +58,11 @@ def tile_shapes(
 
 
 class Generator:
-    """Builds the functions of one attention."""
+    """Builds `<name>_0` of an attention, and `<name>_1` where parts of the keys are combined.
+
+    `constraints` have not refused the attention and the schedule. sizes: elements of each input
+    and of each result. Needs an active MLIR context and location.
+    """
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
-from mgx_mlir.codegen.gpu.families.attention.generator import generate
+from mgx_mlir.codegen.gpu.families.attention.generator import Generator
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.family import Family
@@ -51,8 +51,8 @@ def attention_program(
         sizes = tuple([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
         name = kernel.sym_name.value
         unit = shaped(unit, schedule.rows)
-        program = generate(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
-        return Generated(program, f"{_NAME}: {schedule.describe(unit)}")
+        generator = Generator(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
+        return Generated(generator.run(), f"{_NAME}: {schedule.describe(unit)}")
 
 
 FAMILY = Family("attention", 10, attention_program)

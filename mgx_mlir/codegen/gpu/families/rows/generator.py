@@ -13,7 +13,7 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
-from mgx_mlir.codegen.gpu.families.rows.split import generate_split
+from mgx_mlir.codegen.gpu.families.rows.split import Split
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
@@ -29,7 +29,7 @@ def generate(
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     if schedule.parts > 1:
-        return generate_split(rows, types, schedule, target, name)
+        return Split(rows, types, schedule, target, name).program()
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     blocks = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]

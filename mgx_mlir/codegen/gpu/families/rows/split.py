@@ -39,18 +39,12 @@ def _held(element: Element) -> Element:
     return I32 if element.bits < 32 else element
 
 
-def generate_split(
-    rows: Rows,
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: RowSchedule,
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The functions `<name>_0` .. for rows in `schedule.parts` parts, and their launches."""
-    return _Split(rows, types, schedule, target, name).run()
+class Split:
+    """The functions `<name>_0` .. for rows in `schedule.parts` parts, and their launches.
 
+    types: the kernel's input and result types. Needs an active MLIR context and location.
+    """
 
-class _Split:
     def __init__(
         self,
         rows: Rows,
@@ -70,7 +64,8 @@ class _Split:
             for r in self.reductions
         }
 
-    def run(self) -> GpuProgram:
+    def program(self) -> GpuProgram:
+        """The program of all functions."""
         last = max(self.level.values()) + 1
         for level in range(1, last + 1):
             self._function(level, level == last)
