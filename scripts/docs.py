@@ -13,6 +13,7 @@ from mgx_mlir.tools import reference_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "docs"
+PICTURES = ROOT / "docs" / "pictures"
 
 
 def site_page(text: str, folder: str) -> str:
@@ -26,6 +27,8 @@ def site_page(text: str, folder: str) -> str:
         inside = (ROOT / folder / file).resolve()
         if inside.parent == ROOT / "docs" and inside.suffix == ".md":
             return f"[{name}]({inside.name}{hash_}{anchor})"
+        if inside.parent == PICTURES:
+            return f"[{name}]({PICTURES.name}/{inside.name})"
         return f"{name} (`{inside.relative_to(ROOT)}`)"
 
     return re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", link, text)
@@ -33,7 +36,7 @@ def site_page(text: str, folder: str) -> str:
 
 def main() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
-    PAGES.mkdir(parents=True)
+    shutil.copytree(PICTURES, PAGES / PICTURES.name)
     for file in sorted((ROOT / "docs").glob("*.md")):
         (PAGES / file.name).write_text(site_page(file.read_text(), "docs"))
     (PAGES / "index.md").write_text(site_page((ROOT / "README.md").read_text(), "."))

@@ -53,7 +53,7 @@ def llvm_version() -> str:
     """The version of LLVM that generates code, such as '22.1.8'."""
     import ctypes
 
-    from mgx_mlir.machine.llvm_amdgpu import loaded_library
+    from mgx_mlir.machine.llvm_library import loaded_library
 
     major, minor, patch = (ctypes.c_uint() for _ in range(3))
     library = ctypes.CDLL(loaded_library())

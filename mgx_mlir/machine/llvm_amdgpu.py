@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.machine.llvm_library import loaded_library
 
 TRIPLE = b"amdgcn-amd-amdhsa"
 # Generic processors have code objects of version 6 only (AMDGPUUsage).
@@ -115,17 +115,6 @@ def _library() -> Any:
     for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
         getattr(library, f"LLVMInitializeAMDGPU{part}")()
     return library
-
-
-def loaded_library() -> str:
-    """The path of the libLLVM that MLIR's bindings have loaded into this process."""
-    import mlir.ir  # noqa: F401  (loads it)
-
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = line.partition("/")[2]
-        if path.rpartition("/")[2].startswith("libLLVM"):
-            return "/" + path
-    raise CompilerError("MLIR's bindings are there, but the libLLVM that they use is not loaded")
 
 
 @contextmanager

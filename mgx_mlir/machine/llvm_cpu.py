@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.machine.llvm_library import loaded_library
 
-_LIBRARY = "libLLVM.so.22.1"
 _OBJECT_FILE = 1
 _LEVEL_AGGRESSIVE = 3
 _RELOCATION_PIC = 2
@@ -38,9 +38,7 @@ _INITIALIZERS = tuple(
 
 @cache
 def _llvm() -> ctypes.CDLL:
-    import mlir.ir  # noqa: F401  (loads libLLVM with the bindings)
-
-    library = ctypes.CDLL(_LIBRARY)
+    library = ctypes.CDLL(loaded_library())
     for name, result, arguments in (
         ("LLVMContextCreate", c_void_p, []),
         ("LLVMContextDispose", None, [c_void_p]),

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from mgx_mlir.errors import TargetError
 
-# The folders of the packages rocm-device-libs (Debian 12) and rocm-device-libs-17 (Debian 13,
-# Ubuntu), and ROCm's own.
+# The folders of a wheel of this project, of the packages rocm-device-libs (Debian 12) and
+# rocm-device-libs-17 (Debian 13, Ubuntu), and ROCm's own.
 FOLDERS = (
+    str(Path(__file__).parents[1] / "_native"),
     "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
     "/usr/lib/amdgcn/bitcode",
     "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode",

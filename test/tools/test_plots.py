@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,12 @@ def test_compile_times_are_bars_beside_those_of_the_peer() -> None:
 def test_latencies_are_ratios_where_both_were_measured() -> None:
     picture = latencies(FIGURES)
     assert len(bars(picture)) == 1 and ">1.50<" in picture
+
+
+def test_the_pictures_of_the_documents_are_those_of_the_figures() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    figures = json.loads((docs / "measured.json").read_text())
+    made = {"compile.svg": compile_times(figures), "latency.svg": latencies(figures)}
+    for name, picture in made.items():
+        message = "run python -m benchmarks.plots docs/measured.json docs/pictures"
+        assert (docs / "pictures" / name).read_text() == picture, message
