@@ -14,7 +14,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
-from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
+from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, LdsTile
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.attention import softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
@@ -103,7 +103,7 @@ class AttentionTile:
     ) -> None:
         self.shape, self.extent, self.keys, self.unit = shape, extent, keys, shape.unit
         self.buffer, self.pointer = source
-        self.lds, self.start = lds, start
+        self.held = LdsTile(lds, start, shape.rows, ROW_CHUNKS, self.unit.chunk, SWIZZLE)
         self.bytes = emit.element_bytes(shape.matrix.element)
         self.keys_are_rows = shape.row == shape.matrix.row
         each = shape.rows * shape.length // shape.threads
@@ -138,7 +138,9 @@ class AttentionTile:
         """Copies a tile, `MOVES_TOGETHER` moves at a time. Computes the addresses anew, so that
         they hold no registers between two tiles."""
         source = (self.buffer, self.pointer)
-        here = AttentionTile(self.shape, self.extent, self.keys, source, self.lds, self.start)
+        here = AttentionTile(
+            self.shape, self.extent, self.keys, source, self.held.lds, self.held.start
+        )
         here.begin(_not_hoisted(self.thread), self.batch)
         all_ = list(zip(here.offsets, here.firsts, here.targets, strict=True))
         for first in range(0, len(all_), MOVES_TOGETHER):
@@ -155,13 +157,10 @@ class AttentionTile:
 
     def _target(self, row: Index, k: Index) -> Index:
         """The offset in LDS of element k of a row."""
-        length, chunk = row_elements(self.unit), self.unit.chunk
-        panel = emit.mul(emit.div(k, length), self.shape.rows * length)
-        inner = emit.rem(k, length)
-        offset = exclusive_or(emit.div(inner, chunk), swizzled(SWIZZLE, row))
-        at = emit.add(emit.mul(row, length), emit.mul(offset, chunk))
-        at = emit.add(at, emit.rem(inner, chunk))
-        return emit.add(emit.add(panel, at), self.start)
+        held = self.held
+        panel = emit.mul(emit.div(k, held.length), held.panel)
+        at = emit.add(panel, held.at(row, emit.rem(k, held.length)))
+        return emit.add(at, held.start)
 
     @property
     def _even(self) -> bool:
@@ -231,19 +230,13 @@ class AttentionTile:
         for move, target in enumerate(self.targets):
             mine = [self._converted(x) for x in values[move * each :][:each]]
             if self.shape.along_k:
-                memory.store(softmax.joined(mine), self.lds, target)
+                memory.store(softmax.joined(mine), self.held.lds, target)
                 yield streams.SLOT_CLOCKS
                 continue
             for i in range(self.across):
                 column = memory.joined([memory.element(x, i) for x in mine])
-                memory.store(column, self.lds, self._row_below(target, i))
+                memory.store(column, self.held.lds, self.held.below(target, i))
                 yield streams.SLOT_CLOCKS * (1 + self.run // 2)
-
-    def _row_below(self, target: Index, i: int) -> Index:
-        """The offset in row + i of LDS, from that in row. i is less than a power of 2 that
-        divides the row."""
-        start = exclusive_or(target, swizzled(SWIZZLE, i) * self.unit.chunk)
-        return emit.add(start, i * row_elements(self.unit))
 
     def _converted(self, x: ir.Value) -> ir.Value:
         return emit.convert(x, self.shape.matrix.element, self.unit.element)
@@ -276,7 +269,6 @@ class Reader:
 
     `group`: the lane's group along k, whose chunks of a step are neighbours. `first`: the element
     along k where its wave begins. A step takes `step_chunks` chunks, by default the unit's.
-    Addresses that differ by a constant share a register.
     """
 
     def __init__(
@@ -287,22 +279,14 @@ class Reader:
         first: Index = 0,
         step_chunks: int | None = None,
     ) -> None:
-        self.tile, unit = tile, tile.unit
+        self.tile, unit, held = tile, tile.unit, tile.held
         self.step_chunks = step_chunks or unit.step_chunks
-        length = row_elements(unit)
         chunk = emit.mul(group, unit.lane_chunks)
-        chunk = emit.add(chunk, emit.div(emit.rem(first, length), unit.chunk))
-        offset = exclusive_or(chunk, swizzled(SWIZZLE, lane_row))
-        row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
-        start = emit.add(emit.mul(row, length), emit.mul(offset, unit.chunk))
-        self.offsets = [exclusive_or(start, i * unit.chunk) for i in range(ROW_CHUNKS)]
+        chunk = emit.add(chunk, emit.div(emit.rem(first, held.length), unit.chunk))
+        self.chunks = LdsReader(held, lane_row, chunk, emit.div(first, held.length))
+        self.chunks.prepare()
 
     def read(self, row: int, step: int) -> list[ir.Value]:
         """The lane's chunks of step `step` along k, of the row at distance `row`."""
-        unit, tile = self.tile.unit, self.tile
-        panel, first = divmod(step * self.step_chunks, ROW_CHUNKS)
-        chunks = range(first, first + unit.lane_chunks)
-        start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
-        turn = swizzled(SWIZZLE, row)
-        offsets = [self.offsets[chunk ^ turn] for chunk in chunks]
-        return [memory.load(tile.lds, emit.add(offset, start), unit.chunk) for offset in offsets]
+        first = step * self.step_chunks
+        return [self.chunks.read(row, first + i) for i in range(self.tile.unit.lane_chunks)]

@@ -19,9 +19,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
-from mgx_mlir.codegen.gpu.builders.layouts import index_of
+from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
-from mgx_mlir.codegen.gpu.families.contraction import finish, multiply, packing
+from mgx_mlir.codegen.gpu.families.contraction import finish, packing
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
@@ -225,11 +225,9 @@ class _Generator:
         split-K. `before`: sums of the terms before this one, to which these are added."""
         unit = self.unit
         group: Index = lane.group if unit.groups > 1 else 0
-        rows = multiply.FragmentOperand(
-            unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group
-        )
+        rows = LdsReader(a.held, emit.add(lane.wave_m, lane.row), group)
         columns = [
-            multiply.FragmentOperand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
+            LdsReader(b.held, emit.add(lane.wave_n, column), group)
             for column in self._lane_columns(lane)
         ]
         scales = self._scales(term, a, b, lane) if unit.scaled else ()

@@ -1,73 +1,19 @@
-"""From tiles in LDS to sums: a lane's reads of fragments, and the instructions that multiply."""
+"""The instructions that multiply a lane's fragments, and what they take of a chunk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm, vector
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 # Chunks of 16 bytes, neighbours along k, of one row or column.
 Fragment = list[ir.Value]
-
-
-@dataclass
-class FragmentOperand:
-    """The rows of one operand in LDS that a lane reads: row `lane_row` of each tile.
-
-    `start` is the operand's offset in a half of LDS, `group` the lane's group along k.
-    Addresses that differ by a constant share a register.
-    """
-
-    unit: Unit
-    lds: ir.Value
-    start: int
-    lane_row: Index
-    group: Index
-    bases: dict[int, Index] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        unit = self.unit
-        row = emit.mul(self.lane_row, unit.tile_depth)
-        place = exclusive_or(self.group, swizzled(unit.swizzle, self.lane_row))
-        self.place = exclusive_or(row, emit.mul(place, unit.chunk))
-
-    def prepare(self, rows: Sequence[int], steps: int) -> None:
-        """Builds the addresses of all reads before the loop."""
-        for row in rows:
-            for step in range(steps):
-                self._bases(row, step)
-
-    def read(self, row: int, step: Index, half: Index) -> Fragment:
-        """The lane's chunks of the tile that begins at `row`, in the half of LDS at `half`."""
-        unit, start = self.unit, self.start + row * self.unit.tile_depth
-        if isinstance(step, int):
-            places = self._bases(row, step)
-        else:
-            turn = exclusive_or(step, swizzled(unit.swizzle, row))
-            places = [exclusive_or(self.place, emit.mul(turn, unit.chunk))]
-        return [
-            memory.load(self.lds, emit.add(emit.add(place, half), start), unit.chunk)
-            for place in places
-        ]
-
-    def _bases(self, row: int, step: int) -> list[Index]:
-        """The addresses of a step's chunks in the tile at `row`, up to a constant."""
-        unit = self.unit
-        first, turn = step * unit.step_chunks, swizzled(unit.swizzle, row)
-        turns = [chunk ^ turn for chunk in range(first, first + unit.step_chunks, unit.groups)]
-        for x in turns:
-            if x not in self.bases:
-                self.bases[x] = exclusive_or(self.place, x * unit.chunk)
-        return [self.bases[x] for x in turns]
 
 
 def zero(unit: Unit) -> ir.Value:

@@ -23,10 +23,11 @@ from mlir.dialects import amdgpu, rocdl
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.layouts import LdsReader
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_READS
-from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment, FragmentOperand
+from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
@@ -71,8 +72,8 @@ class Pipeline:
     schedule: ProductSchedule
     a: Tile
     b: Tile
-    rows: FragmentOperand
-    columns: Sequence[FragmentOperand]
+    rows: LdsReader
+    columns: Sequence[LdsReader]
     tile_columns: Sequence[int]
     scales: Sequence[Scales] = ()
 
@@ -101,7 +102,8 @@ class Pipeline:
             amdgpu.LDSBarrierOp()  # no thread reads or writes that pipeline's tiles any more
         depth = self.unit.tile_depth
         distance = self.schedule.prefetch
-        self._prepare()
+        for reader in (self.rows, *self.columns):
+            reader.prepare()
         count = min(tiles, BUFFERS + distance)
         loaded: list[list[ir.Value]] = []
         for t in range(count):
@@ -178,18 +180,20 @@ class Pipeline:
             else:
                 yield from (*stores, *later)
 
-    def _prepare(self) -> None:
-        """Builds the addresses of all fragments before the loop."""
-        self.rows.prepare([i * self.unit.rows for i in range(self.schedule.tiles_m)], self.steps)
-        for operand in self.columns:
-            operand.prepare(self.tile_columns, self.steps)
+    def _read_row(self, number: int, step: Index, half: Index) -> Fragment:
+        return self._fragment(self.rows, number * self.unit.rows, step, half)
 
-    def _read_row(self, number: int, step: int, half: Index) -> Fragment:
-        return self.rows.read(number * self.unit.rows, step, half)
-
-    def _read_column(self, number: int, step: int, half: Index) -> list[Fragment]:
+    def _read_column(self, number: int, step: Index, half: Index) -> list[Fragment]:
         first = self.tile_columns[number]
-        return [operand.read(first, step, half) for operand in self.columns]
+        return [self._fragment(operand, first, step, half) for operand in self.columns]
+
+    def _fragment(self, reader: LdsReader, row: int, step: Index, half: Index) -> Fragment:
+        """A lane's chunks of a step, of the tile that begins at `row`."""
+        unit, first = self.unit, emit.mul(step, self.unit.step_chunks)
+        return [
+            reader.read(row, emit.add(first, i), half)
+            for i in range(0, unit.step_chunks, unit.groups)
+        ]
 
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
         """The sums of one tile, in the first half of LDS."""

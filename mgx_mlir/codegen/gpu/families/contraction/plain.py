@@ -17,9 +17,6 @@ class PlainPipeline(Pipeline):
     """A pipeline whose steps are a loop that LLVM does not unroll: each has hundreds of
     instructions, and repeating them only takes registers."""
 
-    def _prepare(self) -> None:
-        """Addresses depend on the step."""
-
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
         return self._rolled(sums, 0)
 
@@ -44,13 +41,13 @@ class PlainPipeline(Pipeline):
 
     def _rolled(self, sums: list[ir.Value], half: Index) -> list[ir.Value]:
         """The sums with a tile's products added."""
-        unit, schedule = self.unit, self.schedule
+        schedule = self.schedule
 
         def step(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             sums = list(carried)
-            rows = {i: self.rows.read(i * unit.rows, number, half) for i in range(schedule.tiles_m)}
+            rows = {i: self._read_row(i, number, half) for i in range(schedule.tiles_m)}
             for j in range(schedule.tiles_n):
-                column = [x.read(self.tile_columns[j], number, half) for x in self.columns]
+                column = self._read_column(j, number, half)
                 for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
                     pass
             return sums

@@ -18,9 +18,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
+from mgx_mlir.codegen.gpu.builders.layouts import LdsTile
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
-from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 
 class Tile:
@@ -30,7 +30,7 @@ class Tile:
         self, source: Source, unit: Unit, rows: int, threads: int, lds: ir.Value, start: int
     ) -> None:
         self.source, self.unit, self.rows, self.threads = source, unit, rows, threads
-        self.lds, self.start = lds, start
+        self.held = LdsTile(lds, start, rows, unit.row_chunks, unit.chunk, unit.swizzle)
         chunk = unit.chunk
         each = rows * unit.tile_depth // threads
         width = source.width(CHUNK_BYTES // emit.element_bytes(source.element))
@@ -48,9 +48,8 @@ class Tile:
 
         `first`: the work-group's first row, of `extent` rows of the operand.
         """
-        unit = self.unit
         self.batch, self.first = batch, first
-        runs = unit.tile_depth // self.run
+        runs = self.unit.tile_depth // self.run
         k = emit.mul(emit.rem(thread, runs), self.run)
         rows = [
             emit.mul(emit.div(emit.add(thread, move * self.threads), runs), self.across)
@@ -58,11 +57,7 @@ class Tile:
         ]
         limit = extent if extent % self.rows else None
         self.source.begin(batch, [emit.add(first, row) for row in rows], k, limit)
-        self.targets = []
-        for row in rows:
-            at = emit.add(emit.mul(row, unit.tile_depth), k)
-            at = exclusive_or(at, emit.mul(swizzled(unit.swizzle, row), unit.chunk))
-            self.targets.append(emit.add(at, self.start))
+        self.targets = [emit.add(self.held.at(row, k), self.held.start) for row in rows]
 
     @property
     def parts(self) -> range:
@@ -97,15 +92,11 @@ class Tile:
         if len(mine) > 1:
             lanes = ir.VectorType(x.type).shape[0]
             x = memory.joined([memory.element(p, i) for p in mine for i in range(lanes)])
-        memory.store(x, self.lds, emit.add(target, half))
+        memory.store(x, self.held.lds, emit.add(target, half))
 
     def _store_transposed(self, column: Column, target: Index, i: int, half: Index) -> None:
-        unit = self.unit
-        # The lowest bit of a row and its swizzle may change the same bit of a slot's number.
-        odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
-        turn = (odd * unit.tile_depth) ^ (swizzled(unit.swizzle, i) * unit.chunk)
-        at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
-        memory.store(self._converted(column(i)), self.lds, emit.add(at, half))
+        at = emit.add(self.held.below(target, i), half)
+        memory.store(self._converted(column(i)), self.held.lds, at)
 
     def _converted(self, x: ir.Value) -> ir.Value:
         kinds = {self.source.element, self.unit.element}
