@@ -31,15 +31,12 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import Stream
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
-from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, of_fewer_rows
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, few_rows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.problem.problem import Computed, Matrix, Windows
+from mgx_mlir.codegen.problem.problem import Computed, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# With more rows the matrix cores, where there are any, are worth the way through LDS.
-MAX_ROWS = 4
-_ELEMENTS = frozenset(("bf16", "f16", "f32"))
 # Lanes side by side along the columns, the most first: 8 lanes of 16 bytes coalesce to a line of a
 # cache, 128 bytes.
 _LANES = (8, 4, 2)
@@ -97,16 +94,11 @@ class Broad(OneFunction):
 
 def as_broad(request: Request) -> Broad | Refusal:
     """The plan for a product with few rows, or its transpose."""
-    found = request.product
-    problem = found.match.problem
-    if found.packings or found.match.added or problem.accumulator != "f32":
-        return Refusal(f"packed operands, added products, or sums in {problem.accumulator}")
-    if any(isinstance(x, Windows | Computed) for x in (problem.a, problem.b)):
-        return Refusal("windows, or computed operands")
-    found = of_fewer_rows(found)
-    problem = found.match.problem
-    if problem.M > MAX_ROWS or problem.b.element not in _ELEMENTS:
-        return Refusal(f"{problem.M} rows of {problem.b.element}")
+    found = few_rows(request)
+    if isinstance(found, Refusal):
+        return found
+    if any(isinstance(x, Computed) for x in (found.match.problem.a, found.match.problem.b)):
+        return Refusal("computed operands")
     return _cut(found, request.target)
 
 

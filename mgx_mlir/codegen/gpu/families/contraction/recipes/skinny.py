@@ -114,6 +114,16 @@ class Skinny(OneFunction):
 
 def as_skinny(request: Request) -> Skinny | Refusal:
     """The plan for a product with few rows, or its transpose."""
+    found = few_rows(request)
+    if isinstance(found, Refusal):
+        return found
+    if isinstance(found.match.problem.a, Computed):
+        return Refusal("computed rows")
+    return _cut(found, request.target)
+
+
+def few_rows(request: Request) -> Product | Refusal:
+    """The product, or its transpose, where that has few rows of elements that vectors hold."""
     found = request.product
     problem = found.match.problem
     if found.packings or found.match.added or problem.accumulator != "f32":
@@ -123,20 +133,11 @@ def as_skinny(request: Request) -> Skinny | Refusal:
         return Refusal("windows")
     if problem.a.element not in _ELEMENTS:
         return Refusal(f"elements of type {problem.a.element}")
-    found = of_fewer_rows(found)
-    problem = found.match.problem
-    if problem.M > MAX_ROWS or isinstance(problem.a, Computed):
-        return Refusal(f"{problem.M} rows, or computed ones")
-    return _cut(found, request.target)
-
-
-def of_fewer_rows(found: Product) -> Product:
-    """The product, or its transpose where that has fewer rows; of operands without windows."""
-    problem = found.match.problem
-    if problem.N >= problem.M or found.match.causal is not None:
-        return found
-    result = replace(found.result, row=found.result.column, column=found.result.row)
-    return replace(found, match=found.match.transposed(), result=result)
+    if problem.N < problem.M and found.match.causal is None:
+        result = replace(found.result, row=found.result.column, column=found.result.row)
+        found = replace(found, match=found.match.transposed(), result=result)
+    rows = found.match.problem.M
+    return Refusal(f"{rows} rows") if rows > MAX_ROWS else found
 
 
 def _cut(found: Product, target: Target) -> Skinny | Refusal:
