@@ -22,6 +22,7 @@ from mgx_mlir.quantization.accuracy import Accuracy, compare
 from mgx_mlir.quantization.calibration import Tick, calibrate, no_tick
 from mgx_mlir.quantization.equalization import equalized
 from mgx_mlir.quantization.few_bits import form_of, refusal
+from mgx_mlir.quantization.kv_cache import with_fp8_cache
 from mgx_mlir.quantization.network import MX_OPSET, Network
 from mgx_mlir.quantization.precision import Precision
 from mgx_mlir.quantization.ranges import Ranges
@@ -129,10 +130,11 @@ def quantize(
     """
     if isinstance(model, Graph):
         raise UsageError("a Graph is imported already; quantize the ONNX model that it was made of")
-    if not precision.products and not precision.weights:
-        raise UsageError("the precision names neither products nor weights to quantize")
+    if not precision.products and not precision.weights and not precision.kv_cache:
+        raise UsageError("the precision names neither products, nor weights, nor a cache")
     network = Network.of(model, _opset(precision))
-    if not any(precision.takes(product.node) for product in network.products):
+    takes_products = bool(precision.products or precision.weights)
+    if takes_products and not any(precision.takes(product.node) for product in network.products):
         raise UsageError(_nothing(network))
     given = calibration or Calibration()
     samples = samples_of(network.source, given)
@@ -150,11 +152,15 @@ def quantize(
         mixed = search(trial, max_loss, tell, tick)
         precision, steps = mixed.precision, mixed.steps
     rewritten = rewrite(network, precision, found)
+    if precision.kv_cache:
+        rewritten.source = with_fp8_cache(rewritten.source)
     return Quantized(network, rewritten, precision, found, samples, given.options, steps)
 
 
 def _opset(precision: Precision) -> int:
     opset = _OPSETS[precision.products]
+    if precision.kv_cache:
+        opset = max(opset, _OPSETS["fp8"])
     return max(opset, _DYNAMIC_OPSET) if precision.dynamic else opset
 
 

@@ -23,6 +23,8 @@ def refusal(product: Product, network: Network, precision: Precision) -> str:
     node, shape = product.node, network.shape(product.weight)
     if not precision.takes(node):
         return "left out by name"
+    if not precision.bits and not precision.products:
+        return "only its caches are quantized"
     if not precision.bits:
         if not precision.takes_product(node):
             return "left out by name"

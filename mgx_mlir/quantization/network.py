@@ -274,10 +274,12 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def with_outputs(source: Source, names: Sequence[str]) -> Source:
-    """A copy of a model whose outputs are these f32 values."""
+    """A copy of a model whose outputs are these values: f32, but for outputs of another type."""
     copy = source.copy()
+    kinds = {v.name: v.type.tensor_type.elem_type for v in copy.model.graph.output}
     del copy.model.graph.output[:]
     copy.model.graph.output.extend(
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names
+        helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), None)
+        for name in names
     )
     return copy

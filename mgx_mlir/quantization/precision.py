@@ -36,6 +36,9 @@ class Precision:
     1, channel by channel; None for nothing. `equalize`: channels between two layers get equal
     ranges.
 
+    `kv_cache`: 'fp8' for the caches of decoders that join past and new entries by Concat; '' for
+    none.
+
     `asymmetric`: int8 activations have zero points. `bias_correction`: biases take up the mean
     error of rounded weights. Raises UsageError for values that are none of these.
     """
@@ -52,11 +55,13 @@ class Precision:
     dynamic: bool = False
     smooth: float | None = None
     equalize: bool = False
+    kv_cache: str = ""
 
     def __post_init__(self) -> None:
         for name, value, known in (
             ("products", self.products, ("", *PRODUCTS)),
             ("weights", self.weights, ("", *WEIGHTS)),
+            ("kv_cache", self.kv_cache, ("", "fp8")),
             ("rounding", self.rounding, ROUNDINGS),
         ):
             if value not in known:

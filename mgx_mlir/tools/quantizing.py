@@ -26,7 +26,7 @@ _FOR_QUANTIZED: dict[str, object] = {
 }  # fmt: skip
 # Those that --fp16 alone takes too.
 _FOR_F16 = ("calibrate", "ranges", "samples")
-NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "quantized": None}
+NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "kv_cache": "", "quantized": None}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             flag, dest="few_bits", action="store_const", const=f"int{bits}",
             default="", help=f"weights of {bits} bits by blocks, of the products that stay",
         )  # fmt: skip
+    add("--kv-cache", choices=["fp8"], default="",
+        help="caches of decoders that join past and new entries by Concat")  # fmt: skip
     add("--block", type=int, default=32, metavar="N",
         help="the weights of a block (default %(default)s)")  # fmt: skip
     add("--rounding", choices=["nearest", "hqq", "gptq"], default="hqq",
@@ -110,7 +112,7 @@ def _share(text: str) -> float:
 
 def is_asked(options: argparse.Namespace) -> bool:
     """Whether the options quantize. Raises UsageError for those that make sense only then."""
-    if getattr(options, "products", "") or getattr(options, "few_bits", ""):
+    if any(getattr(options, name, "") for name in ("products", "few_bits", "kv_cache")):
         return True
     if getattr(options, "against", "") == "f32":
         return False  # data measure 16-bit floats too
@@ -175,6 +177,7 @@ def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized
         dynamic=options.dynamic,
         smooth=options.smooth,
         equalize=options.equalize,
+        kv_cache=options.kv_cache,
     )
     max_loss = None if options.verb == "verify" else options.max_loss
     calibration = calibration_of(options)

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if output.exists() and output.samefile(options.model):
         raise UsageError(f"-o {output} is the model itself; choose another name")
     if not quantizing.is_asked(options):
-        raise UsageError("give --int8, --fp8, --mx, --int4-weights or --int2-weights")
+        raise UsageError("give --int8, --fp8, --mx, --int4-weights, --int2-weights or --kv-cache")
     if output.suffix == ".onnx" and options.floats != "f32":
         raise UsageError("--fp16 and --bf16 are chosen when a model is compiled: -o OUT.mgx")
     if options.report is not None:
