@@ -184,16 +184,13 @@ class Pipeline:
         return self._fragment(self.rows, number * self.unit.rows, step, half)
 
     def _read_column(self, number: int, step: Index, half: Index) -> list[Fragment]:
-        first = self.tile_columns[number]
-        return [self._fragment(operand, first, step, half) for operand in self.columns]
+        return [self._fragment(x, self.tile_columns[number], step, half) for x in self.columns]
 
     def _fragment(self, reader: LdsReader, row: int, step: Index, half: Index) -> Fragment:
         """A lane's chunks of a step, of the tile that begins at `row`."""
         unit, first = self.unit, emit.mul(step, self.unit.step_chunks)
-        return [
-            reader.read(row, emit.add(first, i), half)
-            for i in range(0, unit.step_chunks, unit.groups)
-        ]
+        chunks = [emit.add(first, i) for i in range(0, unit.step_chunks, unit.groups)]
+        return [reader.read(row, chunk, half) for chunk in chunks]
 
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
         """The sums of one tile, in the first half of LDS."""
