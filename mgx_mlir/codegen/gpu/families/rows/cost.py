@@ -106,8 +106,10 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
     waste = max(1.0, SEGMENT / (run * sizes / max(1, len(rows.operands))))
     if schedule.across != is_across(rows):
-        # Neighbouring lanes read elements that lie apart: no coalesced access.
-        waste = SEGMENT * max(1, len(rows.operands)) / sizes
+        # Neighbouring lanes read elements that lie apart. Across rows that lie along memory, the
+        # threads of a wave that share a row read neighbours nevertheless.
+        run = inside if schedule.across else 1
+        waste = max(1.0, SEGMENT * max(1, len(rows.operands)) / (run * sizes))
         instructions += elements * len(rows.operands) * 4
     busy = max(1.0, a_simd) * instructions * issue
     moved = waste * passes * elements * sizes * target.wave_size
