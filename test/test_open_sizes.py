@@ -36,6 +36,49 @@ MODELS: dict[str, tuple[str, str]] = {
         'coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s)',
     ),
     "depth to space": ("float[a, 8, b, 3] x => y", "y = DepthToSpace <blocksize = 2> (x)"),
+    "padding by sizes": (
+        "float[a, b] x => y",
+        "s = Shape(x) n = Neg(s) r = Mod(n, two_three) p = Concat <axis = 0> (first_two, r) "
+        "y = Pad(x, p, one_float)",
+    ),
+    "split": ("float[a, b] x => y, z", "y, z = Split <axis = 1, num_outputs = 2> (x)"),
+    "split to sizes": ("float[a, b] x => y, z", "y, z = Split <axis = 1> (x, two_three)"),
+    "tiles": ("float[a, b] x => y", "y = Tile(x, two_three)"),
+    "einsum": (
+        "float[a, 2, b] x, float[b, c] z => y",
+        'y = Einsum <equation = "abc,cd->dba"> (x, z)',
+    ),
+    "einsum of equals": (
+        "float[a, b] x, float[c, 3] z => y",
+        'y = Einsum <equation = "ij,jk->ik"> (x, z)',
+    ),
+    "reversed sequences": (
+        "float[b, a] x => y",
+        "s = Shape <start = 1> (x) l = Expand(three, s) "
+        "y = ReverseSequence <batch_axis = 1, time_axis = 0> (x, l)",
+    ),
+    **{
+        f"padding of its own, {mode}, {stride}": (
+            "float[c, 2, a, b] x => y, z",
+            f'y = Conv <auto_pad = "{mode}", strides = [{stride}, {stride}]> (x, filters) '
+            f'z = MaxPool <auto_pad = "{mode}", strides = [{stride}, {stride}], '
+            "kernel_shape = [3, 4]> (x)",
+        )
+        for mode, stride in (("SAME_UPPER", 1), ("SAME_UPPER", 2), ("SAME_LOWER", 3))
+    },
+    **{
+        f"samples, {padding}, {corners}": (
+            "float[c, 2, a, b] x, float[c, d, 3, 2] z => y",
+            f'y = GridSample <padding_mode = "{padding}", align_corners = {corners}> (x, z)',
+        )
+        for padding, corners in (("zeros", 0), ("border", 1), ("reflection", 0), ("reflection", 1))
+    },
+    "windows rounded up": (
+        "float[c, 2, a, b] x => y, z",
+        "y = MaxPool <ceil_mode = 1, strides = [2, 2], kernel_shape = [3, 3]> (x) "
+        "z = AveragePool <ceil_mode = 1, strides = [2, 2], kernel_shape = [3, 3], "
+        "pads = [1, 1, 1, 1]> (x)",
+    ),
     "equal by the model": ("float[a, b] x, float[c, b] z => y", "y = Add(x, z)"),
     "branches": (
         "float[a, b] x => y",
@@ -51,14 +94,22 @@ MODELS: dict[str, tuple[str, str]] = {
 }
 CONSTANTS = {
     "one": np.int64(1), "three": np.array([3]), "pads": np.array([0, 3, 0, 2]),
+    "two_three": np.array([2, 3]), "first_two": np.array([0, 2]), "one_float": np.float32(1),
+    "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
     "first": np.array([-(1 << 40)]), "limit": np.float32(1.5),
     "scales": np.array([1, 1, 2, 1.5], np.float32), "k": np.zeros((1, 1), np.int64),
 }  # fmt: skip
+IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
 SIZES: dict[str, Sizes] = {
     "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],
     "resize to a size": [{"a": 1, "b": 3, "c": 7}, {"a": 2, "b": 6, "c": 4}],
+    "split to sizes": [{"a": 2, "b": 5}, {"a": 3, "b": 5}],
+    "einsum": [{"a": 2, "b": 3, "c": 4}, {"a": 5, "b": 1, "c": 2}],
+    "einsum of equals": [{"a": 2, "b": 3, "c": 3}, {"a": 5, "b": 4, "c": 4}],
+    **{n: [known | {"d": 3} for known in IMAGES] for n in MODELS if n.startswith("samples")},
+    **dict.fromkeys((name for name in MODELS if "padding of" in name or "rounded" in name), IMAGES),
     "equal by the model": [{"a": 2, "b": 5, "c": 2}],
 }
 

@@ -46,4 +46,5 @@ class Background:
             try:
                 job()
             except Exception as error:  # a request has an answer without it
-                _log.warning("%s: %s", name, error)
+                if threading.main_thread().is_alive():  # else the process ends, and its workers
+                    _log.warning("%s: %s", name, error)

@@ -89,6 +89,13 @@ def _divide(a: Number, b: Number) -> Number:
     raise _UnknownError
 
 
+def _modulo(a: Number, b: Number) -> Number:
+    """The rest of a division that rounds down."""
+    if b >= 1:
+        return a - b * (a // b)
+    raise _UnknownError
+
+
 def _equal(a: Number, b: Number) -> bool:
     if a == b:
         return True
@@ -161,6 +168,7 @@ _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
     mgx.IdentityOp: lambda op, x: x,
     mgx.LessOp: _elementwise(_less),
     mgx.MaxOp: _elementwise(_max),
+    mgx.ModOp: _elementwise(_modulo),
     mgx.MulOp: _elementwise(lambda a, b: a * b),
     mgx.MultibroadcastOp: lambda op, x: x,
     mgx.NegOp: _elementwise(lambda a: -a),

@@ -191,10 +191,14 @@ def _windows(op: Convolution | mgx.PoolingOp, x: Sizes, lengths: Sequence[Number
     round_up = isinstance(op, mgx.PoolingOp) and op.ceil_mode.value
     result: Sizes = []
     for i, (size, length) in enumerate(zip(x[2:], lengths, strict=True)):
-        if size is None or not isinstance(length, int) or (round_up and not isinstance(size, int)):
+        if size is None or not isinstance(length, int):
             result.append(None)
             continue
-        room = size + (pads[i] + pads[len(strides) + i] - dilations[i] * (length - 1) - 1)
+        extent, behind = dilations[i] * (length - 1) + 1, pads[len(strides) + i]
+        if round_up and not isinstance(size, int) and extent - behind < strides[i]:
+            result.append(None)  # the last window may start behind the image, and be none
+            continue
+        room = size + (pads[i] + behind - extent)
         count = ceil_div(room, strides[i]) if round_up else room // strides[i]
         result.append(count + 1)
     return result

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from functools import reduce
+from operator import mul
 
 import numpy as np
 from mlir import ir
@@ -13,6 +14,7 @@ from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, emit, equations, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @operator("MatMul", (1, 13), "dot")
@@ -61,7 +63,12 @@ class _Operand:
         self.node = node
         self.x = x
         self.labels = list(labels)
-        self.sizes = dict(zip(labels, tensors.static_dims(x), strict=True))
+        self.sizes: dict[str, Number] = {}
+        for axis, label in enumerate(labels):
+            size = tensors.size(tensors.dims(x)[axis])
+            if size is None:
+                size = tensors.size_of(x, axis, "a size of its input")  # says that it has to be
+            self.sizes[label] = size
 
     def without_repeats(self) -> _Operand:
         """The diagonal of a repeated label: elements off it become zero, then a sum."""
@@ -93,17 +100,22 @@ class _Operand:
     def grouped(self, *groups: Sequence[str]) -> ir.Value:
         """Each group of labels as one dimension."""
         order = [label for group in groups for label in group]
-        sizes = [math.prod(self.sizes[label] for label in group) for group in groups]
-        return emit.reshape(self.in_order(order), sizes)
+        sizes: list[Number] = []
+        for group in groups:
+            sizes.append(reduce(mul, (self.sizes[label] for label in group), 1))
+        return emit.reshape(self.in_order(order), tensors.named(sizes))
 
 
 def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
     """The product of two operands, summed over labels that nothing needs later."""
     shared = [label for label in a.labels if label in b.labels]
     for label in shared:
-        sizes = {a.sizes[label], b.sizes[label]} - {1}
-        if len(sizes) > 1:
-            raise ModelError(f"label {label} has the sizes {a.sizes[label]} and {b.sizes[label]}")
+        one, other = a.sizes[label], b.sizes[label]
+        if 1 in (one, other) or one == other:
+            continue
+        if isinstance(one, int) and isinstance(other, int):
+            raise ModelError(f"label {label} has the sizes {one} and {other}")
+        tensors.require_equal(tensors.named([one]), tensors.named([other]))
     if any(a.sizes[label] != b.sizes[label] for label in shared):
         return _broadcast_product(a, b, later)
     batch = [label for label in shared if label in later]
@@ -113,7 +125,9 @@ def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
     c = mgx.dot(a.grouped(batch, rows, summed), b.grouped(batch, summed, columns))
     labels = batch + rows + columns
     known = a.sizes | b.sizes
-    return _Operand(a.node, emit.reshape(c, [known[label] for label in labels]), labels)
+    return _Operand(
+        a.node, emit.reshape(c, tensors.named([known[label] for label in labels])), labels
+    )
 
 
 def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:

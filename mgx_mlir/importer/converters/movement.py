@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
+from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
 
 @operator("Concat", (4, 13), "concat")
@@ -22,21 +25,27 @@ def concat(node: Node) -> ir.Value:
 def split(node: Node) -> list[ir.Value]:
     x = node.tensor(0)
     axis = node.axis()
-    size = tensors.size_of(x, axis, "the size of the split dimension")
+    size = tensors.size(tensors.dims(x)[axis])
+    if size is None:
+        size = tensors.size_of(x, axis, "the size of the split dimension")  # says that it has to be
     count = len(node.proto.output)
     if node.version < 13:
         parts = node.attribute("split")
     else:
-        parts = node.integers(1, "split") if node.given(1) else None
+        parts = (node.sizes(1) or node.integers(1, "split")) if node.given(1) else None
     if node.version >= 18:
         count = node.attribute("num_outputs") or count
     if parts is None:
         each = ceil_div(size, count)
         parts = [each] * (count - 1) + [size - each * (count - 1)]
-    if sum(parts) != size or min(parts) < 0:
+    total = sum(parts)
+    if any(isinstance(n, Size) for n in (size, *parts)):
+        tensors.require_equal(tensors.named([total]), tensors.named([size]))
+        node.require(parts[-1])
+    elif total != size or min(parts) < 0:
         raise ModelError(f"parts of {list(parts)} in a dimension of size {size}")
-    ends = np.cumsum(parts).tolist()
-    return [emit.take(x, axis, end - part, end) for part, end in zip(parts, ends, strict=True)]
+    ends = [sum(parts[: i + 1]) for i in range(len(parts))]
+    return [part_of(x, axis, end - part, end, size) for part, end in zip(parts, ends, strict=True)]
 
 
 @operator("Gather", (1, 13), "gather slice")
@@ -174,6 +183,9 @@ def padded(node: Node, axes: list[int]) -> ir.Value:
         amounts = list(node.attribute("pads"))
         value = float(node.attribute("value"))
     else:
+        open_amounts = node.sizes(1) if node.known(1) is None else None
+        if open_amounts is not None:
+            return _padded_by_sizes(node, axes, open_amounts)
         amounts = node.integers(1, "pads")
         known = node.known(2)
         if known is not None:
@@ -205,6 +217,29 @@ def padded(node: Node, axes: list[int]) -> ir.Value:
         return y
     inside = mgx.pad(emit.filled(np.ones((), np.bool_), tensors.dims(x)), low, high)
     return emit.where(inside, y, fill)
+
+
+def _padded_by_sizes(node: Node, axes: list[int], amounts: Sequence[Number]) -> ir.Value:
+    """Input 0 between blocks of one value, whose lengths are formulas of sizes."""
+    x = node.tensor(0)
+    if node.attribute("mode", "constant") != "constant":
+        raise UnsupportedError("amounts of open size, of another mode than constant")
+    if len(amounts) != 2 * len(axes):
+        raise ModelError(f"{len(amounts)} amounts of padding for {len(axes)} dimensions")
+    zero = node.make(np.zeros((), emit.numpy_type(x)))
+    value = emit.reshape(node.tensor(2), []) if node.given(2) else zero
+    for place, axis in enumerate(axes):
+        parts = [x]
+        for amount, at in ((amounts[place], 0), (amounts[len(axes) + place], len(parts))):
+            node.require(amount)
+            if isinstance(amount, int) and amount < 0:
+                raise UnsupportedError(f"{amount} elements of padding beside amounts of open size")
+            dims = list(tensors.dims(x))
+            dims[axis : axis + 1] = tensors.named([amount])
+            if amount != 0:
+                parts.insert(at and len(parts), emit.broadcast(value, dims))
+        x = emit.concat(parts, axis)
+    return x
 
 
 @operator("OneHot", (9, 28), "equal where")
@@ -277,13 +312,13 @@ def reverse_sequence(node: Node) -> ir.Value:
     time, batch = int(node.attribute("time_axis")), int(node.attribute("batch_axis"))
     if {time, batch} != {0, 1}:
         raise UnsupportedError(f"time_axis = {time}, batch_axis = {batch}; they are 0 and 1")
-    steps = tensors.size_of(x, time, "the number of steps")
-    known = node.known(1)
-    if known is not None and ((known < 0) | (known > steps)).any():
+    steps, known = tensors.dims(x)[time], node.known(1)
+    most = steps if isinstance(steps, int) else None
+    if known is not None and ((known < 0) | (known > (most or known))).any():
         raise ModelError(f"sequence_lens of {known.tolist()} in {steps} steps")
     tensors.require(node.tensor(1), [tensors.dims(x)[batch]], "sequence_lens")
     lengths = emit.unsqueeze(emit.convert(node.tensor(1), "i64"), [time])
-    forwards = node.make(np.expand_dims(np.arange(steps), batch))
+    forwards = emit.unsqueeze(counted(node, steps), [batch])
     backwards = emit.add(emit.sub(lengths, forwards), -1)
     past = emit.binary(mgx.less, backwards, emit.like(backwards, 0))
     places = emit.where(past, forwards, backwards)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import reduce
+from typing import TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +24,9 @@ _CUBIC = -0.75
 _MODE = "coordinate_transformation_mode"
 # Samples within a pixel on either side, half a pixel apart, and one more for rounding each way.
 _TOUCHING = 7
+_NO_SPAN = 2.0**-10
+# A size of an image, or a scalar where it is open.
+Length: TypeAlias = "int | ir.Value"
 
 
 @operator("GridSample", (16, 22), "gathernd floor mul add where")
@@ -30,7 +34,6 @@ def grid_sample(node: Node) -> ir.Value:
     x, grid = node.tensor(0), node.tensor(1)
     stated = node.attribute("mode", "bilinear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(stated, stated)
-    sizes = tensors.static_dims(x)[2:]
     last = tensors.rank(grid) - 1
     sampler = Sampler(
         x,
@@ -38,9 +41,10 @@ def grid_sample(node: Node) -> ir.Value:
         bool(node.attribute("align_corners", 0)),
     )
     places = []
-    for axis, size in enumerate(sizes):
-        entry = len(sizes) - 1 - axis  # the grid names the innermost dimension first
+    for axis, open_size in enumerate(sampler.sizes):
+        entry = len(sampler.sizes) - 1 - axis  # the grid names the innermost dimension first
         place = emit.squeeze(emit.take(grid, last, entry, entry + 1), [last])
+        size = _in_type_of(place, open_size)
         place = sampler.denormalised(place, size)
         place = mgx.nearbyint(place) if mode == "nearest" else place
         places.append(sampler.brought_back(place, size))
@@ -77,29 +81,41 @@ class Sampler:
 
     def __init__(self, x: ir.Value, padding: str, align_corners: bool) -> None:
         """x is (batch, channels, sizes...)."""
-        self.sizes = tensors.static_dims(x)[2:]
+        dims = enumerate(tensors.dims(x))
+        # The sizes of the image, those that are open as scalars.
+        self.sizes = [n if isinstance(n, int) else emit.size_of(x, i) for i, n in dims][2:]
         self.padding = padding
         self.align_corners = align_corners
         self._channels_last = emit.transpose(x, [0, *range(2, tensors.rank(x)), 1])
 
-    def denormalised(self, place: ir.Value, size: int) -> ir.Value:
+    def denormalised(self, place: ir.Value, size: Length) -> ir.Value:
         """-1 to 1 becomes 0 to size - 1 (corners aligned), or -0.5 to size - 0.5."""
         place = emit.add(place, 1)
-        if self.align_corners:
-            return emit.mul(place, (size - 1) / 2)
-        return emit.sub(emit.mul(place, size / 2), 0.5)
+        half: ir.Value | float
+        if isinstance(size, ir.Value):
+            half = emit.mul(emit.sub(size, 1) if self.align_corners else size, 0.5)
+        else:
+            half = (size - 1) / 2 if self.align_corners else size / 2
+        place = emit.mul(place, half)
+        return place if self.align_corners else emit.sub(place, 0.5)
 
-    def brought_back(self, place: ir.Value, size: int) -> ir.Value:
+    def brought_back(self, place: ir.Value, size: Length) -> ir.Value:
         """Places outside the image, moved into it as the padding mode says."""
-        low, high = (0, size - 1) if self.align_corners else (-0.5, size - 0.5)
+        low, high = self._edges(size)
         if self.padding == "reflection":
             return _reflected(place, low, high)
         if self.padding == "border":
             outside = mgx.logical_or(
-                mgx.less(place, emit.like(place, low)), mgx.greater(place, emit.like(place, high))
+                mgx.less(place, emit.like(place, low)), emit.binary(mgx.greater, place, high)
             )
-            return emit.where(outside, emit.clip(place, 0, size - 1), place)
+            return emit.where(outside, _clipped(place, size), place)
         return place
+
+    def _edges(self, size: Length) -> tuple[float, ir.Value | float]:
+        """The first and the last place of an image of that size."""
+        if self.align_corners:
+            return 0, _less(size, 1)
+        return -0.5, _less(size, 0.5)
 
     def interpolated(self, places: Sequence[ir.Value], mode: str) -> ir.Value:
         """The image (N, places..., C) at places: the pixels around each place, weighted."""
@@ -117,14 +133,14 @@ class Sampler:
         """The pixels (N, places..., C) at whole indices."""
         inside: list[ir.Value] = []
         whole = []
-        for index, size in zip(indices, self.sizes, strict=True):
+        for index, open_size in zip(indices, self.sizes, strict=True):
+            size = _in_type_of(index, open_size)
             if self.padding == "zeros":
                 not_below = mgx.greater(index, emit.like(index, -0.5))
-                inside.append(mgx.logical_and(not_below, mgx.less(index, emit.like(index, size))))
+                inside.append(mgx.logical_and(not_below, emit.binary(mgx.less, index, size)))
             elif self.padding == "reflection":
-                low, high = (0, size - 1) if self.align_corners else (-0.5, size - 0.5)
-                index = _reflected(index, low, high)
-            whole.append(emit.convert(emit.clip(index, 0, size - 1), "i64"))
+                index = _reflected(index, *self._edges(size))
+            whole.append(emit.convert(_clipped(index, size), "i64"))
         stacked = emit.stack(whole, tensors.rank(whole[0]))
         pixels = mgx.gathernd(self._channels_last, stacked, batch_dims=1)
         if not inside:
@@ -133,13 +149,38 @@ class Sampler:
         return emit.where(emit.unsqueeze(mask, [tensors.rank(mask)]), pixels, 0)
 
 
-def _reflected(place: ir.Value, low: float, high: float) -> ir.Value:
+def _in_type_of(place: ir.Value, size: Length) -> Length:
+    """A size, as a scalar of the places' type where it is open."""
+    return emit.convert(size, tensors.element(place)) if isinstance(size, ir.Value) else size
+
+
+def _less(size: Length, number: float) -> ir.Value | float:
+    return emit.sub(size, number) if isinstance(size, ir.Value) else size - number
+
+
+def _clipped(place: ir.Value, size: Length) -> ir.Value:
+    """Places from 0 to size - 1."""
+    if isinstance(size, int):
+        return emit.clip(place, 0, size - 1)
+    return emit.binary(mgx.min, mgx.max(place, emit.like(place, 0)), emit.sub(size, 1))
+
+
+def _reflected(place: ir.Value, low: float, high: ir.Value | float) -> ir.Value:
     """Places mirrored at low and high until they lie between."""
-    span = high - low
-    if span == 0:
+    span = emit.sub(high, low) if isinstance(high, ir.Value) else high - low
+    if isinstance(span, ir.Value):
+        # An image of one pixel has no span; any small one gives that pixel.
+        span = mgx.max(span, emit.like(span, _NO_SPAN))
+        twice: ir.Value | float = emit.mul(span, 2)
+    elif span == 0:
         return emit.like(place, low)
-    phase = emit.binary(mgx.mod, emit.sub(place, low), 2 * span)
-    return emit.add(mgx.neg(mgx.abs(emit.sub(phase, span))), low + span)
+    else:
+        twice = 2 * span
+    phase = emit.binary(mgx.mod, emit.sub(place, low), twice)
+    return emit.add(
+        mgx.neg(mgx.abs(emit.sub(phase, span))),
+        emit.add(span, low) if isinstance(span, ir.Value) else low + span,
+    )
 
 
 @operator("RoiAlign", (10, 22), "gathernd floor mul add reduce_mean reduce_max")

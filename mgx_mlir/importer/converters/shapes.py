@@ -232,7 +232,10 @@ def repeat(x: ir.Value, repeats: Sequence[Number]) -> ir.Value:
     for place, (size, count) in enumerate(zip(sizes, repeats, strict=True)):
         if place in places:
             wide += tensors.named([count])
-            result += tensors.named([tensors.size_of(x, place, "the repeated size") * count])
+            known = tensors.size(size)
+            if known is None:
+                known = tensors.size_of(x, place, "the repeated size")  # says that it has to be
+            result += tensors.named([known * count])
         else:
             result.append(size)
         wide.append(size)

@@ -8,7 +8,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import tensors
+from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.rewriting.symbolic import OPEN_END
@@ -69,7 +69,7 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: N
     first = _from_the_front(node, start, have)
     last = _from_the_front(node, end, have)
     node.require(last - first)
-    x = _part(x, axis, first, last, have)
+    x = part_of(x, axis, first, last, have)
     return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
 
 
@@ -103,8 +103,10 @@ def _from_the_end(node: Node, bound: Number, have: Number) -> Number:
     return have - 1 - bound
 
 
-def _part(x: ir.Value, axis: int, first: Number, last: Number, have: Number) -> ir.Value:
+def part_of(x: ir.Value, axis: int, first: Number, last: Number, have: Number) -> ir.Value:
     """Elements `first` to `last` of `have` along an axis: places within it."""
+    if isinstance(first, int) and isinstance(last, int) and isinstance(have, int):
+        return emit.take(x, axis, first, last)
     sizes = tensors.sizes(x)
 
     def cut(x: ir.Value, start: int, size: Number) -> ir.Value:

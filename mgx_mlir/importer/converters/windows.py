@@ -5,18 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from mlir import ir
 
+from mgx_mlir import advice
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError
+from mgx_mlir.errors import ModelError, OpenError
 from mgx_mlir.importer import budget, emit, tensors
+from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
+
+_Amount = TypeVar("_Amount", int, Size)
 
 
 class Window:
@@ -34,6 +38,8 @@ class Window:
         ways = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "", None)
         self.mode = str(node.choice("auto_pad", *ways) or "NOTSET")
         self.pads = list(node.attribute("pads") or [0] * (2 * count))
+        # Automatic padding that only a run knows, before and behind together, by place.
+        self._margins: dict[int, Size] = {}
         for name in ("strides", "dilations", "pads"):
             wanted = 2 * count if name == "pads" else count
             if len(getattr(self, name)) != wanted:
@@ -54,13 +60,41 @@ class Window:
         if self.mode == "VALID":
             return self
         for place in range(count):
-            size = tensors.size_of(x, 2 + place, "the size that auto_pad needs")
-            stride = self.strides[place]
-            total = max((ceil_div(size, stride) - 1) * stride + self.extent(place) - size, 0)
-            small, large = total // 2, total - total // 2
-            first = small if self.mode == "SAME_UPPER" else large
-            self.pads[place], self.pads[count + place] = first, total - first
+            size = tensors.size(tensors.dims(x)[2 + place])
+            stride, extent = self.strides[place], self.extent(place)
+            if size is None or (isinstance(size, Size) and 1 < extent < stride):
+                tensors.size_of(x, 2 + place, "the size that auto_pad needs")  # it has to be
+            assert size is not None
+            total: Number = 0
+            if extent > 1:
+                total = (ceil_div(size, stride) - 1) * stride + extent - size
+            if isinstance(total, int):
+                total = max(total, 0)
+                first = self._first(total)
+                self.pads[place], self.pads[count + place] = first, total - first
+            else:
+                self._margins[place] = total
         return self
+
+    def _first(self, total: _Amount) -> _Amount:
+        """The padding before, of all along one dimension."""
+        half: _Amount = total // 2  # type: ignore[assignment]
+        return half if self.mode == "SAME_UPPER" else total - half  # type: ignore[return-value]
+
+    def around(self, x: ir.Value, fill: float) -> ir.Value:
+        """x with the automatic padding whose amounts follow from open sizes."""
+        for place, total in self._margins.items():
+            size = tensors.size(tensors.dims(x)[2 + place])
+            assert size is not None
+            most = self.extent(place) - 1
+            before, first = self._first(most), self._first(total)
+            amounts = [before, most - before]
+            axis, zeros = 2 + place, [0] * tensors.rank(x)
+            low, high = ([*zeros[:axis], n, *zeros[axis + 1 :]] for n in amounts)
+            wide = mgx.pad(x, low, high, value=fill)
+            start = before - first
+            x = part_of(wide, axis, start, start + total + size, size + most)
+        return x
 
     def cut_to(self, sizes: Sequence[Dim]) -> None:
         """Cuts windows that are larger than the padded image and start, rounded up, once.
@@ -92,7 +126,7 @@ def convolved(node: Node, x: ir.Value) -> ir.Value:
     w = node.tensor(1)
     window = Window(node, x, kernel_shape(node, w)).resolve(x)
     y = mgx.convolution(
-        x,
+        window.around(x, 0.0),
         w,
         pads=window.pads,
         strides=window.strides,
@@ -152,10 +186,13 @@ def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
     """x (batch, channels, ...) by the windows that the node's attributes say."""
     window = Window(node, x, node.required("kernel_shape")).resolve(x)
     ceil = bool(node.attribute("ceil_mode", 0))
+    padded = window.around(x, -math.inf if mode == "max" and tensors.is_float(x) else 0.0)
+    if padded is not x and not (mode == "max" and tensors.is_float(x)):
+        raise OpenError(f"auto_pad of a pool that is no MaxPool of floats; {advice.GIVE_SIZES}")
     if ceil:
         window.cut_to(tensors.dims(x)[2:])
     return mgx.pooling(
-        x,
+        padded,
         mgx.PoolingMode[mode],
         window.lengths,
         pads=window.pads,
