@@ -29,6 +29,16 @@ MAX_ROW_BYTES = 256
 # Elements of a pixel of an image of few channels in LDS, and of a tap of its filters.
 PIXEL_CHANNELS = 4
 
+# Loops ------------------------------------------------------------------------------------
+
+# Operations and elements of a trip of a loop that is one kernel, for each part of it that may be a
+# work-group of its own: about what a compute unit does in the time of the five launches that a trip
+# of a recurrent layer would take (64 lanes of f32 at 2 GHz, 3 us a launch).
+MOST_TRIP_FLOPS, MOST_TRIP_ELEMENTS = 1 << 22, 1 << 16
+
+# Trips of such a loop: a kernel that runs for seconds is taken for one that hangs.
+MOST_TRIPS = 1 << 16
+
 # Memory -----------------------------------------------------------------------------------
 
 # Bytes of the widest access of a lane to LDS and to global memory (b128 instructions: AMD's CDNA 3

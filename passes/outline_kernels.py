@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,11 +12,13 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, product_of
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE
 from mgx_mlir.rewriting.prologues import prologue_values
 from mgx_mlir.rewriting.queries import (
     blocks,
+    captured,
     clone_into,
     definition,
     erase_dead,
@@ -50,7 +53,8 @@ class OutlineKernels(Pass):
     short rows takes the product with it. A contraction takes in the ops that compute an
     operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes between
     kernels stay in the program, where they cost nothing. Constants that are not splats become
-    weights. A view that neither of the two can read through by strides is copied first.
+    weights. A view that neither of the two can read through by strides is copied first. A loop
+    of little work a trip, which the data do not end, is one kernel with its body.
     """
 
     arch: str = "gfxMIGX"
@@ -61,6 +65,7 @@ class OutlineKernels(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         table = _Kernels(module, context, self.arch)
+        table.outline_loops(main_function(module))
         found = list(blocks(main_function(module)))
         for block in found:
             table.prologues |= prologue_values(block, fused=True)
@@ -157,11 +162,21 @@ class _Kernels:
     # Values that a product's kernel computes from an operand as it reads it.
     prologues: set[ir.Value] = field(default_factory=set)
 
+    def outline_loops(self, op: ir.OpView) -> None:
+        """Outlines the loops that are kernels, outer ones first."""
+        for block in [block for region in op.operation.regions for block in region.blocks]:
+            for inner in list(block.operations):
+                if isinstance(inner, mgx.LoopOp) and fits_in_kernel(inner):
+                    self.outline(without_counter(inner))
+                elif isinstance(inner, mgx.CONTROL_FLOW):
+                    self.outline_loops(inner)
+
     def outline(self, anchor: ir.OpView) -> None:
         body = _Body(self.context, self.prologues)
+        made: Sequence[ir.OpView] = ()
         if isinstance(anchor, mgx.PointwiseOp):
             made = contractions_of(anchor)
-        else:
+        elif not isinstance(anchor, mgx.LoopOp):
             made = product_of(anchor)
         taken = [*(op.opview for op in made), anchor]
         if any(isinstance(op, WITH_EPILOGUE) for op in taken):
@@ -231,7 +246,7 @@ class _Body:
     splats: dict[ir.Value, np.generic] = field(default_factory=dict)
 
     def collect(self, op: ir.OpView, taken: set[ir.Value | None]) -> None:
-        for value in op.operands:
+        for value in captured(op) if isinstance(op, mgx.LoopOp) else op.operands:
             self._collect_value(value, taken)
         self.ops.append(op)
         self.inside.update(op.results)

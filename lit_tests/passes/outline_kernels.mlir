@@ -334,3 +334,44 @@ func.func @main(%x: tensor<?x2x?x4xf32, #h>, %w: tensor<8x6xf32>) -> tensor<?x6x
   %y = mgx.dot %r, %w : tensor<?x8xf32, #f>, tensor<8x6xf32> -> tensor<?x6xf32, #f>
   return %y : tensor<?x6xf32, #f>
 }
+
+// -----
+
+// A loop of little work is one kernel, in which the trip's number takes the place of a counter.
+// CHECK-LABEL: mgx.kernel @k0_loop(%arg0: tensor<4xf32>, %arg1: tensor<9x4xf32>)
+// CHECK:         loop %{{.*}}, %{{.*}} init(%arg0)
+// CHECK-NEXT:    ^bb0(%[[I:.*]]: tensor<i64>, %{{.*}}: tensor<i1>, %[[V:.*]]: tensor<4xf32>):
+// CHECK-NEXT:      %[[ROW:.*]] = mgx.gather %arg1[%[[I]]]
+// CHECK-NEXT:      %[[SUM:.*]] = mgx.pointwise(%[[V]], %[[ROW]])
+// CHECK:           mgx.yield %{{.*}}, %[[SUM]], %[[SUM]] : tensor<i1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.launch @k0_loop
+func.func @main(%x: tensor<4xf32>, %table: tensor<9x4xf32>) -> (tensor<4xf32>, tensor<9x4xf32>) {
+  %n = mgx.constant dense<9> : tensor<i64>
+  %zero = mgx.constant dense<0> : tensor<i64>
+  %true = mgx.constant dense<true> : tensor<i1>
+  %r:3 = mgx.loop %n, %true init(%x, %zero) : tensor<i64>, tensor<i1>, (tensor<4xf32>, tensor<i64>) -> tensor<4xf32>, tensor<i64>, tensor<9x4xf32> {
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<4xf32>, %j: tensor<i64>):
+    %row = mgx.gather %table[%j] axis = 0 : tensor<9x4xf32>, tensor<i64> -> tensor<4xf32>
+    %w = mgx.add %v, %row : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %one = mgx.constant dense<1> : tensor<i64>
+    %next = mgx.add %j, %one : tensor<i64>, tensor<i64> -> tensor<i64>
+    mgx.yield %true, %w, %next, %w : tensor<i1>, tensor<4xf32>, tensor<i64>, tensor<4xf32>
+  }
+  return %r#0, %r#2 : tensor<4xf32>, tensor<9x4xf32>
+}
+
+// -----
+
+// As many trips as the program is told: the program's loop counts them.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.loop
+func.func @main(%n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %true = mgx.constant dense<true> : tensor<i1>
+  %r = mgx.loop %n, %true init(%x) : tensor<i64>, tensor<i1>, (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<4xf32>):
+    %w = mgx.exp %v : tensor<4xf32>
+    mgx.yield %true, %w : tensor<i1>, tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}

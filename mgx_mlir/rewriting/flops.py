@@ -11,7 +11,7 @@ import math
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.queries import shape
+from mgx_mlir.rewriting.queries import shape, splat
 
 
 def flops_of(kernel: mgx.KernelOp) -> int:
@@ -41,6 +41,8 @@ def _op(op: ir.OpView, elements: int) -> int:
             return _block(op.body.blocks[0], math.prod(shape(values[0])))
         case mgx.FusedReduceOp():
             return _block(op.body.blocks[0], 1)
+        case mgx.LoopOp():
+            return int(splat(op.max_trip_count) or 1) * _block(op.body.blocks[0], 1)
         case mgx.PoolingOp():
             return math.prod(shape(op.result)) * math.prod(op.lengths)
     if isinstance(op, mgx.CONTRACTIONS):

@@ -20,6 +20,7 @@ from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.rewriting.graph import node_name, symbol_name
+from mgx_mlir.rewriting.kernel_loops import is_counted
 from mgx_mlir.rewriting.queries import walk
 
 ARCH = "gfxMIGX"
@@ -29,7 +30,7 @@ MAX_BYTES = 1 << 26
 
 # mgx ops that belong to a program, not to a kernel.
 PROGRAM_OPS = frozenset(
-    op.OPERATION_NAME for op in (mgx.CodeObjectOp, mgx.LaunchOp, mgx.LiteralOp, *mgx.CONTROL_FLOW)
+    op.OPERATION_NAME for op in (mgx.CodeObjectOp, mgx.LaunchOp, mgx.LiteralOp, mgx.IfOp)
 )
 
 # The feature that a chip needs for an element type; other types work on every chip.
@@ -152,6 +153,10 @@ def verify_portable(module: ir.Module) -> mgx.KernelOp:
     _check_attributes(module.operation)
     for op in walk(kernel.operation):
         _check_op(op)
+        if op.name == mgx.LoopOp.OPERATION_NAME and not _may_stand(op.opview, kernel):
+            raise ArtifactError(
+                "a loop in a stored kernel is the only one, and its condition is the constant true"
+            )
     stated = [ir.StringAttr(name).value for name in kernel.features]
     needed = sorted(required_features(kernel))
     if stated != needed:
@@ -191,6 +196,11 @@ def _check_op(op: ir.Operation) -> None:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     for value in (*op.operands, *op.results, *arguments):
         _check_type(value.type, op)
+
+
+def _may_stand(loop: ir.OpView, kernel: mgx.KernelOp) -> bool:
+    loops = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.LoopOp)]
+    return len(loops) == 1 and loops[0] == loop and is_counted(loops[0])
 
 
 def _check_attributes(op: ir.Operation) -> None:

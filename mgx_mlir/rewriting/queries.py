@@ -277,13 +277,17 @@ def create_like(
 
 
 def clone_into(op: ir.OpView, values: dict[ir.Value, ir.Value]) -> None:
-    """Clones an op at the insertion point, on the values that `values` maps its operands to.
+    """Clones an op at the insertion point, on the values that `values` maps what it uses to.
 
     Adds the results, mapped to those of the clone.
     """
     clone = op.operation.clone()
     for number, operand in enumerate(op.operands):
         clone.operands[number] = values[operand]
+    if isinstance(op, mgx.CONTROL_FLOW):
+        for inner in walk(clone):
+            for number, operand in enumerate(inner.operands):
+                inner.operands[number] = values.get(operand, operand)
     values.update(zip(op.results, clone.results, strict=True))
 
 
@@ -352,3 +356,12 @@ def used_values(op: ir.OpView | ir.Operation) -> Iterator[ir.Value]:
     """The values that an op, or the regions in it, use."""
     for inner in walk(op):
         yield from inner.operands
+
+
+def captured(op: ir.OpView | ir.Operation) -> list[ir.Value]:
+    """The values that an op, or the regions in it, use and do not make."""
+    made: set[ir.Value] = set()
+    for inner in walk(op):
+        made.update(inner.results)
+        made.update(a for region in inner.regions for b in region.blocks for a in b.arguments)
+    return [value for value in dict.fromkeys(used_values(op)) if value not in made]

@@ -80,7 +80,8 @@ def rows(count: int = 1200) -> bytes:
         [
             node("Add", ["a", "step"], ["a2"]),
             node("Identity", ["b"], ["first"]),
-            node("ReduceMax", ["a2"], ["row"], axes=[0], keepdims=0),
+            node("CumSum", ["a2", "first_axis"], ["sums"]),  # in the body of no kernel's loop
+            node("ReduceMax", ["sums"], ["row"], axes=[0], keepdims=0),
             node("Identity", ["a"], ["entry"]),
             node("Identity", ["go"], ["again"]),
         ],
@@ -103,6 +104,7 @@ def rows(count: int = 1200) -> bytes:
         ],
         n=np.array(count),
         step=np.float32(0.25),
+        first_axis=np.int64(0),
     )
 
 

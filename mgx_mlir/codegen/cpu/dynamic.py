@@ -17,6 +17,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     argument_sizes,
+    is_dynamic,
     kernel_symbols,
     launch_arguments,
     lower_dynamic,
@@ -35,17 +36,25 @@ def compile_dynamic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     name = kernel.sym_name.value
     functions = _Functions(KernelBuilder(name, ir.Module.create()), kernel_symbols(kernel))
     lower_dynamic(kernel, functions)
-    formulas, builder = functions.formulas, functions.builder
-    arguments, scratch = launch_arguments(functions.symbols, functions.places, formulas)
+    code = finished(kernel, functions.builder, functions.places, functions.formulas, target)
+    return replace(code, why="sizes are arguments: generic path")
+
+
+def finished(
+    kernel: mgx.KernelOp,
+    builder: KernelBuilder,
+    places: Sequence[Sequence[Place]],
+    formulas: Formulas,
+    target: Target,
+) -> CodeObject:
+    """The code object of functions that use these places."""
+    arguments, scratch = launch_arguments(kernel_symbols(kernel), places, formulas)
     builder.resolve(arguments)
-    code = builder.finish(target)
-    return replace(
-        code,
-        scratch_bytes=scratch,
-        sizes=argument_sizes(kernel, formulas),
-        formulas=tuple(formulas.texts),
-        why="sizes are arguments: generic path",
-    )
+    code = replace(builder.finish(target), scratch_bytes=scratch)
+    if not is_dynamic(kernel):
+        return code
+    sizes = argument_sizes(kernel, formulas)
+    return replace(code, sizes=sizes, formulas=tuple(formulas.texts))
 
 
 class _Functions:

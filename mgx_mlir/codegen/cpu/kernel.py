@@ -15,8 +15,10 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
+from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
@@ -35,6 +37,8 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """
     load_dialects(kernel.context)
     with kernel.context, kernel.location:
+        if has_loop(kernel):
+            return compile_repeat(kernel, target)
         if is_dynamic(kernel):
             return compile_dynamic(kernel, target)
         halves = split_kernel(kernel)

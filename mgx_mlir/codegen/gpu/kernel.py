@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from mlir import ir
 
@@ -12,11 +12,13 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
+from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
 from mgx_mlir.codegen.gpu.families.choice import steering
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.generic.generate import generate
@@ -61,10 +63,9 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
     has the wanted schedule, or it spills registers.
     """
     dynamic = is_dynamic(kernel)
-    families = DYNAMIC_FAMILIES if dynamic else FAMILIES
-    lowered = cache(
-        lambda: dynamic_program(kernel) if dynamic else gpu_program(lower_kernel(kernel))
-    )
+    loop = has_loop(kernel)
+    families = () if loop else DYNAMIC_FAMILIES if dynamic else FAMILIES
+    lowered = cache(partial(_any_program, kernel))
 
     def compile_for(target: Target) -> CodeObject:
         refusals: list[str] = []
@@ -74,10 +75,18 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
                 return code
         if way := steering():
             raise ScheduleError("; ".join([f"no schedule '{way.schedule}' here", *refusals]))
-        refusals.append("sizes are arguments: generic path" if dynamic else "generic path")
+        path = "all trips in one kernel" if loop else "generic path"
+        refusals.append(f"sizes are arguments: {path}" if dynamic else path)
         return replace(_code_object(lowered(), target), why="; ".join(refusals))
 
     return compile_for
+
+
+def _any_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
+    """The program that every kernel has."""
+    if has_loop(kernel):
+        return repeat_program(kernel)
+    return dynamic_program(kernel) if is_dynamic(kernel) else gpu_program(lower_kernel(kernel))
 
 
 def _of_family(

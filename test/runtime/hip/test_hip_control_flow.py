@@ -176,7 +176,7 @@ def test_sections_between_decisions_are_graphs() -> None:
 
 
 def test_short_bodies_that_fill_rows_are_launched() -> None:
-    """Two rows of five steps: to change both copies takes longer than to launch all."""
+    """Two rows of six steps: to change both copies takes longer than to launch all."""
     stack = program("rows")
     stack.run(models.inputs("rows", 0))
     (context,) = stack.pool._idle

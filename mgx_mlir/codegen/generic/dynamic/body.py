@@ -55,6 +55,10 @@ class Held(Stored):
         assert isinstance(body, FunctionBody)
         return body.element(self, indices)
 
+    def position(self, indices: Indices) -> Index:
+        """The place of an element in the tensor's memory."""
+        return linear(indices, self.shape)
+
     def reshaped(self, shape: tuple[Number, ...]) -> Held:
         return Held(self.value, shape, self.element, self.owned)
 
@@ -91,6 +95,16 @@ class Function:
             self.pointers[place] = self.entry.add_argument(type_, ir.Location.unknown())
         return self.pointers[place]
 
+    def at(self, place: Place, index: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The memory of an element of a place, and its index there."""
+        return self.pointer(place), index
+
+    def body(
+        self, block: ir.Block, dims: Sequence[ir.Value], extents: Sequence[Number]
+    ) -> FunctionBody:
+        """Scalar code in a block, inside of loops with the indices `dims`."""
+        return FunctionBody(block, dims, self)
+
 
 # Builds code for some elements, given the indices of each, into a body.
 Build = Callable[["FunctionBody", Sequence[Indices]], None]
@@ -117,11 +131,11 @@ class FunctionBody(Body):
 
     def element(self, held: Held, indices: Indices) -> ir.Value:
         """An element of a tensor in memory; the indices must be in bounds."""
-        return self._loaded(held.value, linear(indices, held.shape))
+        return self._loaded(held.value, held.position(indices))
 
     def _loaded(self, place: Place, where: Index) -> ir.Value:
-        index = self.scalar(where)
-        value = memref.load(self._function.pointer(place), [index])
+        memory, index = self._function.at(place, self.scalar(where))
+        value = memref.load(memory, [index])
         if _is_bool(place.type):
             zero = arith.constant(ir.IntegerType.get_signless(8), 0)
             return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
@@ -132,7 +146,8 @@ class FunctionBody(Body):
         with self._points[-1]:
             if _is_bool(place.type):
                 value = arith.extui(ir.IntegerType.get_signless(8), value)
-            memref.store(value, self._function.pointer(place), [self.scalar(where)])
+            memory, index = self._function.at(place, self.scalar(where))
+            memref.store(value, memory, [index])
 
     def insert(self, value: ir.Value, line: Slice, where: Sequence[ir.Value]) -> Slice:
         """The slice, which is changed where it is."""
@@ -217,7 +232,7 @@ def build_elements(
     The elements are each combination of a row of `rows`, which differ in all indices but the last,
     with one of `columns` neighbours along the last dimension.
     """
-    body = FunctionBody(block, rows[0], function)
+    body = function.body(block, rows[0], extents)
     first = tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents))
     places = list(first[-1:])
     for column in range(1, columns):

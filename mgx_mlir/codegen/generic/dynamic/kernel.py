@@ -70,7 +70,7 @@ class DynamicKernel(Kernel):
 
         def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
             if reduces:
-                starts = [[_constant(start) for start, _ in inits] for _ in elements]
+                starts = [[constant_of(start) for start, _ in inits] for _ in elements]
                 values = body.reduce(
                     extents[parallel:],
                     starts,
@@ -121,7 +121,7 @@ class DynamicKernel(Kernel):
 
             def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
                 for dims in elements:
-                    body.put(_constant(result), held.value, linear(dims, shape))
+                    body.put(constant_of(result), held.value, linear(dims, shape))
 
             self._functions.add(shape, build, False)
         return held
@@ -130,7 +130,8 @@ class DynamicKernel(Kernel):
         raise UnsupportedError("a table of constants has no form beside sizes that a run knows")
 
 
-def _constant(start: Start) -> ir.Value:
+def constant_of(start: Start) -> ir.Value:
+    """The number that a result's elements start from."""
     assert start.value is not None
     return Arithmetic().constant(start.value, start.type)
 
@@ -164,7 +165,9 @@ def kernel_symbols(kernel: mgx.KernelOp) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def lower_dynamic(kernel: mgx.KernelOp, functions: Functions) -> list[Place]:
+def lower_dynamic(
+    kernel: mgx.KernelOp, functions: Functions, state: DynamicKernel | None = None
+) -> list[Place]:
     """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' Places.
 
     Needs an active location. Raises UnsupportedError for an op that needs its sizes.
@@ -172,7 +175,7 @@ def lower_dynamic(kernel: mgx.KernelOp, functions: Functions) -> list[Place]:
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
     block = kernel.body.blocks[0]
-    state = DynamicKernel(functions)
+    state = state or DynamicKernel(functions)
     for number, argument in enumerate(block.arguments):
         shape, element = sizes_of(argument.type), element_of(argument.type)
         place = Place(element.storage(), math.prod(shape), Argument("input", number))

@@ -77,6 +77,10 @@ class Body:
         self._known[-1][key] = result
         return result
 
+    def together(self, values: Sequence[ir.Value]) -> list[ir.Value]:
+        """Elements that are computed with, as values of one shape."""
+        return list(values)
+
     def load(self, source: ir.Value, indices: tuple[Index, ...]) -> ir.Value:
         """An element of a tensor; the indices are in bounds."""
         return tensor.extract(source, [self.scalar(i) for i in indices])

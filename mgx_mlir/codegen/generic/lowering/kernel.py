@@ -163,6 +163,10 @@ class Kernel:
         starts = [r.value if isinstance(r, Stored) else r for r in results]
         return for_rows(extents, starts, axes, work)
 
+    def repeat(self, op: mgx.LoopOp, operands: Sequence[Lazy]) -> list[Lazy]:
+        """The results of a loop."""
+        raise UnsupportedError(f"{op.location}: a loop is a kernel of one function")
+
     def memory(self, tensor: Any, element: Element) -> Stored:
         """A result of `generic` as a value."""
         return Stored(tensor, element)

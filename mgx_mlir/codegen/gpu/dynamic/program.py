@@ -102,8 +102,8 @@ class _Functions:
             ir.InsertionPoint(entry),
             symbol_values(dict(zip(self._symbols, values, strict=True))),
         ):
-            number = arith.muli(_position("gpu.block_id"), index_constant(BLOCK_SIZE))
-            number = arith.addi(number, _position("gpu.thread_id"))
+            number = arith.muli(position("gpu.block_id"), index_constant(BLOCK_SIZE))
+            number = arith.addi(number, position("gpu.thread_id"))
             bound = index_constant(threads)
             guard = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, number, bound))
             with ir.InsertionPoint(guard.then_block):
@@ -137,6 +137,7 @@ def _rows(
     return [[*split(place, extents[:-1]), column] for place in places]
 
 
-def _position(op: str) -> ir.Value:
+def position(op: str) -> ir.Value:
+    """The number of a thread, or of a work-group."""
     attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
     return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result

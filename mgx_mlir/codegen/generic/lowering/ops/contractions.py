@@ -28,6 +28,7 @@ def dot(kernel: Kernel, op: mgx.DotOp | mgx.QuantDotOp, operands: Sequence[Lazy]
         *batch, row, column, common = dims
         x = body.at(left, (*batch, row, common))
         y = body.at(right, (*batch, common, column))
+        x, y = body.together([x, y])
         return multiply(body.arithmetic, element.computed(), (left, x), (right, y))
 
     depth, wide = len(extents) - 1, element.computed()

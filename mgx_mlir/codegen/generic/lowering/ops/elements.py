@@ -39,7 +39,8 @@ def pointwise(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> list[L
 
     def elements(body: Body, indices: Indices) -> list[ir.Value]:
         return body.once(
-            (op, indices), lambda: emit_pointwise(op, [body.at(x, indices) for x in operands])
+            (op, indices),
+            lambda: emit_pointwise(op, body.together([body.at(x, indices) for x in operands])),
         )
 
     def result(position: int) -> Lazy:

@@ -1,0 +1,225 @@
+"""A kernel of a loop, for the host: a work item, or one for each part, does all trips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import scf, vector
+
+from mgx_mlir.artifact.code_object import Argument, CodeObject
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.dynamic import finished
+from mgx_mlir.codegen.cpu.function import KernelBuilder
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.generic.dynamic.body import (
+    Build,
+    FunctionBody,
+    Place,
+    build_elements,
+    memory_type,
+)
+from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols, lower_dynamic, split
+from mgx_mlir.codegen.generic.dynamic.repeat import (
+    PartBody,
+    PartFunction,
+    PartsMeetError,
+    RepeatKernel,
+    leading_sizes,
+)
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.body import Indices
+from mgx_mlir.codegen.generic.lowering.index import (
+    Atom,
+    Dim,
+    Index,
+    Quotient,
+    Remainder,
+    index_constant,
+    symbol_values,
+)
+from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number
+
+# Vectors of sums that stay in registers while they read an operand.
+VECTORS = 8
+# Parts are work items: with more than a few, they would read the same weights too often.
+MOST_PARTS = 4
+
+
+def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
+    """The code object of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
+    lead = leading_sizes(kernel)
+    for count in range(len(lead), 0, -1):
+        parts = math.prod(lead[:count])
+        if isinstance(parts, int) and parts <= MOST_PARTS:
+            try:
+                return _compile(kernel, lead[:count], target)
+            except PartsMeetError:
+                continue
+    return _compile(kernel, (), target)
+
+
+def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) -> CodeObject:
+    symbols, formulas = kernel_symbols(kernel), Formulas()
+    builder = KernelBuilder(kernel.sym_name.value, ir.Module.create())
+    places: list[Place] = []
+
+    def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
+        values = [entry.add_argument(ir.IndexType.get(), ir.Location.unknown()) for _ in symbols]
+
+        def one(item: emit.Index) -> None:
+            function.part = split(emit.value(item), parts)
+            lower_dynamic(kernel, group, RepeatKernel(group))
+
+        function = PartFunction(entry, parts=parts)
+        group = _Group(function, Machine.of(target).lanes("f32"))
+        with symbol_values(dict(zip(symbols, values, strict=True))):
+            emit.loop(begin, end, 1, one)
+        places.extend(function.pointers)
+        return [Argument("size", 0)] * len(symbols) + [Argument("scratch", 0)] * len(places)
+
+    builder.add_function(formulas.number(math.prod(parts)), build)
+    return finished(kernel, builder, [tuple(places)], formulas, target)
+
+
+class _NoVectorsError(Exception):
+    """Neighbours of a sum are no neighbours in what it reads."""
+
+
+class _Vectors(PartBody):
+    """Code for neighbours along the last dimension, as many as a vector has lanes."""
+
+    def __init__(
+        self,
+        block: ir.Block,
+        dims: Sequence[ir.Value],
+        function: PartFunction,
+        extents: Sequence[Number],
+        lanes: int,
+    ) -> None:
+        super().__init__(block, dims, function, extents)
+        self.arithmetic = Arithmetic([lanes])
+        self._lane = Dim(len(extents) - 1, extents[-1])
+
+    def together(self, values: Sequence[ir.Value]) -> list[ir.Value]:
+        if any(isinstance(value.type, ir.VectorType) for value in values):
+            return [*map(self._wide, values)]
+        return list(values)
+
+    def _wide(self, value: ir.Value) -> ir.Value:
+        if isinstance(value.type, ir.VectorType):
+            return value
+        with self._points[-1]:
+            return vector.broadcast(self.arithmetic.type(value.type), value)
+
+    def _loaded(self, place: Place, where: Index) -> ir.Value:
+        own = [(atom, factor) for atom, factor in where.terms if self._moves(atom)]
+        if not own:
+            return super()._loaded(place, where)
+        if own != [(self._lane, 1)] or memory_type(place.type) != place.type:
+            raise _NoVectorsError
+        memory, index = self._function.at(place, self.scalar(where))
+        return vector.load(self.arithmetic.type(place.type), memory, [index])
+
+    def _moves(self, atom: Atom) -> bool:
+        """Whether an atom differs between the lanes. Those that the program computes do not."""
+        if isinstance(atom, Quotient | Remainder):
+            return any(self._moves(inner) for inner, _ in atom.value.terms)
+        return atom == self._lane
+
+    def put(self, value: ir.Value, place: Place, where: Index) -> None:
+        if memory_type(place.type) != place.type:
+            raise _NoVectorsError
+        with self._points[-1]:
+            memory, index = self._function.at(place, self.scalar(where))
+            vector.store(self._wide(value), memory, [index])
+
+    def reduce(
+        self,
+        extents: Sequence[Number],
+        starts: Sequence[Sequence[ir.Value]],
+        emit: Callable[[int, Indices], Sequence[ir.Value]],
+    ) -> list[list[ir.Value]]:
+        return super().reduce(extents, [[*map(self._wide, own)] for own in starts], emit)
+
+
+@dataclass
+class _Group:
+    """See `repeat.Group`."""
+
+    function: PartFunction
+    # Elements of a vector.
+    lanes: int
+
+    def cuts(self, shape: Sequence[Number], depth: int) -> int:
+        return 0
+
+    def scalar(self, build: Callable[[FunctionBody], ir.Value]) -> ir.Value:
+        return build(self.function.body(ir.InsertionPoint.current.block, [], []))
+
+    def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:
+        emit.loop(0, trips, 1, lambda number: emit_trip(emit.value(number)))
+
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """Loops over the elements; for `neighbours` over some vectors of them."""
+        parts = self.function.parts
+        if tuple(extents[: len(parts)]) != parts:
+            raise PartsMeetError
+
+        def nest(dims: list[ir.Value], left: Sequence[Number]) -> None:
+            if len(left) > 1:
+                emit.loop(0, _bound(left[0]), 1, lambda i: nest([*dims, emit.value(i)], left[1:]))
+                return
+            first: emit.Index = 0
+            if not left:
+                self._one(dims, extents, build)
+                return
+            for count in (VECTORS, 1) if neighbours else (1,):
+                first = self._vectors(dims, extents, build, first, count)
+            last = _bound(left[0])
+            emit.loop(first, last, 1, lambda i: self._one([*dims, emit.value(i)], extents, build))
+
+        nest(list(self.function.part), extents[len(parts) :])
+
+    def _one(self, dims: list[ir.Value], extents: Sequence[Number], build: Build) -> None:
+        build_elements(ir.InsertionPoint.current.block, [dims], extents, self.function, build)
+
+    def _vectors(
+        self,
+        dims: list[ir.Value],
+        extents: Sequence[Number],
+        build: Build,
+        first: emit.Index,
+        count: int,
+    ) -> emit.Index:
+        """Loops over `count` vectors at a time from `first` on; gives the element after them."""
+        step = count * self.lanes
+        size = extents[-1]
+        if not isinstance(size, int) or not isinstance(first, int):
+            return first
+        last = first + (size - first) // step * step
+        if last == first:
+            return first
+        loop = scf.ForOp(emit.value(first), emit.value(last), emit.value(step))
+        body = _Vectors(
+            loop.body, [*dims, loop.induction_variable], self.function, extents, self.lanes
+        )
+        try:
+            with ir.InsertionPoint(loop.body):
+                *outer, column = body.own
+                build(body, [(*outer, column + n * self.lanes) for n in range(count)])
+                scf.YieldOp([])
+            loop.operation.verify()  # a number for all lanes may stand where they differ
+        except (_NoVectorsError, ir.MLIRError):
+            loop.operation.erase()
+            return first
+        return last
+
+
+def _bound(size: Number) -> emit.Index:
+    return size if isinstance(size, int) else index_constant(size)

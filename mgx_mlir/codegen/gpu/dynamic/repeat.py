@@ -1,0 +1,227 @@
+"""A kernel of a loop, for any GPU: one work-group, or one for each part, does all trips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from mlir import ir
+from mlir.dialects import arith, gpu
+
+from mgx_mlir.artifact.code_object import Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.body import (
+    Build,
+    FunctionBody,
+    Place,
+    build_elements,
+    element_bytes,
+    memory_type,
+)
+from mgx_mlir.codegen.generic.dynamic.kernel import (
+    argument_sizes,
+    is_dynamic,
+    kernel_symbols,
+    launch_arguments,
+    lower_dynamic,
+    split,
+)
+from mgx_mlir.codegen.generic.dynamic.repeat import (
+    PartFunction,
+    PartsMeetError,
+    RepeatKernel,
+    Result,
+    leading_sizes,
+    loop_of,
+)
+from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
+from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import shape
+from mgx_mlir.sizes.arithmetic import Number
+
+# Threads of a work-group: those of the widest nest, within these bounds.
+LEAST_THREADS, MOST_THREADS = 64, 1024
+# Bytes of what a trip makes and what is carried that stay in LDS; the rest is scratch memory.
+LDS_BYTES = 32 << 10
+# Parts of a sum, at most: each one that reads it adds them up.
+MOST_CUTS = 8
+# Terms of a part of a sum, at least.
+LEAST_TERMS = 16
+
+
+def repeat_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
+    """The function of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
+    with kernel.context, kernel.location:
+        lead = leading_sizes(kernel)
+        for count in range(len(lead), 0, -1):
+            try:
+                return _program(kernel, lead[:count])
+            except PartsMeetError:
+                continue
+        return _program(kernel, ())
+
+
+def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | DynamicProgram:
+    name, symbols = kernel.sym_name.value, kernel_symbols(kernel)
+    module, block = gpu_module()
+    threads = _threads(kernel, len(parts))
+    formulas = Formulas()
+    op = ir.Operation.create(
+        "gpu.func",
+        attributes={
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+            "gpu.kernel": ir.UnitAttr.get(),
+            "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        },
+        regions=1,
+        ip=ir.InsertionPoint(block),
+    )
+    entry = op.regions[0].blocks.append()
+    values = [entry.add_argument(ir.IndexType.get(), ir.Location.unknown()) for _ in symbols]
+    with (
+        ir.InsertionPoint(entry),
+        symbol_values(dict(zip(symbols, values, strict=True))),
+    ):
+        number = position("gpu.block_id")
+        own = split(number, parts)
+        function = _Function(
+            entry, ir.Attribute.parse("#gpu.address_space<global>"), parts=parts, part=own
+        )
+        lower_dynamic(kernel, group := _Group(function, threads), RepeatKernel(group))
+        gpu.return_([])
+    emit.set_arguments(op, entry)
+    function.end(op)
+    (arguments,), scratch = launch_arguments(symbols, [tuple(function.pointers)], formulas)
+    grid = formulas.number(math.prod(parts))
+    launch = Launch(name, (grid, 1, 1), (threads, 1, 1), arguments)
+    if not is_dynamic(kernel):
+        return GpuProgram(module, (launch,), scratch, 64)
+    sizes = argument_sizes(kernel, formulas)
+    return DynamicProgram(GpuProgram(module, (launch,), scratch, 64), sizes, tuple(formulas.texts))
+
+
+def _threads(kernel: mgx.KernelOp, parts: int) -> int:
+    """Threads of a work-group: as many as a nest of the loop has work for."""
+    most = 1
+    for op in loop_of(kernel).body.blocks[0].operations:
+        depth = shape(op.operands[0])[-1] if isinstance(op, mgx.DOTS) else 1
+        for result in op.results:
+            sizes = shape(result)[parts:]
+            if all(isinstance(size, int) and size >= 0 for size in [*sizes, depth]):
+                most = max(most, math.prod(sizes) * max(1, min(depth // LEAST_TERMS, MOST_CUTS)))
+            else:
+                most = MOST_THREADS
+    return max(LEAST_THREADS, min(1 << (most - 1).bit_length(), MOST_THREADS))
+
+
+@dataclass
+class _Function(PartFunction):
+    """Its places that hold no input and no result are in LDS, as far as there is room."""
+
+    local: dict[Place, ir.Value] = field(default_factory=dict)
+    used: int = 0
+
+    def at(self, place: Place, index: ir.Value) -> tuple[ir.Value, ir.Value]:
+        if place not in self.local and place not in self.pointers:
+            self._place(place)
+        if place not in self.local:
+            return self.pointer(place), index
+        parts = math.prod(self.parts)
+        if parts == 1:
+            return self.local[place], index
+        first = index_constant(0)
+        for size, part in zip(self.parts, self.part, strict=True):
+            first = arith.addi(arith.muli(first, index_constant(size)), part)
+        start = arith.muli(first, index_constant(self._size(place)))
+        return self.local[place], arith.subi(index, start)
+
+    def _size(self, place: Place) -> int:
+        """The elements of a part of a place."""
+        size, parts = place.size, math.prod(self.parts)
+        assert isinstance(size, int) and isinstance(parts, int)
+        return size // parts
+
+    def _place(self, place: Place) -> None:
+        """Gives a place its memory."""
+        known = isinstance(place.size, int) and all(isinstance(size, int) for size in self.parts)
+        if place.argument is None and not isinstance(place, Result) and known:
+            bytes_ = -(-self._size(place) * element_bytes(place.type) // 16) * 16
+            if self.used + bytes_ <= LDS_BYTES:
+                self.used += bytes_
+                space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+                type_ = ir.MemRefType.get(
+                    [max(self._size(place), 1)], memory_type(place.type), memory_space=space
+                )
+                # It stands for an argument, which comes after all pointers.
+                with ir.InsertionPoint.at_block_begin(self.entry):
+                    self.local[place] = ir.Operation.create(
+                        "builtin.unrealized_conversion_cast", results=[type_]
+                    ).result
+                return
+        self.pointer(place)
+
+    def end(self, op: ir.Operation) -> None:
+        """Makes the arrays in LDS arguments of the function."""
+        i64 = ir.IntegerType.get_signless(64)
+        op.attributes["workgroup_attributions"] = ir.IntegerAttr.get(i64, len(self.local))
+        for value in self.local.values():
+            argument = self.entry.add_argument(value.type, ir.Location.unknown())
+            value.replace_all_uses_with(argument)
+            value.owner.erase()
+
+
+@dataclass
+class _Group:
+    """See `repeat.Group`."""
+
+    function: PartFunction
+    threads: int
+
+    def cuts(self, shape: Sequence[Number], depth: int) -> int:
+        elements = math.prod(shape[len(self.function.parts) :])
+        cuts = 1
+        while (
+            isinstance(elements, int)
+            and 2 * cuts <= MOST_CUTS
+            and depth % (2 * cuts) == 0
+            and depth // (2 * cuts) >= LEAST_TERMS
+            and 2 * cuts * elements <= self.threads
+        ):
+            cuts *= 2
+        return cuts
+
+    def scalar(self, build: Callable[[FunctionBody], ir.Value]) -> ir.Value:
+        point = ir.InsertionPoint.current
+        return build(self.function.body(point.block, [], []))
+
+    def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:
+        emit.loop(0, trips, 1, lambda number: emit_trip(emit.value(number)), rolled=True)
+
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """Each thread takes elements of the part, as far apart as there are threads."""
+        parts = self.function.parts
+        if tuple(extents[: len(parts)]) != parts:
+            raise PartsMeetError
+        inner = extents[len(parts) :]
+        items = math.prod(inner)
+        thread = emit.value(thread_number(self.threads))
+        work = partial(self._element, extents, inner, build)
+        if isinstance(items, int) and items <= self.threads:
+            inside = emit.compare("slt", thread, items) if items < self.threads else True
+            emit.when(inside, lambda: work(thread))
+        else:
+            emit.loop(thread, index_constant(items), self.threads, work)
+        gpu.barrier()
+
+    def _element(
+        self, extents: Sequence[Number], inner: Sequence[Number], build: Build, item: ir.Value
+    ) -> None:
+        dims = [*self.function.part, *split(item, inner)]
+        build_elements(ir.InsertionPoint.current.block, [dims], extents, self.function, build)

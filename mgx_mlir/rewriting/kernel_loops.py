@@ -1,0 +1,145 @@
+"""Loops that are a kernel: a trip is little work, and the data do not decide how many there are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.capabilities import MOST_TRIP_ELEMENTS, MOST_TRIP_FLOPS, MOST_TRIPS
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.flops import flops_of_op
+from mgx_mlir.rewriting.queries import (
+    definition,
+    erase_dead,
+    has_sizes,
+    replace,
+    shape,
+    splat,
+    yielded,
+)
+
+# Ops that a kernel's loop may hold beside pointwise ops, reductions and views: each is a few nests
+# over its elements.
+_HELD = (
+    mgx.ConcatOp,
+    mgx.DotOp,
+    mgx.FusedReduceOp,
+    mgx.GatherOp,
+    mgx.LogsoftmaxOp,
+    mgx.PointwiseOp,
+    mgx.SoftmaxOp,
+    mgx.YieldOp,
+    *mgx.SOURCES,
+)
+
+
+def fits_in_kernel(loop: mgx.LoopOp) -> bool:
+    """Whether one work-group, or one for each part, does all trips of a loop sooner than a program
+    that launches the kernels of each."""
+    block = loop.body.blocks[0]
+    if not is_counted(loop) or not loop.init or not has_sizes(loop) or not _is_known(loop):
+        return False
+    if not all(map(_is_held, block.operations)):
+        return False
+    ops = [op for op in block.operations if not isinstance(op, (*mgx.SOURCES, mgx.YieldOp))]
+    tensors = [value for op in ops for value in op.results if not mgx.is_view(op)]
+    parts = _parts(loop)
+    elements = sum(math.prod(max(n, 1) for n in shape(value)) for value in tensors)
+    flops = sum(map(flops_of_op, ops))
+    return elements <= MOST_TRIP_ELEMENTS * parts and flops <= MOST_TRIP_FLOPS * parts
+
+
+def is_counted(loop: mgx.LoopOp) -> bool:
+    """Whether only the number of trips ends a loop."""
+    block = loop.body.blocks[0]
+    again = yielded(block)[0]
+    return _is_true(loop.condition) and (again == block.arguments[1] or _is_true(again))
+
+
+def _is_known(loop: mgx.LoopOp) -> bool:
+    """Whether sizes alone say how many trips a loop makes, and it fills its rows."""
+    trips = splat(loop.max_trip_count)
+    rows = [shape(value)[0] for value in list(loop.outputs)[len(loop.init) :]]
+    if trips is None:
+        return bool(rows) and all(count < 0 for count in rows)
+    return all(count == trips for count in rows) and trips <= MOST_TRIPS
+
+
+def _is_held(op: ir.OpView) -> bool:
+    if mgx.is_view(op) or isinstance(op, mgx.RESHAPES):
+        return has_sizes(op)
+    fits = isinstance(op, _HELD) or mgx.is_pointwise(op) or mgx.is_reduction(op)
+    return fits and (isinstance(op, mgx.YieldOp) or has_sizes(op))
+
+
+def _parts(loop: mgx.LoopOp) -> int:
+    """The product of the leading sizes that all that the loop carries has."""
+    parts = 1
+    for sizes in zip(*(shape(value)[:-1] for value in loop.init), strict=False):
+        if sizes[0] < 0 or any(size != sizes[0] for size in sizes):
+            break
+        parts *= sizes[0]
+    return parts
+
+
+def _is_true(value: ir.Value) -> bool:
+    number = splat(value)
+    return number is not None and bool(number)
+
+
+def without_counter(loop: mgx.LoopOp) -> mgx.LoopOp:
+    """The loop, in which the trip's number takes the place of carried values that equal it."""
+    block = loop.body.blocks[0]
+    again, *following = yielded(block)
+    carried = list(block.arguments)[2:]
+    counters = [
+        number
+        for number, (init, argument) in enumerate(zip(loop.init, carried, strict=True))
+        if splat(init) == 0
+        and not list(loop.outputs[number].uses)
+        and argument.type == block.arguments[0].type
+        and _is_next(following[number], argument)
+    ]
+    if not counters:
+        return loop
+    for number in counters:
+        carried[number].replace_all_uses_with(block.arguments[0])
+    kept = [number for number in range(len(following)) if number not in counters]
+    terminator = list(block.operations)[-1]
+    with ir.InsertionPoint(terminator), terminator.location:
+        mgx.YieldOp([again, *(following[number] for number in kept)])
+    terminator.erase()
+    erase_dead(block)
+    for number in reversed(counters):
+        block.erase_argument(2 + number)
+    results = list(loop.outputs)
+    with ir.InsertionPoint(loop), loop.location:
+        init = [value for number, value in enumerate(loop.init) if number not in counters]
+        types = [results[number].type for number in kept]
+        made = mgx.LoopOp(types, loop.max_trip_count, loop.condition, init)
+    block.append_to(made.body)
+    found = dict(zip(kept, made.outputs, strict=True))
+    replace(loop, [found.get(number, results[number]) for number in range(len(results))])
+    return made
+
+
+def _is_next(value: ir.Value, argument: ir.Value) -> bool:
+    """Whether a value is a carried one plus 1."""
+    op = definition(value)
+    terms: list[ir.Value] = []
+    if isinstance(op, mgx.PointwiseOp) and list(op.inputs) == [argument]:
+        inner = op.body.blocks[0]
+        argument = inner.arguments[0]
+        op = definition(yielded(inner)[0])
+    if isinstance(op, mgx.AddOp):
+        terms = [x for x in op.operands if x != argument]
+    return len(terms) == 1 and _number(terms[0]) == 1
+
+
+def _number(value: ir.Value) -> np.generic | int | None:
+    op = definition(value)
+    if isinstance(op, mgx.ConstantOp) and isinstance(op.value, ir.IntegerAttr):
+        return ir.IntegerAttr(op.value).value
+    return splat(value)
