@@ -64,7 +64,7 @@ def _is_known(loop: mgx.LoopOp) -> bool:
     rows = [shape(value)[0] for value in list(loop.outputs)[len(loop.init) :]]
     if trips is None:
         return bool(rows) and all(count < 0 for count in rows)
-    return all(count == trips for count in rows) and trips <= MOST_TRIPS
+    return all(count == trips for count in rows) and int(trips) <= MOST_TRIPS
 
 
 def _is_held(op: ir.OpView) -> bool:
