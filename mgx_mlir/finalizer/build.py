@@ -9,8 +9,8 @@ from pathlib import Path
 
 # Everything that the bytes of a code object depend on, below the package.
 _PARTS = (
-    *("_native", "artifact", "capabilities.py", "codegen", "dialects", "finalizer", "machine"),
-    *("rewriting", "scan.py", "sizes"),
+    *("_native", "artifact", "capabilities.py", "codegen", "dialects", "elements.py"),
+    *("finalizer", "machine", "rewriting", "scan.py", "sizes"),
 )
 _SUFFIXES = frozenset((".py", ".so"))
 

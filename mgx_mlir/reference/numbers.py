@@ -31,7 +31,7 @@ def widened(array: Array, accumulate: Any = np.float32) -> Array:
         wide = np.promote_types(accumulate, np.float32) if array.dtype != np.float64 else np.float64
         return array.astype(wide, copy=False)
     if array.dtype in _INTEGERS:
-        return array.astype(np.int8 if array.dtype in _INTEGERS[:2] else np.uint8)
+        return array.astype(np.int8 if ml_dtypes.iinfo(array.dtype).min else np.uint8)
     return array
 
 

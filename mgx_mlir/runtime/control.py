@@ -54,7 +54,7 @@ def _repeat(loop: Repeat, machine: Machine) -> None:
             )
         run_parts(loop.body, machine)
         trip += 1
-        if not settled:
+        if not settled and trip < trips:
             again = bool(machine.number(loop.again, CONDITION_BYTES))
         go = again and trip < trips
     if loop.rows and trip != loop.limit:

@@ -115,7 +115,10 @@ def _measure(
 ) -> dict[str, Any]:
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.library import library_kind
+    from mgx_mlir.runtime.sized import SizedProgram
 
+    if isinstance(program, SizedProgram):
+        program = program.program(inputs)
     device = getattr(program, "device", None)
     record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}
     if device is None:

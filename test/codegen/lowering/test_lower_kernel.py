@@ -10,8 +10,8 @@ from mgx_mlir.dialects import context, mgx
 from mgx_mlir.errors import UnsupportedError
 from test.codegen.lowering.cases import Case
 
-# Ops around kernels, not in them.
-PROGRAM_OPS = {"code_object", "if", "kernel", "launch", "loop", "return", "yield"}
+# Ops around kernels, not in them, and those that end a block.
+PROGRAM_OPS = {"code_object", "if", "kernel", "launch", "return", "yield"}
 
 
 def lowered(case: Case) -> str:

@@ -166,7 +166,8 @@ def test_refuses_tensors_of_another_device() -> None:
 
 
 def test_devices_by_their_numbers() -> None:
-    assert [device.chip for device in devices()] == list(CHIPS)
+    # Another test of the process may have added a device.
+    assert [device.chip for device in devices()][: len(CHIPS)] == list(CHIPS)
     assert mgx_mlir.compile(digits(), "gpu", device=1).device.chip == "gfx1100"
 
 
