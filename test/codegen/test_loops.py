@@ -138,7 +138,40 @@ def swapping() -> ModelProto:
     )
 
 
+def joining() -> ModelProto:
+    """A state beside a row: the place where they meet lies within a vector of the CPU."""
+    node = helper.make_node
+    body = helper.make_graph(
+        [
+            node("Concat", ["state", "row"], ["both"], axis=0),
+            node("Mul", ["both", "weights"], ["scaled"]),
+            node("Slice", ["scaled", "first", "last"], ["middle"]),
+            node("Tanh", ["middle"], ["state2"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info(name, F32, [size])
+            for name, size in (("state", 37), ("row", 41))
+        ],
+        [
+            helper.make_tensor_value_info(name, F32, [size])
+            for name, size in (("state2", 37), ("scaled", 78))
+        ],
+    )
+    generator = np.random.default_rng(8)
+    return _model(
+        [node("Scan", ["start", "x"], ["last_state", "all"], body=body, num_scan_inputs=1)],
+        [1100, 41],
+        ["last_state", "all"],
+        start=generator.random(37, np.float32),
+        weights=generator.uniform(0.2, 0.9, 78).astype(np.float32),
+        first=np.array([23]),
+        last=np.array([60]),
+    )
+
+
 MODELS = {
+    "joining": joining(),
     "lstm": recurrent("LSTM"),
     "lstm of some batches": recurrent("LSTM", batch=3, ways=1, peepholes=True, lengths=True),
     "gru": recurrent("GRU", batch=2, hidden=19, linear_before_reset=1),

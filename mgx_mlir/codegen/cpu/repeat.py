@@ -117,27 +117,37 @@ class _Vectors(PartBody):
         with self._points[-1]:
             return vector.broadcast(self.arithmetic.type(value.type), value)
 
-    def _loaded(self, place: Place, where: Index) -> ir.Value:
-        own = [(atom, factor) for atom, factor in where.terms if self._moves(atom)]
-        if not own:
-            return super()._loaded(place, where)
-        if own != [(self._lane, 1)] or memory_type(place.type) != place.type:
+    def scalar(self, index: Index) -> ir.Value:
+        if self._moving(index):  # one number cannot stand for the lanes'
             raise _NoVectorsError
-        memory, index = self._function.at(place, self.scalar(where))
+        return super().scalar(index)
+
+    def _loaded(self, place: Place, where: Index) -> ir.Value:
+        if not self._moving(where):
+            return super()._loaded(place, where)
+        memory, index = self._row(place, where)
         return vector.load(self.arithmetic.type(place.type), memory, [index])
 
-    def _moves(self, atom: Atom) -> bool:
-        """Whether an atom differs between the lanes. Those that the program computes do not."""
-        if isinstance(atom, Quotient | Remainder):
-            return any(self._moves(inner) for inner, _ in atom.value.terms)
-        return atom == self._lane
-
     def put(self, value: ir.Value, place: Place, where: Index) -> None:
-        if memory_type(place.type) != place.type:
-            raise _NoVectorsError
         with self._points[-1]:
-            memory, index = self._function.at(place, self.scalar(where))
+            memory, index = self._row(place, where)
             vector.store(self._wide(value), memory, [index])
+
+    def _row(self, place: Place, where: Index) -> tuple[ir.Value, ir.Value]:
+        """The memory of the lanes' elements, which are neighbours, and the first one's index."""
+        if self._moving(where) != [(self._lane, 1)] or memory_type(place.type) != place.type:
+            raise _NoVectorsError
+        return self._function.at(place, super().scalar(where))
+
+    def _moving(self, index: Index) -> list[tuple[Atom, Number]]:
+        """The terms of an index that differ between the lanes."""
+        return [(atom, factor) for atom, factor in index.terms if self._moves(atom)]
+
+    def _moves(self, atom: Atom) -> bool:
+        # What the program computes is a scalar, of which `scalar` has seen all indices.
+        if isinstance(atom, Quotient | Remainder):
+            return bool(self._moving(atom.value))
+        return atom == self._lane
 
     def reduce(
         self,
