@@ -107,7 +107,7 @@ def _function(function: Any) -> tuple[str, float | None]:
 
 
 def _onehot(ranks: Sequence[int], given: Mapping[str, Any]) -> OnnxNode:
-    """Of indices, a depth and the off and on values; or without the second, by an attribute."""
+    """OneHot of indices, a depth and two values, off and on; or with the depth as an attribute."""
     axis = {"axis": int(given.get("axis", -1))}
     if "depth" not in given:
         return OnnxNode("OneHot", axis)

@@ -59,7 +59,7 @@ class Blocks:
     def stored(
         self, codes: np.ndarray, scale: np.ndarray, zero: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What `codes` gives as it is stored, with a row for each of the weight."""
+        """Codes, scales and zero points as they are stored, with a row for each of the weight."""
         packed = pack(codes.astype(np.uint8), self.bits)
         zero = zero[..., 0]
         return packed, scale[..., 0], zero if self.rounding == "hqq" else self._packed_zeros(zero)

@@ -34,7 +34,7 @@ def tensor_of(array: np.ndarray, name: str) -> TensorProto:
 
 @dataclass
 class Parts:
-    """What is new: nodes `after` the maker of a value, and `before` a node by its name.
+    """New nodes: those `after` the maker of a value, and those `before` a node, by its name.
 
     `jobs` are large constants, `small` are others. With `with_switches`, each quantized tensor has
     a boolean input of `source`; `switches` gives those of each product.

@@ -19,6 +19,8 @@ from mgx_mlir.rewriting.queries import (
     splat,
     yielded,
 )
+from mgx_mlir.rewriting.symbolic import sizes_of
+from mgx_mlir.sizes.arithmetic import Number
 
 # Ops that a kernel's loop may hold beside pointwise ops, reductions and views: each is a few nests
 # over its elements.
@@ -75,13 +77,24 @@ def _is_held(op: ir.OpView) -> bool:
 
 
 def _parts(loop: mgx.LoopOp) -> int:
-    """The product of the leading sizes that all that the loop carries has."""
+    """The parts of a loop that may be work-groups of their own, up to a size that is not known."""
     parts = 1
-    for sizes in zip(*(shape(value)[:-1] for value in loop.init), strict=False):
-        if sizes[0] < 0 or any(size != sizes[0] for size in sizes):
+    for size in leading_sizes(loop):
+        if not isinstance(size, int):
             break
-        parts *= sizes[0]
+        parts *= size
     return parts
+
+
+def leading_sizes(loop: mgx.LoopOp) -> tuple[Number, ...]:
+    """The sizes of the leading dimensions that all that a loop carries has."""
+    shapes = [sizes_of(value.type, {})[:-1] for value in loop.init]
+    shared: list[Number] = []
+    for first, *others in zip(*shapes, strict=False):
+        if first is None or any(size != first for size in others):
+            break
+        shared.append(first)
+    return tuple(shared)
 
 
 def _is_true(value: ir.Value) -> bool:

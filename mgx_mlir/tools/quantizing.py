@@ -24,7 +24,7 @@ _FOR_QUANTIZED: dict[str, object] = {
     "max_loss": None, "method": None, "only_weights": [], "ranges": None, "samples": None,
     "save_ranges": None, "smooth": None,
 }  # fmt: skip
-# Those that --fp16 alone takes too.
+# Options that --fp16 alone takes too.
 _FOR_F16 = ("calibrate", "ranges", "samples")
 NONE = {**_FOR_QUANTIZED, "products": "", "few_bits": "", "kv_cache": "", "quantized": None}
 

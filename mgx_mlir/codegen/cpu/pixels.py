@@ -181,7 +181,7 @@ def _filter_parts(filters: int, tile: int) -> Iterator[int]:
 
 
 def _item_cost(pixels: Pixels, plan: PixelSchedule, element: int) -> tuple[float, ...]:
-    """What speaks against a cut into items: too much memory, few or small items, work."""
+    """The cost of a cut into items: too much memory, few or small items, work."""
     problem, scene, lanes = pixels.problem, pixels.scene, plan.lanes
     items = plan.items(pixels)
     width = scene.outputs[1]

@@ -29,7 +29,7 @@ from mgx_mlir.codegen.generic.dynamic.repeat import (
     PartFunction,
     PartsMeetError,
     RepeatKernel,
-    leading_sizes,
+    loop_of,
 )
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Indices
@@ -43,6 +43,7 @@ from mgx_mlir.codegen.generic.lowering.index import (
     symbol_values,
 )
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.sizes.arithmetic import Number
 
 # Vectors of sums that stay in registers while they read an operand.
@@ -53,7 +54,7 @@ MOST_PARTS = 4
 
 def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
-    lead = leading_sizes(kernel)
+    lead = leading_sizes(loop_of(kernel))
     for count in range(len(lead), 0, -1):
         parts = math.prod(lead[:count])
         if isinstance(parts, int) and parts <= MOST_PARTS:

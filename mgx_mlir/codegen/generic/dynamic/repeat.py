@@ -307,17 +307,6 @@ def _count(body: FunctionBody, trips: Lazy, stacks: Sequence[Stack]) -> ir.Value
     return count
 
 
-def leading_sizes(kernel: mgx.KernelOp) -> tuple[Number, ...]:
-    """The sizes of the leading dimensions that all that a kernel's loop carries has."""
-    shapes = [sizes_of(value.type) for value in loop_of(kernel).init]
-    shared: list[Number] = []
-    for sizes in zip(*(shape[:-1] for shape in shapes), strict=False):
-        if any(size != sizes[0] for size in sizes):
-            break
-        shared.append(sizes[0])
-    return tuple(shared)
-
-
 def has_loop(kernel: mgx.KernelOp) -> bool:
     """Whether a kernel holds a loop."""
     return any(isinstance(op, mgx.LoopOp) for op in kernel.body.blocks[0].operations)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -68,6 +69,33 @@ def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
         return DynamicProgram(program, sizes, tuple(functions.formulas.texts))
 
 
+@contextmanager
+def sized_function(
+    block: ir.Block, name: str, threads: int, names: Sequence[str]
+) -> Iterator[ir.Operation]:
+    """Appends a gpu.func to `block`; ops that are built inside of the context are its body.
+
+    Its first arguments are the sizes of these names; the body adds its pointers.
+    """
+    op = ir.Operation.create(
+        "gpu.func",
+        attributes={
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+            "gpu.kernel": ir.UnitAttr.get(),
+            "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        },
+        regions=1,
+        ip=ir.InsertionPoint(block),
+    )
+    entry = op.regions[0].blocks.append()
+    values = [entry.add_argument(ir.IndexType.get(), ir.Location.unknown()) for _ in names]
+    with ir.InsertionPoint(entry), symbol_values(dict(zip(names, values, strict=True))):
+        yield op
+        gpu.return_([])
+    emit.set_arguments(op, entry)
+
+
 class _Functions:
     def __init__(self, name: str, block: ir.Block, symbols: Sequence[str]) -> None:
         self.formulas = Formulas()
@@ -83,25 +111,10 @@ class _Functions:
         rows = ROWS if neighbours and len(extents) > 1 else 1
         lines = [ceil_div(math.prod(extents[:-1]), rows), *extents[-1:]] if rows > 1 else extents
         threads = math.prod(lines)
-        index = ir.IndexType.get()
-        op = ir.Operation.create(
-            "gpu.func",
-            attributes={
-                "sym_name": ir.StringAttr.get(name),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
-                "gpu.kernel": ir.UnitAttr.get(),
-                "known_block_size": ir.DenseI32ArrayAttr.get([BLOCK_SIZE, 1, 1]),
-            },
-            regions=1,
-            ip=ir.InsertionPoint(self._block),
-        )
-        entry = op.regions[0].blocks.append()
-        values = [entry.add_argument(index, ir.Location.unknown()) for _ in self._symbols]
-        function = Function(entry, ir.Attribute.parse("#gpu.address_space<global>"))
-        with (
-            ir.InsertionPoint(entry),
-            symbol_values(dict(zip(self._symbols, values, strict=True))),
-        ):
+        with sized_function(self._block, name, BLOCK_SIZE, self._symbols) as op:
+            function = Function(
+                op.regions[0].blocks[0], ir.Attribute.parse("#gpu.address_space<global>")
+            )
             number = arith.muli(position("gpu.block_id"), index_constant(BLOCK_SIZE))
             number = arith.addi(number, position("gpu.thread_id"))
             bound = index_constant(threads)
@@ -110,8 +123,6 @@ class _Functions:
                 counts = [split(number, extents)] if rows == 1 else _rows(number, extents, lines)
                 build_elements(guard.then_block, counts, extents, function, build)
                 scf.yield_([])
-            gpu.return_([])
-        emit.set_arguments(op, entry)
         grid = self.formulas.number(ceil_div(threads, BLOCK_SIZE))
         self._made.append((name, grid, tuple(function.pointers)))
 

@@ -34,14 +34,14 @@ from mgx_mlir.codegen.generic.dynamic.repeat import (
     PartsMeetError,
     RepeatKernel,
     Result,
-    leading_sizes,
     loop_of,
 )
-from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
+from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position, sized_function
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.rewriting.queries import shape
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -58,7 +58,7 @@ LEAST_TERMS = 16
 def repeat_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
     """The function of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
     with kernel.context, kernel.location:
-        lead = leading_sizes(kernel)
+        lead = leading_sizes(loop_of(kernel))
         for count in range(len(lead), 0, -1):
             try:
                 return _program(kernel, lead[:count])
@@ -72,31 +72,14 @@ def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | Dy
     module, block = gpu_module()
     threads = _threads(kernel, len(parts))
     formulas = Formulas()
-    op = ir.Operation.create(
-        "gpu.func",
-        attributes={
-            "sym_name": ir.StringAttr.get(name),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
-            "gpu.kernel": ir.UnitAttr.get(),
-            "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
-        },
-        regions=1,
-        ip=ir.InsertionPoint(block),
-    )
-    entry = op.regions[0].blocks.append()
-    values = [entry.add_argument(ir.IndexType.get(), ir.Location.unknown()) for _ in symbols]
-    with (
-        ir.InsertionPoint(entry),
-        symbol_values(dict(zip(symbols, values, strict=True))),
-    ):
-        number = position("gpu.block_id")
-        own = split(number, parts)
+    with sized_function(block, name, threads, symbols) as op:
         function = _Function(
-            entry, ir.Attribute.parse("#gpu.address_space<global>"), parts=parts, part=own
+            op.regions[0].blocks[0],
+            ir.Attribute.parse("#gpu.address_space<global>"),
+            parts=parts,
+            part=split(position("gpu.block_id"), parts),
         )
         lower_dynamic(kernel, group := _Group(function, threads), RepeatKernel(group))
-        gpu.return_([])
-    emit.set_arguments(op, entry)
     function.end(op)
     (arguments,), scratch = launch_arguments(symbols, [tuple(function.pointers)], formulas)
     grid = formulas.number(math.prod(parts))
