@@ -388,9 +388,10 @@ def small(name: str, **changes: Any) -> onnx.ModelProto:
 
 
 def half(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with floats of 16 bits in place of its floats of 32."""
+    """The model with floats of 16 bits in place of its floats of 32; scales of Resize stay."""
+    scales = {n.input[2] for n in model.graph.node if n.op_type == "Resize" and len(n.input) > 2}
     for tensor in model.graph.initializer:
-        if tensor.data_type == TensorProto.FLOAT:
+        if tensor.data_type == TensorProto.FLOAT and tensor.name not in scales:
             array = np.clip(numpy_helper.to_array(tensor), -65504, 65504).astype(np.float16)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     for value in (*model.graph.input, *model.graph.output):

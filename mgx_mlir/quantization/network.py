@@ -27,6 +27,7 @@ CARRIERS = {
         1,
     ),
 }  # fmt: skip
+_FOREIGN = "mgx.foreign"
 # Operators that need all bits of their operand: a scale does not fold over their neighbours.
 _STATISTICS = frozenset(
     ("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization",
@@ -250,8 +251,19 @@ class Group:
 
 
 def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    # onnx refuses operators that onnxruntime has put into ONNX's domain, but keeps foreign ones.
+    for node in model.graph.node:
+        if not node.domain and not onnx.defs.has(node.op_type):
+            node.domain = _FOREIGN
+    model.opset_import.add(domain=_FOREIGN, version=1)
     try:
-        return onnx.version_converter.convert_version(model, opset)
+        converted = onnx.version_converter.convert_version(model, opset)
+        for node in converted.graph.node:
+            node.domain = "" if node.domain == _FOREIGN else node.domain
+        imports = [each for each in converted.opset_import if each.domain != _FOREIGN]
+        del converted.opset_import[:]
+        converted.opset_import.extend(imports)
+        return converted
     except MgxError:
         raise
     except Exception as error:  # onnx's library raises errors of its own and of C++

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import parse_onnx
 from test.importer.agreement import (
     assert_agrees,
@@ -222,11 +223,11 @@ def decoding(rows: int, past: int, ends: list[int], total: int, **changes: objec
 ANGLES = {"cos": floats(16, SIZE // 2, seed=5), "sin": floats(16, SIZE // 2, seed=6)}
 
 
-def assert_decodes(inputs: dict, **attributes: object) -> None:
+def assert_decodes(inputs: dict, cache: type = np.float32, **attributes: object) -> None:
     model, fed = contributed(
         "GroupQueryAttention",
         inputs,
-        (np.float32,) * 3,
+        (np.float32, cache, cache),
         constants=("total",),
         num_heads=QUERIES,
         kv_num_heads=GROUPS,
@@ -235,8 +236,8 @@ def assert_decodes(inputs: dict, **attributes: object) -> None:
     found, wanted = outputs_of(parse_onnx(model), fed), expected(model, fed)
     # The cache's elements behind a sequence's end are left open.
     for b, end in enumerate(inputs["ends"]):
-        for cache in (1, 2):
-            found[cache][b, :, end + 1 :] = wanted[cache][b, :, end + 1 :] = 0
+        for number in (1, 2):
+            found[number][b, :, end + 1 :] = wanted[number][b, :, end + 1 :] = 0
     assert_close(found, wanted)
 
 
@@ -298,10 +299,61 @@ def test_one_tensor_may_hold_queries_keys_and_values():
     assert_decodes(inputs | {"q": packed, "k": None, "v": None})
 
 
-def test_a_quantized_cache_is_refused():
-    inputs = decoding(1, 4, [4], 5, ks=np.ones(1, np.float32))
-    model, _ = contributed(
-        "GroupQueryAttention", inputs, (np.float32,), ("total",), num_heads=4, kv_num_heads=2
+def quantized(shape=(1,), dtype=np.int8, **attributes):
+    """A cache of 8-bit numbers, with scales of a shape, and the attributes that say so."""
+    kind = "PER_TENSOR" if shape == (1,) else "PER_CHANNEL"
+    scales = {n: np.abs(floats(*shape, seed=s)) * 0.02 + 0.02 for n, s in (("ks", 9), ("vs", 10))}
+    inputs = decoding(1, 8, [4, 6], 7, **scales, **ANGLES)
+    for name, scale in (("pk", "ks"), ("pv", "vs")):
+        wide = np.broadcast_to(scales[scale].reshape(1, -1, 1, shape[-1]), (1, GROUPS, 1, SIZE))
+        codes = np.round(inputs[name] / wide) if dtype == np.int8 else inputs[name] / wide
+        inputs[name] = np.clip(codes, -127, 127).astype(dtype)
+    forms = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": 8}
+    return inputs, {**forms, "do_rotary": 1, **attributes}
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, GROUPS, 1, SIZE)])
+def test_a_cache_of_int8(shape):
+    inputs, attributes = quantized(shape)
+    assert_decodes(inputs, np.int8, **attributes)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, GROUPS, 1, SIZE)])
+def test_a_cache_of_fp8_is_that_of_floats_rounded(shape):
+    dtype = ml_dtypes.float8_e4m3fn
+    inputs, attributes = quantized(shape, dtype)
+    found = _decoded(inputs, (np.float32, dtype, dtype), attributes)
+    plain = dict(inputs)
+    for name, scale in (("pk", "ks"), ("pv", "vs")):
+        wide = np.broadcast_to(inputs[scale].reshape(1, -1, 1, shape[-1]), (1, GROUPS, 1, SIZE))
+        plain[name] = inputs[name].astype(np.float32) * wide
+        del plain[scale]
+    wanted = _decoded(plain, (np.float32,) * 3, {"do_rotary": 1})
+    for number, scale in ((1, "ks"), (2, "vs")):
+        wide = np.broadcast_to(inputs[scale].reshape(1, -1, 1, shape[-1]), (1, GROUPS, 1, SIZE))
+        codes = (wanted[number] / wide).astype(dtype).astype(np.float32)
+        np.testing.assert_allclose(found[number].astype(np.float32), codes, atol=1e-3)
+    np.testing.assert_allclose(found[0], wanted[0], atol=0.05)
+    assert np.abs(found[0] - wanted[0]).max() > 0  # the new entries are rounded
+
+
+def _decoded(inputs, types, attributes):
+    heads = {"num_heads": QUERIES, "kv_num_heads": GROUPS}
+    model, fed = contributed(
+        "GroupQueryAttention", inputs, types, ("total",), **heads, **attributes
     )
-    with pytest.raises(UnsupportedError, match="k_scale, of a quantized cache"):
-        parse_onnx(model)
+    return outputs_of(parse_onnx(model), fed)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "error", "message"),
+    [
+        ({"kv_cache_bit_width": 4}, UnsupportedError, "kv_cache_bit_width = 4; 8 is supported"),
+        ({"k_quant_type": "NONE"}, ModelError, "k_scale for a cache whose k_quant_type is NONE"),
+        ({"v_quant_type": "PER_CHANNEL"}, ModelError, "cannot have the shape"),
+    ],
+)
+def test_other_quantized_caches_are_refused(attributes, error, message):
+    inputs, forms = quantized(**attributes)
+    with pytest.raises(error, match=message):
+        _decoded(inputs, (np.float32, np.int8, np.int8), forms)

@@ -11,9 +11,10 @@ from onnx import TensorProto
 import mgx_mlir
 from mgx_mlir import Calibration, Precision, quantize
 from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.models.generation import Decoder
 from mgx_mlir.tools.mgx import main
 
-from ..decoder_models import EACH, LAYERS, SHARED, llama
+from ..decoder_models import EACH, LAYERS, SHARED, grouped, llama
 from .test_quantize import convolutional, sqnr
 
 FP8 = ml_dtypes.float8_e4m3fn
@@ -74,6 +75,18 @@ def test_tokens_are_generated_with_a_cache_of_fp8(tmp_path):
         tokens += fresh
         caches = {n: results[n.replace("past_key_values", "present")] for n in caches}
     assert list(found)[-count:] == tokens[-count:]
+
+
+def test_caches_of_group_query_attention_keep_their_memory():
+    model = grouped()
+    made = quantize(model, CACHE)
+    prompt, count = [3, 11, 7], 12
+    wide, small = (Decoder(m) for m in (model, made.source))
+    assert small.form is wide.form
+    (expected,), (found,) = (d.generate([prompt], max_new_tokens=count) for d in (wide, small))
+    assert len(found) == count and found[:2] == expected[:2]
+    kinds = {v.name: v.type.tensor_type.elem_type for v in made.proto().graph.input}
+    assert {k for n, k in kinds.items() if n.startswith("past")} == {TensorProto.FLOAT8E4M3FN}
 
 
 def test_other_precisions_go_with_it():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -55,7 +56,10 @@ def group_query_attention(node: Node) -> Any:
         q, k = (rotated(x, angles, node.tensor(7), node.tensor(8), interleaved) for x in (q, k))
     else:
         node.attribute("rotary_interleaved", 0)
-    k, v = (_cached(node, past, new, places) for past, new in ((3, k), (4, v)))
+    stored = [
+        _cached(node, past, _stored(node, past, new), places) for past, new in ((3, k), (4, v))
+    ]
+    k, v = (_loaded(node, past, cache, q) for past, cache in ((3, stored[0]), (4, stored[1])))
     total = tensors.dims(k)[2]
     masks = [_visible(node, q, places, ends, total)]
     if node.given(10):
@@ -70,18 +74,58 @@ def group_query_attention(node: Node) -> Any:
         softcap=float(node.attribute("softcap", 0.0)),
         sink=_sink(node, q),
     )
-    return [join_heads(y), k, v]
+    return [join_heads(y), *stored]
 
 
 def _refuse_other_forms(node: Node) -> None:
-    node.only("kv_cache_bit_width", 0)
-    node.only("k_quant_type", "NONE")
-    node.only("v_quant_type", "NONE")
     node.only("sliding_window_cache", 0)
     node.only("qk_output", 0)
-    for index, name in ((12, "k_scale"), (13, "v_scale")):
-        if node.given(index):
-            raise UnsupportedError(f"{name}, of a quantized cache")
+
+
+# The inputs of the caches, by which errors name them.
+_CACHES = {3: "k", 4: "v"}
+_CODES = tuple(map(np.dtype, ("int8", ml_dtypes.float8_e4m3fn)))
+
+
+def _scale(node: Node, past: int, x: ir.Value) -> ir.Value | None:
+    """The scales of a cache of 8-bit numbers, as broadcast to x; None for a cache of floats."""
+    name = _CACHES[past]
+    kind = node.choice(f"{name}_quant_type", "NONE", "PER_TENSOR", "PER_CHANNEL", default="NONE")
+    bits = int(node.attribute("kv_cache_bit_width", 0))
+    if kind == "NONE":
+        if node.given(past + 9):
+            raise ModelError(f"{name}_scale for a cache whose {name}_quant_type is NONE")
+        return None
+    if bits not in (0, 8):
+        raise UnsupportedError(f"kv_cache_bit_width = {bits}; 8 is supported")
+    if not node.given(past) or not node.given(past + 9):
+        raise UnsupportedError(f"a quantized cache without a past, or without {name}_scale")
+    codes = np.dtype(emit.numpy_type(node.tensor(past)))
+    if codes not in _CODES:
+        raise UnsupportedError(
+            f"a quantized cache of {codes}; int8 and float8_e4m3fn are supported"
+        )
+    scale = emit.convert(node.tensor(past + 9), "f32")
+    _, heads, _, size = tensors.dims(x)
+    shape = (1, heads, 1, size) if kind == "PER_CHANNEL" else (1, 1, 1, 1)
+    return emit.broadcast(emit.reshape(scale, shape), tensors.dims(x))
+
+
+def _stored(node: Node, past: int, new: ir.Value) -> ir.Value:
+    """New entries as the cache holds them."""
+    scale = _scale(node, past, new)
+    if scale is None:
+        return new
+    to = emit.numpy_type(node.tensor(past))
+    return mgx.quantizelinear(emit.convert(new, "f32"), scale, None, to=to, saturate=True)
+
+
+def _loaded(node: Node, past: int, cache: ir.Value, q: ir.Value) -> ir.Value:
+    """The entries of a cache, in q's type."""
+    scale = _scale(node, past, cache)
+    if scale is None:
+        return cache
+    return emit.convert(mgx.dequantizelinear(cache, scale), tensors.element(q))
 
 
 def _split(node: Node, heads: int, groups: int) -> list[ir.Value]:
