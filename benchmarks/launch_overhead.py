@@ -27,7 +27,7 @@ from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import UsageError
 from mgx_mlir.loader import hip_device
-from mgx_mlir.machine.link_amdgpu import link
+from mgx_mlir.machine.link import link
 from mgx_mlir.machine.llvm_amdgpu import emit_object
 from mgx_mlir.runtime.hip.device import Device
 from mgx_mlir.runtime.hip.library import library_kind

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from mgx_mlir.machine import elf
+
 NT_AMDGPU_METADATA = 32
-SHT_NOTE = 7
-EM_AMDGPU = 224
 
 # Our name of a figure, and the note's.
 _FIGURES: dict[str, str] = {
@@ -28,22 +28,22 @@ _FIGURES: dict[str, str] = {
 }
 
 
-def kernel_stats(elf: bytes) -> dict[str, dict[str, int]]:
+def kernel_stats(data: bytes) -> dict[str, dict[str, int]]:
     """Registers, LDS, private memory (bytes), spills and wave size, by function name.
 
-    ValueError when `elf` is not an AMDGPU code object.
+    ValueError when `data` is not an AMDGPU code object.
     """
-    kernels = code_object_metadata(elf).get("amdhsa.kernels", [])
+    kernels = code_object_metadata(data).get("amdhsa.kernels", [])
     return {
         kernel[".name"]: {name: int(kernel.get(key, 0)) for name, key in _FIGURES.items()}
         for kernel in kernels
     }
 
 
-def code_object_metadata(elf: bytes) -> dict[str, Any]:
+def code_object_metadata(data: bytes) -> dict[str, Any]:
     """The metadata note as Python values; ValueError when there is none."""
     try:
-        for kind, name, content in _notes(elf):
+        for kind, name, content in _notes(data):
             if kind == NT_AMDGPU_METADATA and name == b"AMDGPU":
                 value = _Msgpack(content).read()
                 if isinstance(value, dict):
@@ -53,24 +53,24 @@ def code_object_metadata(elf: bytes) -> dict[str, Any]:
     raise ValueError("not an AMDGPU code object: it has no metadata note")
 
 
-def _notes(elf: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    if elf[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", elf, 18)[0] != EM_AMDGPU:
+def _notes(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    if data[:6] != b"\x7fELF\x02\x01" or elf.HEADER.unpack_from(data)[2] != elf.EM_AMDGPU:
         raise ValueError("not an AMDGPU code object: it is no 64-bit ELF file for AMDGPU")
-    (table,) = struct.unpack_from("<Q", elf, 40)
-    entry_size, count = struct.unpack_from("<HH", elf, 58)
+    header = elf.HEADER.unpack_from(data)
+    table, entry_size, count = header[6], header[11], header[12]
     for number in range(count):
-        section = struct.unpack_from("<IIQQQQ", elf, table + number * entry_size)
+        section = elf.SECTION.unpack_from(data, table + number * entry_size)
         kind, offset, size = section[1], section[4], section[5]
-        if kind != SHT_NOTE or offset + size > len(elf):
+        if kind != elf.SHT_NOTE or offset + size > len(data):
             continue
         position = offset
         while position + 12 <= offset + size:
-            name_size, content_size, note = struct.unpack_from("<III", elf, position)
+            name_size, content_size, note = struct.unpack_from("<III", data, position)
             name_at = position + 12
             content_at = name_at + _aligned(name_size)
             position = content_at + _aligned(content_size)
-            name = elf[name_at : name_at + name_size].rstrip(b"\0")
-            yield note, name, elf[content_at : content_at + content_size]
+            name = data[name_at : name_at + name_size].rstrip(b"\0")
+            yield note, name, data[content_at : content_at + content_size]
 
 
 def _aligned(size: int) -> int:

@@ -1,7 +1,7 @@
 """The architectures that the linker knows: relocations, stubs and pages, as one table.
 
 Facts: the System V ABI's x86-64 supplement, chapters 4 and 5; ELF for the Arm 64-bit
-Architecture, chapter 5.7.
+Architecture, chapter 5.7; https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine import elf
 
 # Bytes of a jump through a pointer, padded to its alignment.
 STUB_SIZE = 16
 
 
-class UnsupportedObjectError(Exception):
+class UnsupportedObjectError(CompilerError):
     """The object holds something that this linker does not know."""
 
 
-# field(word, value, place): four bytes of code or data at address `place` that refer to `value`.
+# field(word, value, place): bytes of code or data at address `place` that refer to `value`.
 _Field = Callable[[int, int, int], int]
 
 
@@ -28,16 +29,18 @@ _Field = Callable[[int, int, int], int]
 class Architecture:
     """The facts about an architecture that linking needs.
 
-    `page`: the largest page that its systems use. `pointer`: the loader's relocation of a
-    pointer to a symbol. `calls` are the relocations that may refer to a stub.
+    `page`: the largest page that its systems use. `fields`: by relocation, of four bytes, or of
+    eight where `long` has it. `calls` are the relocations that may refer to a stub; `pointer` is
+    the loader's relocation of a pointer to a symbol.
     """
 
     number: int
     page: int
-    pointer: int
-    stub: Callable[[int, int], bytes]
-    calls: frozenset[int]
     fields: Mapping[int, _Field]
+    long: frozenset[int] = frozenset()
+    calls: frozenset[int] = frozenset()
+    pointer: int = 0
+    stub: Callable[[int, int], bytes] = lambda stub, pointer: b""
 
 
 def _distance(_: int, value: int, place: int) -> int:
@@ -81,30 +84,47 @@ def _arm_stub(stub: int, pointer: int) -> bytes:
     return struct.pack("<3I", *words, 0xD61F0220)
 
 
-ARCHITECTURES = {
-    machine.number: machine
-    for machine in (
-        Architecture(
-            elf.EM_X86_64, 0x1000, 6, _x86_stub, frozenset((4,)), {2: _distance, 4: _distance}
-        ),
-        Architecture(
-            elf.EM_AARCH64,
-            0x10000,
-            1025,
-            _arm_stub,
-            frozenset((282, 283)),
-            {
-                261: _distance,
-                275: _page_distance,
-                277: _low_bits(0),
-                278: _low_bits(0),
-                282: _branch,
-                283: _branch,
-                284: _low_bits(1),
-                285: _low_bits(2),
-                286: _low_bits(3),
-                299: _low_bits(4),
-            },
-        ),
-    )
-}
+def _distance_word(number: int) -> _Field:
+    """A word of the distance, without its sign."""
+    return lambda _, value, place: value - place >> 32 * number & 0xFFFFFFFF
+
+
+_X86 = Architecture(
+    elf.EM_X86_64,
+    0x1000,
+    {2: _distance, 4: _distance},
+    calls=frozenset((4,)),
+    pointer=6,
+    stub=_x86_stub,
+)
+_ARM = Architecture(
+    elf.EM_AARCH64,
+    0x10000,
+    {
+        261: _distance,
+        275: _page_distance,
+        277: _low_bits(0),
+        278: _low_bits(0),
+        282: _branch,
+        283: _branch,
+        284: _low_bits(1),
+        285: _low_bits(2),
+        286: _low_bits(3),
+        299: _low_bits(4),
+    },
+    calls=frozenset((282, 283)),
+    pointer=1025,
+    stub=_arm_stub,
+)
+_AMDGPU = Architecture(
+    elf.EM_AMDGPU,
+    0x1000,
+    {
+        4: _distance,
+        5: lambda _, value, place: value - place & (1 << 64) - 1,
+        10: _distance_word(0),
+        11: _distance_word(1),
+    },
+    long=frozenset((5,)),
+)
+ARCHITECTURES = {machine.number: machine for machine in (_X86, _ARM, _AMDGPU)}

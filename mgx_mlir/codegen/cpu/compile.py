@@ -28,7 +28,7 @@ from mgx_mlir.codegen.cpu.conversions import called_functions
 from mgx_mlir.codegen.generic.lowering.arithmetic import scalar_type
 from mgx_mlir.codegen.generic.lowering.expand import expand, expand_pass
 from mgx_mlir.errors import CompilerError, TargetError
-from mgx_mlir.machine import link_cpu as elf
+from mgx_mlir.machine import link as elf
 from mgx_mlir.machine import llvm_cpu as llvm
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
 

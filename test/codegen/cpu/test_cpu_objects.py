@@ -12,7 +12,7 @@ from mgx_mlir.artifact.target import host_target
 from mgx_mlir.codegen.cpu.compile import link, processor
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine import host
-from mgx_mlir.machine import link_cpu as elf
+from mgx_mlir.machine import link as elf
 from mgx_mlir.machine import llvm_cpu as llvm
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
 from mgx_mlir.runtime.cpu import CodeLibrary

@@ -19,7 +19,7 @@ from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.machine import ocml
 from mgx_mlir.machine.amdgpu_metadata import code_object_metadata
-from mgx_mlir.machine.link_amdgpu import link
+from mgx_mlir.machine.link import link
 from mgx_mlir.machine.llvm_amdgpu import emit_object
 
 CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201")

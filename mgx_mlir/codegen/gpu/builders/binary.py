@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, copied
 from mgx_mlir.errors import TargetError
 from mgx_mlir.machine.amdgpu_metadata import kernel_stats
-from mgx_mlir.machine.link_amdgpu import link
+from mgx_mlir.machine.link import link
 from mgx_mlir.machine.llvm_amdgpu import emit_object
 from mgx_mlir.machine.ocml import libraries_for
 
