@@ -186,9 +186,8 @@ def _dot(op: _Dot) -> Contraction | None:
     accumulator = _accumulator(a.element, b.element, element_name(op.c.type))
     if accumulator is None:
         return None
-    *batch, M, N = op.c.type.shape
-    K = op.a.type.shape[-1]
-    return Contraction(math.prod(batch), M, N, K, a, b, accumulator)
+    *batch, M, N = shape_of(op.c.type)
+    return Contraction(math.prod(batch), M, N, shape_of(op.a.type)[-1], a, b, accumulator)
 
 
 def _operand(value: ir.Value) -> Matrix | None:

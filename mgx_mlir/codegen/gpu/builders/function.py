@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import gpu
+from mlir.dialects import arith, gpu
 
 from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
@@ -217,6 +217,26 @@ def thread_number(threads: int) -> Index:
 def block_number(dimension: str, blocks: int) -> Index:
     """The work-group's number along a dimension of the grid."""
     return 0 if blocks == 1 else _position("gpu.block_id", dimension, blocks)
+
+
+def rows_of_block(
+    pointers: Sequence[ir.Value], steps: Sequence[int | None], rows: int, count: ir.Value
+) -> tuple[ir.Value, ...]:
+    """Pointers to the rows of the work-group, which has `rows` of the `count` in all along x.
+
+    steps: elements from row to row of each; pointers without a step stay as they are.
+    """
+    i64 = ir.IntegerType.get_signless(64)
+    block = emit.value(block_number("x", MAX_THREADS))
+    first = arith.muli(arith.index_castui(i64, block), arith.constant(i64, rows))
+    own = arith.minui(arith.subi(count, first), arith.constant(i64, rows))
+    moved = []
+    for pointer, step in zip(pointers, steps, strict=True):
+        if step is not None:
+            each = arith.constant(i64, step)
+            pointer = memory.moved(pointer, arith.muli(first, each), arith.muli(own, each))
+        moved.append(pointer)
+    return tuple(moved)
 
 
 def _position(op: str, dimension: str, bound: int) -> ir.Value:

@@ -5,9 +5,6 @@
 The function is that of a product with the rows of one tile. Its pointers advance to the
 work-group's rows. Its raw buffers end with the last row: rows beyond read 0 and are not stored.
 The grid is a formula. Only the arguments are known to have rows, so M has no bound but memory.
-
-The kernel is matched twice, with two sets of sizes for the symbols, to find the rows: whatever
-is the same in both matches depends on no symbol.
 """
 
 from __future__ import annotations
@@ -37,16 +34,14 @@ from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Til
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix, in_memory
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
+from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div
 
 # The rows that a schedule is chosen for, where the bounds of the symbols allow as many.
 USUAL_ROWS = 512
-# The sizes of the symbols in the two matches: large numbers without common factors.
-_STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 2029, 2039))
 
 
 def dynamic_product_program(
@@ -79,21 +74,16 @@ def _program(
     rows = math.prod(outer)
     if isinstance(columns, Size) or isinstance(depth, Size):
         return Refusal("a size that is an argument other than its rows")
-    found = [_stood_in(kernel, numbers) for numbers in _STAND_INS]
-    name, (inputs, results) = signature(kernel)
-    matches: list[tuple[Match, dict[int, int]] | Refusal] = []
-    for modules_match, known in found:
-        if isinstance(modules_match, Refusal):
-            return modules_match
-        matches.append(_tile(modules_match[1], substitute(rows, known)))
-    first, second = matches
-    if isinstance(first, Refusal):
-        return first
-    if isinstance(second, Refusal):
-        return second
-    match, strides = first
-    if _places(match) != _places(second[0]) or strides != second[1]:
+    whole = match_contraction(kernel)
+    if whole is None:
+        return Refusal("types, views or an epilogue that the generator does not match")
+    found = _tile(whole, rows)
+    if isinstance(found, Refusal):
+        return found
+    match, strides = found
+    if any(isinstance(number, Size) for number in _numbers(match)):
         return Refusal("strides that are arguments")
+    name, (inputs, results) = signature(kernel)
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     for number, _ in used_arguments(match):
         wanted = rows * strides[number] if number in strides else None
@@ -128,35 +118,6 @@ def _program(
     return Generated(dynamic, f"any number of rows, {schedule.describe(unit)}")
 
 
-def _stood_in(
-    kernel: mgx.KernelOp, numbers: tuple[int, ...]
-) -> tuple[tuple[ir.Module, Match] | Refusal, dict[str, Number]]:
-    """The match of the kernel with `numbers` as the sizes of its symbols, or why there is none.
-
-    The module owns the ops of the match.
-    """
-    module = ir.Module.create()
-    copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
-    block = copy.regions[0].blocks[0]
-    values = [*block.arguments, *(r for op in block.operations for r in op.results)]
-    tensors = [value for value in values if isinstance(value.type, ir.RankedTensorType)]
-    names = sorted({s.name for t in tensors for n in sizes_of(t.type) for s in symbols(n)})
-    if len(names) > len(numbers):
-        return Refusal(f"{len(names)} symbols"), {}
-    known: dict[str, Number] = dict(zip(names, numbers, strict=False))
-    for value in tensors:
-        shape = [substitute(size, known) for size in sizes_of(value.type)]
-        if any(isinstance(size, Size) or size < 1 for size in shape):
-            return Refusal(f"a size of {value.type} that may be nothing"), {}
-        value.set_type(symbolic.tensor_type(list(shape), value.type.element_type))
-    whole = copy.opview
-    assert isinstance(whole, mgx.KernelOp)
-    match = match_contraction(whole)
-    if match is None:
-        return Refusal("types, views or an epilogue that the generator does not match"), {}
-    return (module, match), known
-
-
 def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
     """The match of one row, and the stride of rows in each input that has them."""
     problem = match.problem
@@ -179,7 +140,9 @@ def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
         """Both axes as one row; None where the rows have no common stride."""
         axis = Axis.of(*batch.factors, *row.factors)
         stride = axis.stride
-        if stride is None or stride < 0 or stride != strides.setdefault(argument, stride):
+        if isinstance(stride, Size) or stride is None or stride < 0:
+            return None
+        if stride != strides.setdefault(argument, stride):
             return None
         return Axis(((1, stride),))
 
@@ -226,19 +189,15 @@ def _with_rows(match: Match, rows: int) -> Match:
     return replace(match, problem=replace(problem, M=rows, a=a), sources=sources)
 
 
-def _places(match: Match) -> list[object]:
-    """The parts of a match that must not depend on symbols."""
-    return list(_parts(match.problem, match))
-
-
-def _parts(problem: Contraction, match: Match) -> Iterator[object]:
-    yield from (problem.M, problem.N, problem.K, problem.a, problem.accumulator, match.results)
-    b = problem.b
-    assert isinstance(b, Matrix)
-    yield from (b.argument, b.offset, b.row, b.column)
-    if isinstance(b, Computed):
-        yield from (read.matrix for read in b.tensors)
-    yield from match.sources
+def _numbers(match: Match) -> Iterator[Number]:
+    """The sizes, offsets and strides of a match, which must not depend on symbols."""
+    problem = match.problem
+    yield from (problem.N, problem.K)
+    for x in (problem.a, problem.b, *in_memory(problem.b), *match.sources):
+        if isinstance(x, Matrix | Operand):
+            yield x.offset
+            for axis in (x.batch, x.row, x.column):
+                yield from (number for factor in axis.factors for number in factor)
 
 
 def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:

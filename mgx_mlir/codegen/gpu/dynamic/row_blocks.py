@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.capabilities import MAX_TENSORS
-from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import function as builder
@@ -89,7 +87,7 @@ class RowBlocks:
         grid = (1, parts, 1)
         tensors = [*given, *written]
         with builder.function(block, f"{name}_0", tensors, threads, grid, lds, 1) as frame:
-            pointers = _of_block(frame, steps, rows)
+            pointers = builder.rows_of_block(frame.pointers, steps, rows, *frame.sizes)
             buffers = tuple(memory.buffer(pointer) for pointer in pointers)
             yield _Made(self, module, rows, threads, parts), Frame(buffers, frame.lds, pointers)
 
@@ -123,22 +121,6 @@ class _Made:
         lengths = argument_sizes(own.kernel, formulas)
         program = GpuProgram(self.module, (launch,), 0, 32)
         return DynamicProgram(program, lengths, tuple(formulas.texts))
-
-
-def _of_block(frame: Frame, steps: Sequence[int | None], rows: int) -> tuple[ir.Value, ...]:
-    """Pointers to the rows of the work-group; pointers without steps stay as they are."""
-    i64 = ir.IntegerType.get_signless(64)
-    (count,) = frame.sizes
-    block = emit.value(builder.block_number("x", builder.MAX_THREADS))
-    first = arith.muli(arith.index_castui(i64, block), arith.constant(i64, rows))
-    own = arith.minui(arith.subi(count, first), arith.constant(i64, rows))
-    moved = []
-    for pointer, step in zip(frame.pointers, steps, strict=True):
-        if step is not None:
-            each = arith.constant(i64, step)
-            pointer = memory.moved(pointer, arith.muli(first, each), arith.muli(own, each))
-        moved.append(pointer)
-    return tuple(moved)
 
 
 def split_rows(axis: Axis, rows: Number, columns: int) -> tuple[int, Axis] | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
@@ -107,34 +106,11 @@ def add_function(
     with function.raw_function(functions, name, types, promises, shape) as values:
         pointers = values[: len(both)]
         if rows is not None:
-            pointers = _of_block(pointers, arguments, rows, values[len(both)])
+            steps = [rows.steps.get(p.argument) for p in both]
+            pointers = [*function.rows_of_block(pointers, steps, rows.block, values[len(both)])]
         inputs = dict(zip(reads, pointers, strict=False))
         body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None))
     return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))
-
-
-def _of_block(
-    pointers: Sequence[ir.Value], arguments: Sequence[Argument], rows: DynamicRows, count: ir.Value
-) -> list[ir.Value]:
-    """The buffers moved to the work-group's rows, of `count` in all; the others unchanged."""
-    i64 = ir.IntegerType.get_signless(64)
-    attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
-    block = ir.Operation.create(
-        "gpu.block_id", results=[ir.IndexType.get()], attributes=attributes
-    ).result
-    each = arith.constant(i64, rows.block)
-    first = arith.muli(arith.index_castui(i64, block), each)
-    own = arith.minui(arith.subi(count, first), each)
-    return [
-        memory.moved(
-            pointer,
-            arith.muli(first, arith.constant(i64, rows.steps[argument])),
-            arith.muli(own, arith.constant(i64, rows.steps[argument])),
-        )
-        if argument in rows.steps
-        else pointer
-        for pointer, argument in zip(pointers, arguments, strict=False)
-    ]
 
 
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:
