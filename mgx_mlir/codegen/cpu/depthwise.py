@@ -7,7 +7,6 @@ with the zeros around it; each tap of the window is then a vector of the copy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from mlir import ir
 
@@ -17,7 +16,7 @@ from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pixels import ELEMENTS, parts_of
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.window_copy import Scene, WindowCopy, part_at, scene_of
-from mgx_mlir.codegen.problem.match import Match, Operand, Source
+from mgx_mlir.codegen.problem.match import Match, Source
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -28,9 +27,6 @@ CHANNEL_BYTES, COPY_BYTES = 128, 64 << 10
 PIXELS = 7
 # Multiply-adds of an item, at the least.
 ITEM_MULTIPLY_ADDS = 1 << 16
-
-
-_M = TypeVar("_M", bound=Matrix)
 
 
 @dataclass(frozen=True)
@@ -81,14 +77,14 @@ def match_depthwise(match: Match, machine: Machine) -> Depthwise | None:
         return None
     count = problem.batch // channels
 
-    def turned(matrix: _M) -> _M | None:
+    def turned(matrix: Matrix) -> Matrix | None:
         """[(image, channel), 1, column] as [image, column, channel]."""
         found = matrix.batch.split(channels)
         return found and replace(matrix, batch=found[0], row=matrix.column, column=found[1])
 
     sources: list[Source] = []
     for source in match.sources:
-        moved = turned(source) if isinstance(source, Operand) else source
+        moved = turned(source) if isinstance(source, Matrix) else source
         if moved is None and source is not None:
             return None
         sources.append(moved)

@@ -10,7 +10,8 @@ from mlir.dialects import vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
-from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Matrix
 
 
 class Epilogue:
@@ -74,7 +75,7 @@ class Epilogue:
 
     def _load(
         self,
-        source: Operand | ir.Attribute,
+        source: Matrix | ir.Attribute,
         batch: Index,
         m: Index,
         n: Index,
@@ -84,8 +85,7 @@ class Epilogue:
         if isinstance(source, ir.Attribute):
             return emit.attribute_constant(source, lanes)
         memory = self._inputs[source.argument]
-        place = emit.add(source.offset, source.batch.offset(batch))
-        place = emit.add(place, source.row.offset(m))
+        place = source.at(batch, m, 0)
         if source.column.stride == 0:
             x = emit.splat(emit.load(memory, place), lanes)
         elif source.column.stride == 1:
@@ -95,7 +95,7 @@ class Epilogue:
         return emit.from_memory(x, source.element)
 
     def _load_lanes(
-        self, memory: ir.Value, source: Operand, place: Index, n: Index, lanes: int
+        self, memory: ir.Value, source: Matrix, place: Index, n: Index, lanes: int
     ) -> ir.Value:
         """Loads one lane after another; lanes past the last column repeat it."""
         last = self._match.problem.N - 1

@@ -21,7 +21,7 @@ from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
-from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
@@ -74,7 +74,7 @@ def kernel_types(kernel: mgx.KernelOp) -> tuple[Sequence[ir.Type], Sequence[ir.T
 
 
 def _pooling(kernel: mgx.KernelOp, pooling: Pooling, target: Target) -> CodeObject:
-    used = {s.argument: s.element for s in pooling.match.sources if isinstance(s, Operand)}
+    used = {s.argument: s.element for s in pooling.match.reads}
     used[pooling.image.argument] = pooling.image.element
     inputs, outputs = _memories(kernel, sorted(used.items()))
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())

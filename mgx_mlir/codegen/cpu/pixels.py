@@ -9,7 +9,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.window_copy import Scene, scene_of
-from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -102,7 +102,7 @@ def _number(index: Index) -> int:
 def as_rows(match: Match) -> Match:
     """The match with rows and columns swapped: its results are [batch, pixel, filter]."""
     problem = match.problem
-    sources = tuple(x.transposed() if isinstance(x, Operand) else x for x in match.sources)
+    sources = mapped(match.sources, Matrix.transposed)
     place = match.place and match.place.transposed()
     swapped = replace(problem, M=problem.N, N=problem.M)
     return replace(match, problem=swapped, sources=sources, place=place)

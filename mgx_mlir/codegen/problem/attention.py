@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from mlir import ir
 
 from mgx_mlir.codegen.problem.match import (
     Match,
-    Operand,
     Source,
     matrix_of,
     used_arguments,
@@ -123,14 +121,11 @@ def heads_as_queries(attention: Attention) -> Attention:
 
 def _sources_of_heads(sources: Sequence[Source], group: int) -> tuple[Source, ...] | None:
     """Inputs of a pointwise epilogue, with `group` neighbouring matrices as one."""
-    found = [_rows_of_heads(x, group) if isinstance(x, Operand) else x for x in sources]
+    found = [_rows_of_heads(x, group) if isinstance(x, Matrix) else x for x in sources]
     return None if found.count(None) != sources.count(None) else tuple(found)
 
 
-T = TypeVar("T", Matrix, Operand)
-
-
-def _rows_of_heads(x: T, group: int) -> T | None:
+def _rows_of_heads(x: Matrix, group: int) -> Matrix | None:
     """`group` neighbouring matrices as one that has the rows of all."""
     axes = _split(x.batch, group)
     if axes is None:
@@ -223,15 +218,5 @@ def _sources(op: mgx.AttentionOp) -> tuple[Source, ...] | None:
         view = resolve(value)
         if view is None:
             return None
-        matrix = matrix_of(view, len(view.dims) - 2)
-        sources.append(
-            Operand(
-                matrix.argument,
-                matrix.element,
-                matrix.offset,
-                matrix.batch,
-                matrix.row,
-                matrix.column,
-            )
-        )
+        sources.append(matrix_of(view, len(view.dims) - 2))
     return tuple(sources)

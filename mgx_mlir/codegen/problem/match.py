@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -53,12 +53,9 @@ _QUANTIZED = frozenset(("i8", "ui8"))
 _STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i16", "ui16"}
 
 
-class Operand(Matrix):
-    """An input of the epilogue, addressed by the indices of the contraction's result."""
-
-
-# The source of an epilogue's input: memory, a constant, or the contraction's result (None).
-Source: TypeAlias = "Operand | ir.Attribute | None"
+# The source of an epilogue's input: memory, addressed by the indices of the contraction's result,
+# a constant, or that result (None).
+Source: TypeAlias = Matrix | ir.Attribute | None
 
 
 @dataclass(frozen=True)
@@ -89,6 +86,11 @@ class Match:
     def terms(self) -> tuple[Contraction, ...]:
         """All products, the first product first."""
         return (self.problem, *self.added)
+
+    @property
+    def reads(self) -> list[Matrix]:
+        """The epilogue's inputs in memory, in order."""
+        return [source for source in self.sources if isinstance(source, Matrix)]
 
     def as_row(self) -> Match:
         """Transposes a product with one column into one with one row; others stay as they are.
@@ -121,13 +123,15 @@ class Match:
 
     def transposed(self) -> Match:
         """The transposed products, which give the transposed result. No operand is an image."""
-        sources = tuple(
-            source.transposed() if isinstance(source, Operand) else source
-            for source in self.sources
-        )
+        sources = mapped(self.sources, Matrix.transposed)
         place = self.place and self.place.transposed()
         problem, *added = (transposed(term) for term in self.terms)
         return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
+
+
+def mapped(sources: Sequence[Source], change: Callable[[Matrix], Matrix]) -> tuple[Source, ...]:
+    """The sources, with a change of those in memory."""
+    return tuple(change(x) if isinstance(x, Matrix) else x for x in sources)
 
 
 def match_contraction(kernel: mgx.KernelOp) -> Match | None:
@@ -296,7 +300,7 @@ def through_reshapes(value: ir.Value) -> ir.Value:
     return value
 
 
-def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) -> Operand | None:
+def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) -> Matrix | None:
     view = resolve(value)
     if view is None:
         return None
@@ -312,7 +316,7 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
         if grouped is None:
             return None
         split, batch, row = grouped, 2, 3
-    return Operand(
+    return Matrix(
         view.argument,
         view.element,
         view.offset,
@@ -328,6 +332,5 @@ def used_arguments(match: Match) -> Sequence[tuple[int, str]]:
     found: dict[int, str] = {}
     for x in operands:
         found.update((tensor.argument, tensor.element) for tensor in in_memory(x))
-    sources = [source for source in match.sources if isinstance(source, Operand)]
-    found.update((source.argument, source.element) for source in sources)
+    found.update((source.argument, source.element) for source in match.reads)
     return sorted(found.items())

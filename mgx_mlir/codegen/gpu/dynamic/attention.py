@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from mlir import ir
 from mlir.dialects import arith
@@ -42,7 +41,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
-from mgx_mlir.codegen.problem.match import Operand, Source
+from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -51,8 +50,6 @@ from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_facto
 
 # The numbers of queries, keys and heads that a schedule is chosen for: no block of them is whole.
 USUAL = 509
-
-T = TypeVar("T", Matrix, Operand)
 
 
 def dynamic_attention_program(
@@ -145,14 +142,11 @@ class _Moves:
             q=q,
             k=k,
             v=v,
-            sources=self._sources(attention.sources),
-            result=replace(result, problem=product, sources=self._sources(result.sources)),
+            sources=mapped(attention.sources, self._moved),
+            result=replace(result, problem=product, sources=mapped(result.sources, self._moved)),
         )
 
-    def _sources(self, sources: Sequence[Source]) -> tuple[Source, ...]:
-        return tuple(self._moved(x) if isinstance(x, Operand) else x for x in sources)
-
-    def _moved(self, x: T) -> T:
+    def _moved(self, x: Matrix) -> Matrix:
         number, size = len(self.found), self.elements[x.argument]
         reach: Number = 0
         for axis in (x.row, x.column):

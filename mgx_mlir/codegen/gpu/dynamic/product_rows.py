@@ -33,7 +33,7 @@ from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.match import Match, mapped, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix, in_memory
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -152,7 +152,7 @@ def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
         return refusal
     sources = []
     for source in match.sources:
-        if isinstance(source, Operand):
+        if isinstance(source, Matrix):
             axis = joined(source.argument, source.batch, source.row)
             if axis is None:
                 return refusal
@@ -176,28 +176,24 @@ def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
 def _with_rows(match: Match, rows: int) -> Match:
     """A match of one row as a match of `rows` rows."""
 
-    def several(axis: Axis) -> Axis:
-        ((_, stride),) = axis.factors
-        return Axis.of((rows, stride))
+    def several(x: Matrix) -> Matrix:
+        ((_, stride),) = x.row.factors
+        return replace(x, row=Axis.of((rows, stride)))
 
     problem = match.problem
-    sources = tuple(
-        replace(source, row=several(source.row)) if isinstance(source, Operand) else source
-        for source in match.sources
-    )
-    a = replace(problem.a, row=several(problem.a.row))
-    return replace(match, problem=replace(problem, M=rows, a=a), sources=sources)
+    sources = mapped(match.sources, several)
+    return replace(match, problem=replace(problem, M=rows, a=several(problem.a)), sources=sources)
 
 
 def _numbers(match: Match) -> Iterator[Number]:
     """The sizes, offsets and strides of a match, which must not depend on symbols."""
     problem = match.problem
     yield from (problem.N, problem.K)
-    for x in (problem.a, problem.b, *in_memory(problem.b), *match.sources):
-        if isinstance(x, Matrix | Operand):
-            yield x.offset
-            for axis in (x.batch, x.row, x.column):
-                yield from (number for factor in axis.factors for number in factor)
+    for x in (problem.a, problem.b, *in_memory(problem.b), *match.reads):
+        assert isinstance(x, Matrix)
+        yield x.offset
+        for axis in (x.batch, x.row, x.column):
+            yield from (number for factor in axis.factors for number in factor)
 
 
 def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:

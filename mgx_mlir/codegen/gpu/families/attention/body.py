@@ -11,7 +11,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import stored_vector
 from mgx_mlir.codegen.problem.attention import Attention
-from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.dialects import mgx
 
 
@@ -31,7 +31,7 @@ class ScoreBody:
         self._reads = [
             (at, tile, step)
             for at, source in enumerate(attention.sources)
-            if isinstance(source, Operand)
+            if isinstance(source, Matrix)
             for tile in range(1 if source.row.stride == 0 else tiles)
             for step in range(steps)
         ]
@@ -48,7 +48,7 @@ class ScoreBody:
         found = []
         for at, tile, step in self._reads:
             source = self._attention.sources[at]
-            assert isinstance(source, Operand)
+            assert isinstance(source, Matrix)
             query = 0 if source.row.stride == 0 else queries[tile]
             buffer = self._inputs[source.argument]
             found.append(stored_vector(buffer, source, batch, query, keys[step], lanes))
@@ -62,7 +62,7 @@ class ScoreBody:
         for at, source in enumerate(attention.sources):
             if source is None:
                 operands.append(x)
-            elif isinstance(source, Operand):
+            elif isinstance(source, Matrix):
                 row = 0 if source.row.stride == 0 else tile
                 value = loaded[self._reads.index((at, row, step))]
                 operands.append(emit.from_memory(value, source.element))

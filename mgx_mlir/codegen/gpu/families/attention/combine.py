@@ -30,7 +30,6 @@ from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.attention import Attention
-from mgx_mlir.codegen.problem.match import Operand
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 THREADS = 256
@@ -125,7 +124,7 @@ def add_combination(
     size = partial.queries * partial.columns
     grid = grid_of(ceil_div(size, THREADS))
     match = attention.result
-    used = sorted({(x.argument, x.element) for x in match.sources if isinstance(x, Operand)})
+    used = sorted({(x.argument, x.element) for x in match.reads})
     inputs = [tensor_of(sizes[0][argument], element) for argument, element in used]
     outputs, results = result_tensors(attention, sizes[1])
     tensors = [*partial.tensors(False), *inputs, *outputs]

@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
-from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -128,7 +128,7 @@ def registers(
         (1 if source.row.stride == 0 else schedule.tiles)
         * (scores * emit.element_bytes(source.element) // 4 + 4)
         for source in attention.sources
-        if isinstance(source, Operand)
+        if isinstance(source, Matrix)
     )
     each = depth + scores + values + 8
     if schedule.overlap:

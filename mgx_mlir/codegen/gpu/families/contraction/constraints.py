@@ -9,7 +9,7 @@ from mgx_mlir.capabilities import LEAST_DEPTH, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit, unit_for
-from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 
@@ -45,7 +45,7 @@ def _size_refusal(match: Match, sizes: dict[int, int]) -> Refusal | None:
     results = problem.batch * problem.M * problem.N
     largest = max(emit.element_bytes(e) for e in match.result_elements) * results
     arguments = [x.argument for term in match.terms for x in (term.a, term.b)]
-    arguments += [s.argument for s in match.sources if isinstance(s, Operand)]
+    arguments += [x.argument for x in match.reads]
     largest = max(largest, *(sizes[number] for number in arguments))
     if largest > MAX_BYTES:
         return Refusal(f"a tensor of {largest} bytes is more than 31-bit offsets reach")

@@ -18,7 +18,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS
-from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import (
     Axis,
     Computed,
@@ -191,12 +191,7 @@ def side_by_side(product: Product) -> Product:
 
     a = problem.a
 
-    sources = tuple(
-        replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
-        if isinstance(x, Operand)
-        else x
-        for x in match.sources
-    )
+    sources = mapped(match.sources, joined)
     problem = replace(
         problem,
         batch=1,

@@ -13,7 +13,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix
 
 
@@ -37,7 +37,7 @@ class Epilogue:
     def prepare(self, batch: Index, n: Index, lanes: int) -> None:
         """Reads the operands that do not differ between rows, before a loop over them."""
         for number, source in enumerate(self._match.sources):
-            if isinstance(source, Operand) and source.row.stride == 0:
+            if isinstance(source, Matrix) and source.row.stride == 0:
                 self._load(number, source, batch, 0, n, lanes)
 
     def __call__(
@@ -91,7 +91,7 @@ class Epilogue:
     def _load(
         self,
         number: int,
-        source: Operand | ir.Attribute,
+        source: Matrix | ir.Attribute,
         batch: Index,
         m: Index,
         n: Index,
@@ -126,18 +126,17 @@ def seen(
 
 
 def operand_vector(
-    buffer: ir.Value, source: Operand, batch: Index, m: Index, n: Index, lanes: int
+    buffer: ir.Value, source: Matrix, batch: Index, m: Index, n: Index, lanes: int
 ) -> ir.Value:
     """Elements [batch, m, n ..] of an input of the epilogue, from its raw buffer."""
     return emit.from_memory(stored_vector(buffer, source, batch, m, n, lanes), source.element)
 
 
 def stored_vector(
-    buffer: ir.Value, source: Operand, batch: Index, m: Index, n: Index, lanes: int
+    buffer: ir.Value, source: Matrix, batch: Index, m: Index, n: Index, lanes: int
 ) -> ir.Value:
     """The elements of `operand_vector` as memory holds them: a bool is a byte."""
-    place = emit.add(source.offset, source.batch.offset(batch))
-    place = emit.add(place, source.row.offset(m))
+    place = source.at(batch, m, 0)
     if source.column.stride == 0:
         return emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
     limit = min(lanes, 16 // emit.element_bytes(source.element))

@@ -41,7 +41,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
-from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
+from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -138,7 +138,7 @@ class _Generator:
         self, functions: ir.Block, name: str, parts: Parameter, results: list[Parameter]
     ) -> Launch:
         match, place = self.match, self.product.result
-        used = {s.argument: s.element for s in match.sources if isinstance(s, Operand)}
+        used = {s.argument: s.element for s in match.reads}
         reads = {**self._inputs(used), finish.PARTS: parts}
         groups = WorkGroups(finish.THREADS, (finish.blocks(match), 1, 1))
         body = partial(finish.emit_finish, match, place, self.schedule.splits)

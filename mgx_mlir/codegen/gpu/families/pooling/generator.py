@@ -29,7 +29,6 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
-from mgx_mlir.codegen.problem.match import Operand
 
 # Above this number of elements in a thread's windows, their rows are a loop.
 MAX_CODE = 512
@@ -68,7 +67,7 @@ def generate(
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     launches = Launches(name, types, inputs_first=True)
-    used = sorted({pooling.source.argument, *(s.argument for s in _read(pooling))})
+    used = sorted({pooling.source.argument, *(s.argument for s in pooling.match.reads)})
     read = [Argument("input", number) for number in used]
     threads = pooling.images * pooling.outputs // schedule.run
     with launches.each(read, launches.results, threads) as work:
@@ -83,11 +82,6 @@ def generate(
         pixel = emit.mul(emit.rem(thread, pooling.outputs // schedule.run), schedule.run)
         epilogue(memory.joined(values), image, 0, pixel, inside, False)
     return launches.program()
-
-
-def _read(pooling: Pooling) -> list[Operand]:
-    """The operands that the epilogue reads."""
-    return [source for source in pooling.match.sources if isinstance(source, Operand)]
 
 
 class _Windows:

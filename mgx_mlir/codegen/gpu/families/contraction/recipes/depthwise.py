@@ -29,7 +29,7 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.problem.match import Operand, Source
+from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -152,18 +152,18 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
     count = problem.batch // channels
     images, channel = split(image.batch, count)
     taps = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, split(a.batch, count)[1])
-    sources: list[Source] = []
-    for source in match.sources:
-        if isinstance(source, Operand):
-            batch, column = split(source.batch, count)
-            source = replace(source, batch=batch, row=source.column, column=column)
-        sources.append(source)
+
+    def by_pixel(x: Matrix) -> Matrix:
+        batch, column = split(x.batch, count)
+        return replace(x, batch=batch, row=x.column, column=column)
+
     place = Matrix(
         0, "", 0, Axis.of((count, pixels * channels)), Axis.of((pixels, channels)),
         Axis.of((channels, 1)),
     )  # fmt: skip
     sizes = replace(problem, batch=count, M=pixels, N=channels)
-    transposed = Product(replace(match, problem=sizes, sources=tuple(sources)), place, {})
+    inner = replace(match, problem=sizes, sources=mapped(match.sources, by_pixel))
+    transposed = Product(inner, place, {})
     most = math.gcd(channels, min(_LANES[0], CHUNK_BYTES // emit.element_bytes(image.element)))
     if most == 1:
         return Refusal("channels that no vector divides")
@@ -283,11 +283,8 @@ class _Reader:
     def _tap(self, number: int) -> ir.Value:
         """Element `number` of the filters of the thread's channels."""
         taps = self.depthwise.filter
-        source = Operand(
-            taps.argument, taps.element, taps.offset, taps.batch, taps.row, taps.column
-        )
         buffer = self.inputs[taps.argument]
-        return stored_vector(buffer, source, 0, number, self.channel, self.depthwise.lanes)
+        return stored_vector(buffer, taps, 0, number, self.channel, self.depthwise.lanes)
 
     def _pixel(self, place: Index, conditions: Sequence[ir.Value]) -> ir.Value:
         image, lanes = self.depthwise.image, self.depthwise.lanes
