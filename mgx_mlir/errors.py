@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +13,18 @@ from typing import Any, TypeVar, cast
 from mgx_mlir.text import name_text, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)")
 
 
 class MgxError(Exception):
     """Root of every error that this package raises on purpose.
 
-    Messages quote names of models and files: control characters in them are escaped.
+    Messages quote names of models and files: control characters and line ends in them are escaped.
     """
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        text = printable(super().__str__())
+        return _QUOTED.sub(lambda found: name_text(found[0]), text) if "\n" in text else text
 
 
 class UserError(MgxError):
@@ -52,7 +55,7 @@ class Unsupported:
     def __str__(self) -> str:
         name = name_text(self.node)
         what = f"(node '{name}')" if self.is_node else f"'{name}'"
-        return f"{self.operator} {what}: {self.reason}"
+        return f"{name_text(self.operator)} {what}: {self.reason}"
 
 
 class UnsupportedError(UserError):

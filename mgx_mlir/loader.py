@@ -185,7 +185,7 @@ def compile(
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
         if device is not None:
-            raise UsageError(f"device {device} is a GPU, and the target is {target.name}; give one")
+            raise UsageError(f"device {device} is a GPU, and the target is {target.word}; give one")
         check_executable(target)
         artifact = _ready(model, options, target, settings, progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()

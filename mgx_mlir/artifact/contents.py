@@ -153,7 +153,7 @@ class Contents:
         if identity is None:
             there = ", ".join(self.code_objects) or "none"
             raise TargetError(
-                f"the artifact is not finalized for {target.name} (it is for: {there}); "
+                f"the artifact is not finalized for {target.word} (it is for: {there}); "
                 "use mgx finalize"
             )
         return self.code_objects[identity]

@@ -70,6 +70,11 @@ class Target:
         """Everything that a code object depends on, as text: part of its cache key."""
         return ":".join(filter(None, (self.name, self.cpu_features)))
 
+    @property
+    def word(self) -> str:
+        """The name that `get` takes: 'cpu' for the machine's own target."""
+        return self.name if self.name in _TARGETS else "cpu"
+
     @staticmethod
     def get(name: str) -> Target:
         """The target of that name: 'cpu', a level of CPUs such as 'x86-64-v3', or an AMD GPU

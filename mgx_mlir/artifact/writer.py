@@ -17,6 +17,7 @@ from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.errors import UsageError
 from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.text import name_text
 
 SUFFIX = ".mgx"
 MAGIC = b"\x89MGX\r\n\x1a\n"
@@ -126,8 +127,8 @@ def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
     for kernel in artifact.kernels:
         if kernel.dialect > version:
             raise UsageError(
-                f"kernel {kernel.name} ({', '.join(kernel.nodes)}) has ops of version "
-                f"{version_text(kernel.dialect)}, and the artifact is to be of version "
+                f"kernel {kernel.name} ({', '.join(map(name_text, kernel.nodes))}) has ops of "
+                f"version {version_text(kernel.dialect)}, and the artifact is to be of version "
                 f"{version_text(version)}; compile the model for that version to see which"
             )
 

@@ -32,6 +32,7 @@ from mgx_mlir.finalizer.backends import Compiler, backend_of
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.contents import PortableKernel
@@ -100,7 +101,7 @@ def finalize_kernel_for(
                 compilers[target.kind] = backend_of(target)(kernel)
             code = _scheduled(compilers[target.kind], target, tuned.get(target.identity))
         except MgxError as error:
-            raise type(error)(f"for {target.name}: {error}") from error
+            raise type(error)(f"for {target.word}: {error}") from error
         lacking = ", ".join(sorted(features - target.features))
         why = f"{target.name} lacks {lacking}: computed in other types" if lacking else ""
         why = "; ".join(filter(None, (code.why, why)))
@@ -271,9 +272,9 @@ class _Run:
 
     def _failure(self, task: _Task, error: Exception) -> MgxError:
         kernel = task.kernel
-        nodes = f" (ONNX nodes {', '.join(kernel.nodes)})" if kernel.nodes else ""
+        nodes = f" (ONNX nodes {', '.join(map(name_text, kernel.nodes))})" if kernel.nodes else ""
         path = _write_reproducer(kernel)
-        names = ",".join(target.name for target in task.targets)
+        names = ",".join(target.word for target in task.targets)
         command = shlex.join(
             [sys.executable, "-m", "mgx_mlir.finalizer", str(path), "--arch", names]
         )

@@ -9,6 +9,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from mgx_mlir.errors import ModelError
 from mgx_mlir.importer.tensor_data import check_size, element_count
+from mgx_mlir.text import name_text
 
 # Deeper nesting of If, Loop and Scan than any model has; below Python's own limit.
 _MAX_DEPTH = 24
@@ -30,7 +31,7 @@ def operator_name(node: NodeProto) -> str:
 
 def display_name(node: NodeProto) -> str:
     """How messages call a node: by operator and name."""
-    return f"{operator_name(node)} '{node.name}'"
+    return f"{name_text(operator_name(node))} '{name_text(node.name)}'"
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:

@@ -6,8 +6,10 @@ import argparse
 import ast
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -80,18 +82,20 @@ def _docstring(verb: str) -> str:
 
 
 # Options whose values may be missing, or are several words, with the beginning of the one word.
-_WHOLE = {"--input-dim": "--input-dim=", "--tune": "--tune=some"}
+_WHOLE = {"--input-dim": "--input-dim=", "--smooth": "--smooth=0.5", "--tune": "--tune=some"}
 
 
 def _join_dims(arguments: Sequence[str]) -> list[str]:
     """The command line with each `--input-dim @x 1 3` as one word, so that a model can follow;
-    `--tune` alone gets its value."""
+    `--tune` and `--smooth` alone get their values."""
     joined: list[str] = []
     inside = False
-    for word in arguments:
+    for before, word in pairwise(["", *arguments]):
         inside = inside and (word[0:1] == "@" or word.isdecimal())
         if inside:
             joined[-1] += f" {word}"
+        elif before == "--smooth" and re.fullmatch(r"-?[\d.]+(e-?\d+)?", word):
+            joined[-1] = f"--smooth={word}"
         else:
             joined.append(_WHOLE.get(word, word))
         inside = inside or word == "--input-dim"

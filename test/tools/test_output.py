@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mgx_mlir.errors import ModelError
+from mgx_mlir.errors import ModelError, Unsupported, UnsupportedError
 from mgx_mlir.text import name_text, printable
 from mgx_mlir.tools.mgx import main
 from mgx_mlir.tools.mgx_opt import main as opt
@@ -31,7 +31,12 @@ def model(tmp_path: Path) -> str:
 def test_control_characters_are_escaped_in_all_output(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = str(tmp_path / "evil.mgx")
+    made, open_model, unknown = (str(tmp_path / name) for name in ("evil.mgx", "open.on", "no.on"))
+    proto = onnx.load(model)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n" + EVIL
+    onnx.save(proto, open_model)
+    proto.graph.node[0].op_type = "Foo" + EVIL
+    onnx.save(proto, unknown)
     for command in (
         ["compile", model, "-o", made, "--explain"],
         ["run", model],
@@ -44,15 +49,21 @@ def test_control_characters_are_escaped_in_all_output(
         ["inspect", made],
         ["inspect", made, "--json"],
         ["run", made, "--input", "nothing=x.npy"],
+        ["run", model, "--input-dim", "@x", "3"],
+        ["compile", open_model, "-o", made],
+        ["run", unknown],
     ):
         main(command)
         shown, said = capsys.readouterr()
         assert not set(shown + said) & set("\x1b\x07\u202e"), command
-        assert "\nverified" not in shown.replace("\nverified\n", "", 1), command
+        assert "\nverified" not in (shown + said).replace("\nverified\n", "", 1), command
 
 
 def test_errors_escape_names() -> None:
-    assert str(ModelError(f"node '{EVIL[:-9]}'")) == r"node '\x1b]0;owned\x07\u202e'"
+    said = str(ModelError(f"node '{EVIL}':\n  the loop's limit\n  isn't set"))
+    assert said == "node '\\x1b]0;owned\\x07\\u202e\\nverified':\n  the loop's limit\n  isn't set"
+    entry = Unsupported("n'" + EVIL, "Foo" + EVIL, "why")
+    assert "\n" not in str(UnsupportedError(str(entry)))
     assert printable("a\tb\nc\r\ud800é") == "a\tb\nc\\r\\ud800é"
     assert name_text("a\nb\tc") == r"a\nb\tc"
 
