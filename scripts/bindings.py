@@ -251,7 +251,7 @@ def build(source: Path, folder: Path) -> Path:
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-DPython3_EXECUTABLE={sys.executable}",
     ]
-    for command in (configure, ["cmake", "--build", str(folder)]):
+    for command in (configure, ["cmake", "--build", str(folder), "--target", "used-bindings"]):
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if run.returncode != 0:
             sys.stderr.write(run.stdout[-8000:])

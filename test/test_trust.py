@@ -24,6 +24,7 @@ from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.cache_entry import encode, sign_entry
 from mgx_mlir.runtime.cpu import CodeLibrary
 from mgx_mlir.settings import Settings
+from mgx_mlir.tools import driver
 from mgx_mlir.tools.mgx import main
 
 Output = pytest.CaptureFixture[str]
@@ -131,6 +132,33 @@ def test_verify_and_inspect_run_nothing(evil: Path, trace: Path) -> None:
         assert main(["inspect", str(evil), *question]) == 0
     assert main(["verify-signature", str(evil)]) == 1
     assert not trace.exists()
+
+
+def test_references_tuning_and_the_driver_make_the_code_again(
+    evil: Path, trace: Path, model, tmp_path: Path
+) -> None:
+    onnx.save(model, tmp_path / "m.onnx")
+    assert main(["verify", str(tmp_path / "m.onnx"), "--reference", str(evil)]) == 0
+    main(["tune", str(evil), "--target", "cpu", "-o", str(tmp_path / "tuned.mgx")])
+    assert driver.main(["run", str(evil), "--cpu"]) == 0
+    assert not trace.exists()
+
+
+def test_parts_of_an_artifact_make_the_code_again(
+    evil_elf: tuple[bytes, Path], trace: Path, tmp_path: Path
+) -> None:
+    text = """g (string[2] s, float[2] x) => (string[2] t, float[2] y)
+        { t = StringNormalizer (s)  y = Relu (x) }"""
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> {text}')
+    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(model), ["cpu"])
+    assert artifact.parts is not None
+    mgx_mlir.save(with_evil(artifact, evil_elf[0]), tmp_path / "parts.mgx")
+    given = {"s": np.array(["a", "b"]), **X}
+    found = mgx_mlir.Model(tmp_path / "parts.mgx").run(given)
+    assert found["y"].tolist() == [0, 2] and not trace.exists()
+    with pytest.raises(ArtifactError, match="has no function"):
+        mgx_mlir.Model(tmp_path / "parts.mgx", settings=Settings(trust_code=True)).run(given)
+    assert trace.exists()
 
 
 def test_finalize_replaces_code_that_nothing_vouches_for(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
+
+import mgx_mlir
 
 ROOT = Path(__file__).resolve().parents[1]
 # The name that a root's own package of certificates does not replace.
@@ -31,16 +36,59 @@ print("ran")
 """
 
 
-def bare_root(folder: Path, suite: str) -> Path:
-    """A new root of Debian, whose packages come from where this machine's do."""
-    if shutil.which("debootstrap") is None:
-        pytest.skip("needs debootstrap: apt-get install debootstrap")
-    root = folder / suite
-    subprocess.run(["debootstrap", "--variant=minbase", suite, root], check=True)
-    (root / "etc/apt/sources.list").unlink(missing_ok=True)
-    shutil.copytree("/etc/apt", root / "etc/apt", dirs_exist_ok=True)
-    for file in (root / "etc/apt/sources.list.d").glob("*.sources"):
-        file.write_text(file.read_text().replace("bookworm", suite))
+RUNTIME = """
+import numpy as np
+import mgx_mlir
+x = np.linspace(-1, 1, 32, dtype="f4").reshape(4, 8)
+program = mgx_mlir.compile(mgx_mlir.load("/relu.mgx"), target="cpu", trust_code=True)
+np.testing.assert_array_equal(program.run({"x": x})["y"], np.maximum(x, 0))
+print("ran")
+"""
+UBUNTU = "http://archive.ubuntu.com/ubuntu"
+# debootstrap of Debian 12 knows no newer ones; a script of theirs serves for all.
+UBUNTUS = ("jammy", "noble")
+INSTALL = ("-m", "pip", "install", "-q", "--disable-pip-version-check")
+SCRIPTS = Path("/usr/share/debootstrap/scripts")
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A root as debootstrap makes it, once a suite. A test copies it."""
+    folder = tmp_path_factory.mktemp("pristine")
+
+    @functools.cache
+    def root(suite: str) -> Path:
+        if shutil.which("debootstrap") is None or os.geteuid() != 0:
+            pytest.skip("needs debootstrap (apt-get install debootstrap) and root")
+        words = [suite, str(folder / suite)]
+        if suite in UBUNTUS:
+            words += [UBUNTU, str(SCRIPTS / "jammy")]
+        done = subprocess.run(
+            ["debootstrap", "--variant=minbase", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode and suite in UBUNTUS:
+            pytest.skip(f"{UBUNTU} cannot be had: {(done.stdout + done.stderr)[-200:]}")
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        return folder / suite
+
+    return root
+
+
+def bare_root(pristine: Path, root: Path) -> Path:
+    """A copy of the pristine root, whose packages come from where this machine's do."""
+    suite = pristine.name
+    subprocess.run(["cp", "-a", pristine, root], check=True)
+    if suite in UBUNTUS:
+        lines = [f"deb {UBUNTU} {suite}{of} main universe\n" for of in ("", "-updates")]
+        (root / "etc/apt/sources.list").write_text("".join(lines))
+    else:
+        (root / "etc/apt/sources.list").unlink(missing_ok=True)
+        shutil.copytree("/etc/apt", root / "etc/apt", dirs_exist_ok=True)
+        for file in (root / "etc/apt/sources.list.d").glob("*.sources"):
+            file.write_text(file.read_text().replace("bookworm", suite))
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     if Path("/etc/ssl/certs/ca-certificates.crt").exists():
         shutil.copy("/etc/ssl/certs/ca-certificates.crt", root / "etc" / CERTIFICATES)
@@ -71,47 +119,148 @@ def run_in(root: Path, script: str) -> str:
     return done.stdout
 
 
-def installed_and_run(root: Path, packages: str) -> str:
-    """Installs the wheel of /wheels, with its dependencies from the package index; runs it."""
-    (root / "run.py").write_text(RUN)
-    return run_in(
+def installed_and_run(root: Path, wheel: Path, packages: str, script: str = RUN) -> None:
+    """Installs packages and the wheel, with what it depends on, and runs the script."""
+    shutil.copy(wheel, root)
+    (root / "run.py").write_text(script)
+    said = run_in(
         root,
         f"apt-get update -qq; apt-get install -qq -y --no-install-recommends {packages} >/dev/null;"
-        "python3 -m venv /v; /v/bin/pip install -q --disable-pip-version-check /wheels/*.whl;"
+        f"python3 -m venv /v; /v/bin/pip install -q --disable-pip-version-check /{wheel.name};"
         "/v/bin/python /run.py",
     )
+    assert said.endswith("ran\n")
+
+
+def wheel_for(python: Path, folder: str) -> Path:
+    """The wheel of mgx-mlir in dist/ or dist/full/ for that Python."""
+    command = [python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"]
+    tag = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    (wheel,) = (ROOT / folder).glob(f"mgx_mlir-*-{tag}-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheels() -> None:
+    """The wheels of this Python in dist/ and dist/full/."""
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    subprocess.run(["make", "-o", "setup", "wheel-full"], cwd=ROOT, check=True)
 
 
 @pytest.mark.slow
-def test_the_wheel_works_in_a_bare_debian_12(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Debian 12 has Python 3.11")
+@pytest.mark.parametrize(
+    ("folder", "packages"), [("dist", "libmlir-22 python3-venv"), ("dist/full", "python3-venv")]
+)
+@pytest.mark.usefixtures("wheels")
+def test_the_wheel_works_in_a_bare_debian_12(
+    folder: str, packages: str, tmp_path: Path, pristine: Callable[[str], Path]
+) -> None:
     """Beside Debian's libMLIR; and with the libraries inside, beside nothing."""
-    if sys.version_info[:2] != (3, 11):
-        pytest.skip("Debian 12 has Python 3.11, the wheel is for another")
-    subprocess.run(["make", "-o", "setup", "wheel-full"], cwd=ROOT, check=True)
-    for folder, packages in (("dist", "libmlir-22 python3-venv"), ("dist/full", "python3-venv")):
-        root = bare_root(tmp_path / folder, "bookworm")
-        (wheel,) = (ROOT / folder).glob("mgx_mlir-*.whl")
-        (root / "wheels").mkdir()
-        shutil.copy(wheel, root / "wheels")
-        assert installed_and_run(root, packages).endswith("ran\n")
+    root = bare_root(pristine("bookworm"), tmp_path / "root")
+    installed_and_run(root, wheel_for(Path(sys.executable), folder), packages)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wheels")
+@pytest.mark.parametrize("suite", ["bookworm", "trixie", *UBUNTUS])
+def test_the_runtime_works_in_a_bare_root(
+    suite: str, tmp_path: Path, pristine: Callable[[str], Path]
+) -> None:
+    """With numpy alone: for the CPU not even hip-python is there."""
+    root = bare_root(pristine(suite), tmp_path / "root")
+    text = "g (float[4, 8] x) => (float[4, 8] y) { y = Relu (x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(model), "x86-64-v2")
+    mgx_mlir.save(artifact, root / "relu.mgx")
+    (wheel,) = (ROOT / "dist").glob("mgx_mlir_runtime-*.whl")
+    assert wheel.stat().st_size < 20e6
+    shutil.copy(wheel, root)
+    (root / "run.py").write_text(RUNTIME)
+    said = run_in(
+        root,
+        "apt-get update -qq; apt-get install -qq -y --no-install-recommends python3-venv "
+        ">/dev/null; python3 -m venv /v; /v/bin/pip install -q --disable-pip-version-check numpy;"
+        f"/v/bin/pip install -q --disable-pip-version-check --no-deps /{wheel.name};"
+        "/v/bin/python /run.py",
+    )
+    assert said.endswith("ran\n")
+
+
+@pytest.fixture(scope="module")
+def full_wheel_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Path]]:
+    """A Python of a version, and its wheel with LLVM inside, built once."""
+    folder = tmp_path_factory.mktemp("builders")
+
+    @functools.cache
+    def made(version: str) -> tuple[Path, Path]:
+        tomllib = pytest.importorskip("tomllib")
+        python = other_python(version)
+        subprocess.run([python, "-m", "venv", folder / version], check=True)
+        build = folder / version / "bin/python"
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        subprocess.run([build, *INSTALL, *project["build-system"]["requires"]], check=True)
+        make = ["make", "-o", "setup", "wheel-full", f"PYTHON={build}"]
+        subprocess.run(make, cwd=ROOT, check=True)
+        return python, wheel_for(build, "dist/full")
+
+    return made
+
+
+def other_python(version: str) -> Path:
+    """Python of that version: on the path, or one of pyenv's."""
+    folders = sorted((Path.home() / ".pyenv/versions").glob(f"{version}.*/bin"))
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    found = shutil.which(f"python{version}", path=path)
+    # A shim of pyenv is there for versions that are not chosen, and then fails.
+    if not found or subprocess.run([found, "-V"], capture_output=True, check=False).returncode:
+        pytest.skip(f"needs python{version}")
+    return Path(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+def test_the_wheel_of_another_python(
+    version: str, tmp_path: Path, full_wheel_of: Callable[[str], tuple[Path, Path]]
+) -> None:
+    """In a clean environment of that Python, on this machine."""
+    python, wheel = full_wheel_of(version)
+    subprocess.run([python, "-m", "venv", tmp_path], check=True)
+    subprocess.run([tmp_path / "bin/python", *INSTALL, wheel], check=True)
+    (tmp_path / "run.py").write_text(RUN)
+    done = subprocess.run(
+        [tmp_path / "bin/python", "run.py"], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.stdout.endswith("ran\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_with_llvm_works_in_a_bare_ubuntu(
+    tmp_path: Path,
+    pristine: Callable[[str], Path],
+    full_wheel_of: Callable[[str], tuple[Path, Path]],
+) -> None:
+    """Ubuntu 24.04, of Python 3.12; 22.04 has an older glibc than Debian 12, where it is built."""
+    root = bare_root(pristine("noble"), tmp_path / "root")
+    installed_and_run(root, full_wheel_of("3.12")[1], "python3-venv")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])
-def test_a_bare_debian_makes_and_runs_its_wheel(suite: str, tmp_path: Path) -> None:
+def test_a_bare_debian_makes_and_runs_its_wheel(
+    suite: str, tmp_path: Path, pristine: Callable[[str], Path]
+) -> None:
     """As the README says: python3, git, make and apt. The wheels are those of its own Python."""
-    root = bare_root(tmp_path, suite)
+    root = bare_root(pristine(suite), tmp_path / "first")
     subprocess.run(["git", "clone", "-q", ROOT, root / "mgx-mlir"], check=True)
     run_in(
         root,
         "apt-get update -qq; apt-get install -qq -y --no-install-recommends git make python3 "
         ">/dev/null; cd /mgx-mlir; make demo wheel-full",
     )
-    second = bare_root(tmp_path / "second", suite)
     (wheel,) = (root / "mgx-mlir/dist/full").glob("mgx_mlir-*.whl")
-    (second / "wheels").mkdir()
-    shutil.copy(wheel, second / "wheels")
-    assert installed_and_run(second, "python3-venv").endswith("ran\n")
+    installed_and_run(bare_root(pristine(suite), tmp_path / "second"), wheel, "python3-venv")
     compiled = run_in(
         root, "cd /mgx-mlir; .venv/bin/mgx run examples/digits.onnx --target gfx1100 >/dev/null; "
         "echo emulated",

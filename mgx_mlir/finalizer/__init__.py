@@ -103,7 +103,7 @@ def finalize_kernel_for(
         except MgxError as error:
             raise type(error)(f"for {target.word}: {error}") from error
         lacking = ", ".join(sorted(features - target.features))
-        why = f"{target.name} lacks {lacking}: computed in other types" if lacking else ""
+        why = f"{target.word} lacks {lacking}: computed in other types" if lacking else ""
         why = "; ".join(filter(None, (code.why, why)))
         sizes = argument_sizes(kernel)
         found.append(replace(code, arch=target.identity, why=why, sizes=sizes))
@@ -160,7 +160,7 @@ def finalize_all(
     run = _Run(kernels, targets, cache, progress, times, tuned)
     run.look_up()
     tasks = run.tasks()
-    names = ", ".join(target.name for target in targets)
+    names = ", ".join(target.word for target in targets)
     _log.info("%d of %d kernels are to be finalized for %s", len(tasks), len(kernels), names)
     if not tasks:
         return run.result()
@@ -248,7 +248,7 @@ class _Run:
         for target, code in zip(task.targets, found, strict=True):
             self._found[task.kernel.sha256, target.identity] = code
             if NOT_USED in code.why:
-                _log.warning("kernel %s for %s: %s", task.kernel.name, target.name, code.why)
+                _log.warning("kernel %s for %s: %s", task.kernel.name, target.word, code.why)
             if self._cache is not None:
                 self._cache.put(self._key(task.kernel, target), code)
         self._report()
@@ -266,7 +266,7 @@ class _Run:
 
     def _report(self) -> None:
         if self._progress is not None and self._distinct:
-            names = ", ".join(target.name for target in self._targets)
+            names = ", ".join(target.word for target in self._targets)
             total = len(self._distinct) * len(self._targets)
             self._progress(f"finalizing for {names}", len(self._found), total)
 
