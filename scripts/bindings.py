@@ -106,7 +106,11 @@ def cached_bindings() -> Path:
     require_toolchain()
     package.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=package.parent) as scratch:
-        built = build(fetch(), Path(scratch) / "build")
+        source = fetch()
+        if source == fetched_source():
+            # Out of the way of another build, for another Python.
+            source = source.rename(Path(scratch) / "source")
+        built = build(source, Path(scratch) / "build")
         shutil.rmtree(package, ignore_errors=True)
         staged = Path(scratch) / "package"
         staged.mkdir()
@@ -114,7 +118,6 @@ def cached_bindings() -> Path:
         # extensions that are built against the package need.
         shutil.copytree(built / "mlir", staged / "mlir", symlinks=False)
         os.rename(staged, package)
-    shutil.rmtree(fetched_source(), ignore_errors=True)
     return package
 
 
@@ -124,7 +127,7 @@ def cache_folder() -> Path:
 
 
 def fetched_source() -> Path:
-    """The place of the source between --fetch and the build; the build takes it away."""
+    """The place of the source between --fetch and the build, which moves it."""
     return cache_folder() / f"source-{LLVM_VERSION}"
 
 
