@@ -11,7 +11,7 @@ of the output is written 'n0^n3'.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import xor
@@ -51,11 +51,6 @@ class Map:
         for name, bit in (moved for image in images.values() for moved in image):
             sizes[name] = max(sizes.get(name, 0), bit + 1)
         return Map._built({name: len(group) for name, group in groups.items()}, sizes, images)
-
-    @staticmethod
-    def identity(**sizes: int) -> Map:
-        """The map of each group, of so many bits, to itself."""
-        return Map._built(sizes, sizes, {b: [b] for b in _bits(tuple(sizes.items()))})
 
     @staticmethod
     def _built(
@@ -121,66 +116,6 @@ class Map:
         }
         return Map._built(dict(self.inputs), dict(other.outputs), images)
 
-    def product(self, other: Map) -> Map:
-        """Both maps side by side; in groups of equal name this one's bits are the lower ones."""
-        inputs, outputs = dict(self.inputs), dict(self.outputs)
-        images = dict(self._images)
-        for (name, bit), moved in other._images.items():
-            image = tuple((n, b + outputs.get(n, 0)) for n, b in moved)
-            images[name, bit + inputs.get(name, 0)] = image
-        return Map._built(_joined(inputs, other.inputs), _joined(outputs, other.outputs), images)
-
-    def divide(self, other: Map) -> Map | None:
-        """The map g with `other.product(g)` equal to this one; None where there is none."""
-        inputs, outputs = dict(other.inputs), dict(other.outputs)
-        if any(size > self.bits(n) for n, size in (*other.inputs, *other.outputs)):
-            return None
-        images = {
-            (name, bit - inputs.get(name, 0)): [(n, b - outputs.get(n, 0)) for n, b in moved]
-            for (name, bit), moved in self._images.items()
-            if bit >= inputs.get(name, 0)
-        }
-        if any(b < 0 for moved in images.values() for _, b in moved):
-            return None
-        rest = Map._built(
-            {n: size - inputs.get(n, 0) for n, size in self.inputs},
-            {n: size - outputs.get(n, 0) for n, size in self.outputs},
-            images,
-        )
-        return rest if other.product(rest) == self else None
-
-    def inverse(self) -> Map:
-        """The smallest input for each output: `self.inverse().then(self)` is the identity.
-
-        Raises ValueError where some output has no input.
-        """
-        # Each row: an output, and an input that gives it; reduced until outputs are single bits.
-        rows: dict[int, tuple[int, int]] = {}
-        kernel: dict[int, int] = {}
-        for number, column in enumerate(self.columns):
-            out, source = column, 1 << number
-            for top, (image, origin) in rows.items():
-                if out >> top & 1:
-                    out, source = out ^ image, source ^ origin
-            if not out:
-                kernel[source.bit_length() - 1] = source
-                continue
-            top = out.bit_length() - 1
-            for key, (image, origin) in rows.items():
-                if image >> top & 1:
-                    rows[key] = image ^ out, origin ^ source
-            rows[top] = out, source
-        count = sum(size for _, size in self.outputs)
-        if len(rows) < count:
-            raise ValueError(f"{self.outputs} has places that no input reaches")
-        columns = []
-        for bit in range(count):
-            source = rows[bit][1]
-            for top in sorted(kernel, reverse=True):
-                source ^= kernel[top] if source >> top & 1 else 0
-            columns.append(source)
-        return Map(self.outputs, self.inputs, tuple(columns))
-
     def renamed(self, **names: str) -> Map:
         """The same map with other names of groups."""
         return Map._built(
@@ -209,47 +144,6 @@ class Map:
         kept = {name: size for name, size in self.outputs if name in outputs}
         return Map._built(dict(self.inputs), kept, images)
 
-    # Questions -----------------------------------------------------------------------------
-
-    def width(self, name: str) -> int:
-        """How many neighbours of an input group, a power of 2, are neighbours in the output.
-
-        The output is one group. So many values are one access, from an aligned base.
-        """
-        width = 0
-        others = [c for b, c in zip(_bits(self.inputs), self.columns, strict=True) if b[0] != name]
-        own = [c for b, c in zip(_bits(self.inputs), self.columns, strict=True) if b[0] == name]
-        while (
-            width < len(own)
-            and own[width] == 1 << width
-            and not any(c & ((2 << width) - 1) for c in (*others, *own[width + 1 :]))
-        ):
-            width += 1
-        return 1 << width
-
-    def copies(self, name: str) -> tuple[int, ...]:
-        """The bits of an input group that move nothing: their places hold copies."""
-        return tuple(bit for bit in range(self.bits(name)) if not self.image(name, bit))
-
-
-def conversion(source: Map, wanted: Map) -> Map:
-    """For each place of the layout `wanted` the place of the layout `source` with its element.
-
-    Both map places to the same elements. The identity says that nothing has to move.
-    """
-    return wanted.then(source.inverse())
-
-
-def rank(columns: Iterable[int]) -> int:
-    """The dimension of the space that vectors over GF(2) span."""
-    basis: list[int] = []
-    for column in columns:
-        for vector in basis:
-            column = min(column, column ^ vector)
-        if column:
-            basis.append(column)
-    return len(basis)
-
 
 def _images(word: str) -> Iterator[list[tuple[str, int]]]:
     """The images that a word of `Map.of` describes: one, or several for a range."""
@@ -267,10 +161,6 @@ def _images(word: str) -> Iterator[list[tuple[str, int]]]:
 
 def _bits(groups: Bits) -> Iterator[tuple[str, int]]:
     return ((name, bit) for name, size in groups for bit in range(size))
-
-
-def _joined(first: Mapping[str, int], second: Sequence[tuple[str, int]]) -> dict[str, int]:
-    return dict(first) | {name: first.get(name, 0) + size for name, size in second}
 
 
 def _unpacked(number: int, groups: Bits) -> dict[str, int]:

@@ -9,8 +9,9 @@ import pytest
 
 from mgx_mlir.codegen.layout import fragments
 from mgx_mlir.codegen.layout.fragments import Fragments
-from mgx_mlir.codegen.layout.lds import SWIZZLES, rows, swizzle
+from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
 from mgx_mlir.codegen.layout.map import Map
+from test.codegen.layout.banks import rows
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "codegen.md").read_text()
 NAMED = {

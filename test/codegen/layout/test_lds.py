@@ -7,18 +7,17 @@ from collections import Counter
 
 import pytest
 
-from mgx_mlir.codegen.layout.lds import (
+from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
+from mgx_mlir.codegen.layout.map import Map
+from test.codegen.layout.banks import (
     NEIGHBOURS,
     READS,
     READS_64_BANKS,
-    SWIZZLES,
     Access,
     rows,
-    swizzle,
     swizzles,
     turns,
 )
-from mgx_mlir.codegen.layout.map import Map
 
 # Reads of a chunk of 16 bytes by each lane of a wave: rows of MFMA, and of WMMA of RDNA 4 and 3;
 # columns of RDNA 3, whose even ones come first; rows and columns of plain multiply-adds.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mgx_mlir.codegen.layout.map import Map, conversion, rank
+from mgx_mlir.codegen.layout.map import Map
 
 Sizes = tuple[tuple[str, int], ...]
 LANES: Sizes = (("lane", 5), ("value", 3))
@@ -36,7 +36,6 @@ def test_a_text_names_the_image_of_each_bit() -> None:
     assert fragment(lane=0b1000) == {"r": 0, "k": 0}
     assert fragment(lane=0b0100, value=0b11) == {"r": 1, "k": 1}
     assert fragment == Map.of(value="k0 r0^k1", lane="r0 r1 k1 -")
-    assert fragment.copies("lane") == (3,)
 
 
 @pytest.mark.parametrize("text", ["r", "0", "r0+r1", "r0-", "r0^"])
@@ -67,70 +66,6 @@ def test_then_refuses_places_that_the_second_map_lacks() -> None:
         Map.of(lane="r0-3").then(Map.of(r="n0-2"))
 
 
-def test_dividing_a_product_gives_the_other_factor() -> None:
-    for f, g in zip(
-        maps(LANES, PLACES), maps((("lane", 1), ("part", 2)), (("r", 2),)), strict=True
-    ):
-        both = f.product(g)
-        assert both.bits("lane") == 6 and both.bits("r") == 6
-        assert both.divide(f) == g
-        for place in numbers(LANES):
-            assert both(**place) == f(**place)
-
-
-def test_a_map_that_is_no_factor_does_not_divide() -> None:
-    fragment = Map.of(lane="r0-3 k2-3", value="k0-1")
-    assert fragment.divide(Map.of(value="k0-1")) == Map.of(lane="r0-3 k0-1")
-    assert fragment.divide(Map.of(value="k0-2")) is None
-    assert fragment.divide(Map.of(value="k1")) is None
-    # A later bit reaches into what the divisor holds.
-    assert Map.of(lane="k0^k1 k1").divide(Map.of(lane="k0")) is None
-
-
-def test_an_inverse_gives_the_smallest_input() -> None:
-    found = 0
-    for f in maps(LANES, (("c", 3), ("r", 3))):
-        if rank(f.columns) < 6:
-            with pytest.raises(ValueError, match="places that no input reaches"):
-                f.inverse()
-            continue
-        found += 1
-        inverse = f.inverse()
-        assert inverse.then(f) == Map.identity(c=3, r=3)
-        for y in range(64):
-            assert inverse.flat(y) == min(x for x in range(256) if f.flat(x) == y)
-    assert found > 20
-
-
-def test_the_inverse_of_copies_takes_the_first() -> None:
-    assert Map.of(lane="r0 - k0").inverse() == Map.of(r="lane0", k="lane2")
-
-
-def test_width_counts_neighbours() -> None:
-    rows = Map.of(value="byte0-2 byte5", lane="byte3-4 byte6")
-    assert (rows.width("value"), rows.width("lane")) == (8, 1)
-    # Another bit moves bit 1 too: a run of two stays aligned.
-    assert Map.of(value="byte0-2", lane="byte1^byte3").width("value") == 2
-
-
-def test_width_agrees_with_reading_all_places() -> None:
-    generator = random.Random(1)
-    for _ in range(300):
-        size = generator.randrange(4)
-        low = [1 << bit for bit in range(size)]
-        rest = [generator.randrange(32) << generator.randrange(4) & 31 for _ in range(5 - size)]
-        f = Map((("lane", 2), ("value", 3)), (("byte", 5),), tuple([*rest, *low][:5]))
-
-        def runs(width: int, f: Map = f) -> bool:
-            return all(
-                f(lane=lane, value=v + i)["byte"] == f(lane=lane, value=v)["byte"] + i
-                and f(lane=lane, value=v)["byte"] % width == 0
-                for lane in range(4) for v in range(0, 8, width) for i in range(width)
-            )  # fmt: skip
-
-        assert f.width("value") == max(w for w in (1, 2, 4, 8) if runs(w))
-
-
 def test_splitting_and_choosing_groups() -> None:
     fragment = Map.of(lane="r0-3 k2-3", value="k0-1")
     split = fragment.split("lane", "row", "group", 4)
@@ -138,11 +73,3 @@ def test_splitting_and_choosing_groups() -> None:
     assert split.onto("r") == Map.of(row="r0-3", group="- -", value="- -")
     assert fragment.moving("lane", "k") == (4, 5)
     assert fragment.renamed(r="c", value="part") == Map.of(lane="c0-3 k2-3", part="k0-1")
-
-
-def test_a_conversion_says_where_each_element_is() -> None:
-    for source, wanted in zip(maps(LANES, PLACES), maps(LANES, PLACES, 100), strict=False):
-        if rank(source.columns) < 8:
-            continue
-        moved = conversion(source, wanted)
-        assert all(source(**moved(**p)) == wanted(**p) for p in numbers(LANES))

@@ -9,16 +9,9 @@ import pytest
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.attention import layout
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
-from mgx_mlir.codegen.layout.lds import (
-    NEIGHBOURS,
-    READS,
-    READS_64_BANKS,
-    SWIZZLES,
-    Access,
-    rows,
-    swizzle,
-)
+from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
 from mgx_mlir.codegen.layout.map import Map
+from test.codegen.layout.banks import NEIGHBOURS, READS, READS_64_BANKS, Access, rows
 
 
 def unit(chip: str, element: str) -> Unit:
@@ -32,7 +25,10 @@ def lane_reads(operand: Map, order: Map) -> Map:
     groups = [image for bit in operand.moving("lane", "k")
               for name, image in operand.image("lane", bit) if name == "k"]  # fmt: skip
     chunks = [f"chunk{groups.index(k)}" if k in groups else "-" for k in range(operand.bits("k"))]
-    return operand.then(order.renamed(n="row").product(Map.of(k=" ".join(chunks))))
+    chunk, row = Map.of(k=" ".join(chunks)), order.renamed(n="row")
+    columns = [*chunk.columns, *(column << chunk.bits("chunk") for column in row.columns)]
+    inputs, outputs = chunk.inputs + row.inputs, chunk.outputs + row.outputs
+    return operand.then(Map(inputs, outputs, tuple(columns)))
 
 
 def readers(found: Unit, *orders: Map) -> Iterator[Map]:
