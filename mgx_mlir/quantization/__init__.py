@@ -38,8 +38,6 @@ __all__ = ["Calibration", "Precision", "Quantized", "Ranges", "quantize"]
 
 # The opsets whose QuantizeLinear has an axis, fp8, and scales that are powers of two.
 _OPSETS = {"int8": 13, "fp8": 19, **dict.fromkeys(microscaling.FORMATS, MX_OPSET), "": 7}
-# ReduceMax takes its axes as an operand.
-_DYNAMIC_OPSET = 18
 # The method that suits the levels of each type.
 _METHODS = {"int8": "mse", "fp8": "minmax"}
 
@@ -134,7 +132,8 @@ def quantize(
         raise UsageError("the precision names neither products, nor weights, nor a cache")
     network = Network.of(model, _opset(precision))
     takes_products = bool(precision.products or precision.weights)
-    if takes_products and not any(precision.takes(product.node) for product in network.products):
+    products = (p for each in network.with_bodies() for p in each.products)
+    if takes_products and not any(precision.takes(product.node) for product in products):
         raise UsageError(_nothing(network))
     given = calibration or Calibration()
     samples = samples_of(network.source, given)
@@ -151,7 +150,7 @@ def quantize(
         trial = Trial(network, precision, found, samples, given.options)
         mixed = search(trial, max_loss, tell, tick)
         precision, steps = mixed.precision, mixed.steps
-    rewritten = rewrite(network, precision, found)
+    rewritten = rewrite(network, precision, found, bodies=takes_products and max_loss is None)
     if precision.kv_cache:
         rewritten.source = with_fp8_cache(rewritten.source)
     return Quantized(network, rewritten, precision, found, samples, given.options, steps)
@@ -161,11 +160,11 @@ def _opset(precision: Precision) -> int:
     opset = _OPSETS[precision.products]
     if precision.kv_cache:
         opset = max(opset, _OPSETS["fp8"])
-    return max(opset, _DYNAMIC_OPSET) if precision.dynamic else opset
+    return opset
 
 
 def _nothing(network: Network) -> str:
-    if network.products:
+    if any(each.products for each in network.with_bodies()):
         return "no product is included by name; --include and --exclude take names and operators"
     return (
         f"{network.source.name} has no Conv, Gemm or MatMul of f32 with constant weights: nothing "

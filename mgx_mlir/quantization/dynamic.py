@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from mgx_mlir.importer import element_types
+from mgx_mlir.importer import element_types, prepare
 from mgx_mlir.quantization import microscaling
 from mgx_mlir.quantization.channels import LARGEST, TYPES
 from mgx_mlir.quantization.microscaling import BLOCK
-from mgx_mlir.quantization.parts import Parts
+from mgx_mlir.quantization.parts import Attribute, Parts
 
 # The least normal number of f32: the scale of rows of zeros.
 _TINY = np.finfo(np.float32).tiny
@@ -52,19 +52,23 @@ class _Work:
     def constant(self, word: str, array: np.ndarray) -> str:
         return self.parts.constant(f"{self.x}/{word}", array)
 
-    def name(self, kind: str, word: str, *inputs: str, **attributes: int | str) -> str:
+    def name(self, kind: str, word: str, *inputs: str, **attributes: Attribute) -> str:
         """The result of a new node."""
         result = self.parts.fresh(f"{self.x}/{word}")
         self.nodes.append(self.parts.node(kind, inputs, result, **attributes))
         return result
 
-    def apply(self, kind: str, word: str, *inputs: str, **attributes: int | str) -> None:
+    def apply(self, kind: str, word: str, *inputs: str, **attributes: Attribute) -> None:
         """Puts a node behind the chain, with more inputs."""
         self.value = self.name(kind, word, self.value, *inputs, **attributes)
 
     def largest(self, factor: float) -> str:
         """The largest magnitude of each row times a factor, a normal number: (n, 1)."""
-        most = self.name("ReduceMax", "most", self.name("Abs", "sizes", self.value), self.last)
+        sizes = self.name("Abs", "sizes", self.value)
+        if prepare.opsets(self.parts.source.model)[""] < 18:
+            most = self.name("ReduceMax", "most", sizes, axes=[-1])
+        else:
+            most = self.name("ReduceMax", "most", sizes, self.last)
         most = self.name(
             "Mul", "share", most, self.constant("factor", np.array(factor, np.float32))
         )

@@ -28,6 +28,8 @@ def refusal(product: Product, network: Network, precision: Precision) -> str:
     if not precision.bits:
         if not precision.takes_product(node):
             return "left out by name"
+        if network.is_body and not precision.is_mx:
+            return "in a body of If, Loop or Scan, without a range"
         return "no range" if precision.is_static(product, network) else _NOT_IN_BLOCKS
     if shape is None or len(shape) != 2 or node.op_type == "Conv":
         return f"{precision.weights} weights are those of MatMul and Gemm"

@@ -66,11 +66,13 @@ class Network:
     """A model apart from its large weights, whose nodes are named and in order.
 
     `rounded`: weights of few bits that were computed from samples, as they are stored, by product.
+    `is_body`: it is a body of If, Loop or Scan.
     """
 
     source: Source
     arrays: dict[str, onnx.TensorProto] = field(default_factory=dict)
     rounded: dict[str, Sequence[np.ndarray]] = field(default_factory=dict)
+    is_body: bool = False
 
     @staticmethod
     def of(model: loading.AnySource, opset: int) -> Network:
@@ -101,6 +103,23 @@ class Network:
                 network.arrays[node.output[0]] = node.attribute[0].t
         return network
 
+    def inside(self, body: onnx.GraphProto) -> Network:
+        """A network of a copy of a body, which reads the constants around it too."""
+        imports = self.source.model.opset_import
+        model = onnx.ModelProto(ir_version=self.source.model.ir_version, opset_import=imports)
+        model.graph.CopyFrom(body)
+        inner = Network.on(Source(model, dict(self.source.weights), (), self.source.name))
+        inner.arrays = {**self.arrays, **inner.arrays}
+        inner.is_body = True
+        return inner
+
+    def with_bodies(self) -> Iterator[Network]:
+        """This network, and those of all bodies in it."""
+        yield self
+        for node in self.graph.node:
+            for body in structure.subgraphs(node):
+                yield from self.inside(body).with_bodies()
+
     @property
     def graph(self) -> onnx.GraphProto:
         return self.source.model.graph
@@ -124,6 +143,10 @@ class Network:
         """The value of a constant, mapped where it lies in a file."""
         weight = self.source.weights.get(name)
         return weight.array() if weight is not None else numpy_helper.to_array(self.arrays[name])
+
+    def identity(self, name: str) -> int:
+        """A number for a constant, which bodies that read it share."""
+        return id(self.source.weights.get(name) or self.arrays[name])
 
     @cached_property
     def readers(self) -> dict[str, list[onnx.NodeProto]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import onnx
@@ -104,6 +104,12 @@ class Precision:
         if not self.takes_product(product.node) or self.is_mx:
             return False
         return not self.is_dynamic(product, network)
+
+    @property
+    def of_bodies(self) -> Precision:
+        """The precision of products in bodies of If, Loop and Scan, whose tensors have no data."""
+        rounding = "hqq" if self.rounding == "gptq" else self.rounding
+        return replace(self, dynamic=bool(self.products), rounding=rounding)
 
     @property
     def is_mx(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.importer import element_types, prepare, structure
+from mgx_mlir.importer import element_types, structure
 from mgx_mlir.importer.loading import SMALL_ELEMENTS, Source
 from mgx_mlir.quantization import channels, dynamic, microscaling
 from mgx_mlir.quantization.calibration import group_range
@@ -62,24 +62,35 @@ class Rewritten:
 
 
 def rewrite(
-    network: Network, precision: Precision, ranges: Ranges | None, *, switches: bool = False
+    network: Network,
+    precision: Precision,
+    ranges: Ranges | None,
+    *,
+    switches: bool = False,
+    bodies: bool = False,
 ) -> Rewritten:
     """The model with the products that `precision` names quantized by `ranges`.
 
     The network stays as it is. `switches` adds an input for each product that turns it to f32.
+    `bodies`: products in bodies of If, Loop and Scan too, by Precision.of_bodies.
     """
-    return _Rewriter(network, precision, ranges or Ranges({}), switches).run()
+    parts = Parts.of(network, switches)
+    rewriter = _Rewriter(network, precision, ranges or Ranges({}), parts)
+    rewriter.run(bodies)
+    weights = network.source.weights.values()
+    outside = any(weight.file and weight.file.suffix != ".onnx" for weight in weights)
+    return Rewritten(parts.source, parts.jobs, rewriter.choices, outside, parts.switches)
 
 
 class _Rewriter:
     def __init__(
-        self, network: Network, precision: Precision, ranges: Ranges, switches: bool
+        self, network: Network, precision: Precision, ranges: Ranges, parts: Parts
     ) -> None:
         self.network = network
         self.precision = precision
         self.ranges = ranges
-        self.parts = Parts.of(network, switches)
-        self.source = self.parts.source
+        self.parts = parts
+        self.source = parts.source
         self.choices: list[Choice] = []
         self.replaced: dict[str, NodeProto] = {}
         self.dequantized: dict[str, str] = {}
@@ -87,7 +98,7 @@ class _Rewriter:
         self.weights: dict[tuple[str, int, bytes], str] = {}
         self.left: set[str] = set()  # products for which 8 bits gain nothing
 
-    def run(self) -> Rewritten:
+    def run(self, bodies: bool) -> None:
         chosen = self._chosen()
         self._quantize_tensors(chosen)
         rounded = self._rounded()
@@ -99,10 +110,21 @@ class _Rewriter:
                 self._quantize_dynamic(product, rounded[product.x])
             else:
                 self._take_few_bits(product)
+        if bodies:
+            self._quantize_bodies()
         self._assemble()
-        weights = self.network.source.weights.values()
-        outside = any(weight.file and weight.file.suffix != ".onnx" for weight in weights)
-        return Rewritten(self.source, self.parts.jobs, self.choices, outside, self.parts.switches)
+
+    def _quantize_bodies(self) -> None:
+        for node in self.network.graph.node:
+            if not any(structure.subgraphs(node)):
+                continue
+            for body in structure.subgraphs(self._copy(node)):
+                inner = self.network.inside(body)
+                parts = self.parts.inside(inner)
+                rewriter = _Rewriter(inner, self.precision.of_bodies, Ranges({}), parts)
+                rewriter.run(bodies=True)
+                body.CopyFrom(parts.source.model.graph)
+                self.choices += rewriter.choices
 
     def _chosen(self) -> list[Product]:
         """The products whose both operands are quantized: those with a range for x."""
@@ -180,13 +202,12 @@ class _Rewriter:
         form, shape = microscaling.FORMATS[kind], self.network.shape(product.weight)
         assert shape is not None
         count = [ceil_div(n, microscaling.BLOCK) if i == axis else n for i, n in enumerate(shape)]
-        codes, scales, floats = (
-            self.parts.fresh(f"{product.weight}/{word}") for word in ("codes", "scales", "dq")
-        )
+        floats = self.parts.fresh(f"{product.weight}/dq")
         weight = partial(self.network.array, product.weight)
         compute = lambda: microscaling.quantized(weight(), axis, kind)  # noqa: E731
-        made = {codes: (form.dtype, shape), scales: (microscaling.SCALE, tuple(count))}
-        self.parts.jobs.append(Job(made, compute))
+        made = {"codes": (form.dtype, shape), "scales": (microscaling.SCALE, tuple(count))}
+        stored = (self.network.identity(product.weight), axis, kind)
+        codes, scales = self.parts.computed(stored, product.weight, made, compute)
         where = {"axis": axis, "block_size": microscaling.BLOCK, "output_dtype": TensorProto.FLOAT}
         nodes.append(self.parts.node("DequantizeLinear", [codes, scales], floats, **where))
         self.weights[key] = floats
@@ -223,11 +244,12 @@ class _Rewriter:
         kind = self.precision.products
         shape = self.network.shape(product.weight)
         assert shape is not None
-        codes = self.parts.fresh(f"{product.weight}/codes")
         weight = partial(self.network.array, product.weight)
         axis = product.axis
         compute = lambda: [channels.quantized(weight(), scales, axis, kind)]  # noqa: E731
-        self.parts.jobs.append(Job({codes: (channels.TYPES[kind], shape)}, compute))
+        made = {"codes": (channels.TYPES[kind], shape)}
+        stored = (self.network.identity(product.weight), axis, scales.tobytes())
+        (codes,) = self.parts.computed(stored, product.weight, made, compute)
         scale = self.parts.constant(f"{product.weight}/scale", scales)
         zero = np.zeros(len(scales), channels.TYPES[kind])
         floats = self.parts.fresh(f"{product.weight}/dq")
@@ -313,16 +335,15 @@ class _Rewriter:
             self.choices.append(Choice(product.name, node.op_type, "f32", reason))
             return
         form = form_of(product, self.network, precision)
-        names = [
-            self.parts.fresh(f"{product.weight}/{part}") for part in ("codes", "scales", "zeros")
-        ]
         types: list[np.dtype] = [np.dtype(np.uint8), np.dtype(np.float32), form.zero_type]
-        made = {n: (t, s) for n, t, s in zip(names, types, form.shapes(), strict=True)}
+        words = ("codes", "scales", "zeros")
+        made = {n: (t, s) for n, t, s in zip(words, types, form.shapes(), strict=True)}
         weight = partial(self.network.array, product.weight)
         turn = product.axis != 0
         done = self.network.rounded.get(product.name)
         compute = lambda: done or form.quantize(weight().T if turn else weight())  # noqa: E731
-        self.parts.jobs.append(Job(made, compute))
+        stored = (self.network.identity(product.weight), turn, product.name if done else "")
+        names = self.parts.computed(stored, product.weight, made, compute)
         x = self.dequantized.get(product.x, product.x)
         inputs = [x, *names, *(["", product.bias] if product.bias else [])]
         new = helper.make_node(
@@ -362,9 +383,11 @@ class _Rewriter:
         return self.replaced[node.name]
 
     def _assemble(self) -> None:
-        """Puts the new nodes in order, and drops the constants that nothing reads any more."""
+        """Puts the new nodes in order, and drops what nothing reads any more."""
         graph = self.source.model.graph
-        nodes = [node for value in graph.input for node in self.parts.after.get(value.name, ())]
+        made = {name for node in graph.node for name in node.output}
+        given = [name for name in self.parts.after if name not in made]
+        nodes = [node for name in given for node in self.parts.after[name]]
         for old in graph.node:
             nodes += self.parts.before.get(old.name, ())
             node = self._copy(old)
@@ -374,20 +397,4 @@ class _Rewriter:
             nodes.append(node)
             for name in old.output:
                 nodes += self.parts.after.get(name, ())
-        read = {name for node in nodes for name in structure.uses_of(node)}
-        read |= {value.name for value in graph.output}
-        constants = [n.output[0] for n in nodes if n.op_type == "Constant"]
-        unread = {*self.source.weights, *constants, *(t.name for t in graph.initializer)} - read
-        kept = [n for n in nodes if n.op_type != "Constant" or n.output[0] not in unread]
-        del graph.node[:]
-        graph.node.extend(kept)
-        initializers = [t for t in graph.initializer if t.name not in unread]
-        del graph.initializer[:]
-        graph.initializer.extend([*initializers, *self.parts.small])
-        inputs = [value for value in graph.input if value.name not in unread]
-        del graph.input[:]
-        graph.input.extend(inputs)
-        self.source.weights = {n: w for n, w in self.source.weights.items() if n not in unread}
-        self.source.replaceable -= unread
-        domains = {node.domain for node in kept} - prepare.opsets(self.source.model).keys()
-        self.source.model.opset_import.extend(helper.make_opsetid(d, 1) for d in sorted(domains))
+        self.parts.assemble(nodes)

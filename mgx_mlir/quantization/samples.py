@@ -79,7 +79,7 @@ def _fitted(array: np.ndarray, declared: onnx.TypeProto.Tensor, where: str) -> n
             raise UsageError(f"{where} has the shape {list(array.shape)}; the model takes {shown}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UsageError(f"{where} holds NaN or Inf; leave such samples out")
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")
 
 
 def _tensors(types: Types) -> dict[str, onnx.TypeProto.Tensor]:
