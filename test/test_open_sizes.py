@@ -41,6 +41,14 @@ MODELS: dict[str, tuple[str, str]] = {
         "s = Shape(x) n = Neg(s) r = Mod(n, two_three) p = Concat <axis = 0> (first_two, r) "
         "y = Pad(x, p, one_float)",
     ),
+    **{
+        f"padding by sizes, {mode}": (
+            "float[a, b] x => y",
+            "s = Shape(x) n = Neg(s) r = Mod(n, two_three) p = Concat <axis = 0> (first_two, r) "
+            f'y = Pad <mode = "{mode}"> (x, p)',
+        )
+        for mode in ("reflect", "edge", "wrap")
+    },
     "split": ("float[a, b] x => y, z", "y, z = Split <axis = 1, num_outputs = 2> (x)"),
     "split to sizes": ("float[a, b] x => y, z", "y, z = Split <axis = 1> (x, two_three)"),
     "tiles": ("float[a, b] x => y", "y = Tile(x, two_three)"),
@@ -73,6 +81,38 @@ MODELS: dict[str, tuple[str, str]] = {
         )
         for padding, corners in (("zeros", 0), ("border", 1), ("reflection", 0), ("reflection", 1))
     },
+    **{
+        f"padding of its own, mean, {mode}, {included}": (
+            "float[c, 2, a, b] x => y",
+            f'y = AveragePool <auto_pad = "{mode}", strides = [2, 3], kernel_shape = [3, 4], '
+            f"count_include_pad = {included}> (x)",
+        )
+        for mode, included in (("SAME_UPPER", 0), ("SAME_LOWER", 1))
+    },
+    "transposed windows": (
+        "float[c, 3, a, b] x => y",
+        "y = ConvTranspose <strides = [2, 3], dilations = [2, 1], output_padding = [1, 0], "
+        "pads = [1, 0, 2, 1]> (x, filters)",
+    ),
+    "padding of its own, transposed": (
+        "float[c, 3, a, b] x => y",
+        'y = ConvTranspose <auto_pad = "SAME_UPPER", strides = [2, 1]> (x, filters)',
+    ),
+    "columns to images": (
+        "float[a, 8, 6] x => y",
+        "y = Col2Im(x, three_four, two_two)",
+    ),
+    **{
+        f"regions, {ratio}, {mode}": (
+            "float[c, 2, a, b] x, float[n, 4] r, int64[n] i => y",
+            "s = Shape <end = 1> (x) own = Mod(i, s) p = Abs(r) q = CumSum(p, one) "
+            f'y = RoiAlign <sampling_ratio = {ratio}, mode = "{mode}", output_height = 2, '
+            "output_width = 3, spatial_scale = 2.0> (x, q, own)",
+        )
+        for ratio, mode in ((0, "avg"), (2, "avg"), (2, "max"))
+    },
+    "frames": ("float[a, b, 1] x => y", "y = STFT(x, step, , eight)"),
+    "frames of a window": ("float[a, b, 1] x => y", "y = STFT <onesided = 0> (x, step, window)"),
     "windows rounded up": (
         "float[c, 2, a, b] x => y, z",
         "y = MaxPool <ceil_mode = 1, strides = [2, 2], kernel_shape = [3, 3]> (x) "
@@ -93,6 +133,8 @@ MODELS: dict[str, tuple[str, str]] = {
     ),
 }
 CONSTANTS = {
+    "step": np.int64(3), "eight": np.int64(8), "window": np.hanning(6).astype(np.float32),
+    "three_four": np.array([3, 4]), "two_two": np.array([2, 2]),
     "one": np.int64(1), "three": np.array([3]), "pads": np.array([0, 3, 0, 2]),
     "two_three": np.array([2, 3]), "first_two": np.array([0, 2]), "one_float": np.float32(1),
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
@@ -110,6 +152,11 @@ SIZES: dict[str, Sizes] = {
     "einsum of equals": [{"a": 2, "b": 3, "c": 3}, {"a": 5, "b": 4, "c": 4}],
     **{n: [known | {"d": 3} for known in IMAGES] for n in MODELS if n.startswith("samples")},
     **dict.fromkeys((name for name in MODELS if "padding of" in name or "rounded" in name), IMAGES),
+    **{n: [known | {"n": 3} for known in IMAGES] for n in MODELS if n.startswith("regions")},
+    **{n: [{"a": 2, "b": 31}, {"a": 1, "b": 8}] for n in MODELS if n.startswith("frames")},
+    "transposed windows": IMAGES,
+    "padding by sizes, reflect": [{"a": 2, "b": 5}, {"a": 4, "b": 7}],
+    "columns to images": [{"a": 2}, {"a": 1}],
     "equal by the model": [{"a": 2, "b": 5, "c": 2}],
 }
 

@@ -28,7 +28,9 @@ def numpy_type(x: ir.Value) -> np.dtype:
 
 
 def counted(size: Dim) -> ir.Value:
-    """0, 1, 2, ... as i64, for a size that is a symbol."""
+    """0, 1, 2, ... as i64, as many as a size says."""
+    if isinstance(size, int):
+        return mgx.constant(np.arange(size))
     ones = filled(np.ones((), np.int64), [size])
     return mgx.prefix_scan_sum(ones, 0, exclusive=True)
 

@@ -212,6 +212,20 @@ def _convolution(op: Convolution, operands: Sequence[Sizes]) -> Sizes:
     return [x[0], w[0], *_windows(op, x, w[2:])]
 
 
+def _transposed_convolution(op: mgx.ConvolutionBackwardsOp, operands: Sequence[Sizes]) -> Sizes:
+    """A stride for each element of x but one, and one window, without the padding."""
+    x, w = operands
+    count = len(op.strides)
+    result: Sizes = [x[0], None if w[1] is None else w[1] * op.group.value]
+    for i, (size, length) in enumerate(zip(x[2:], w[2:], strict=True)):
+        if size is None or not isinstance(length, int):
+            result.append(None)
+            continue
+        extent = op.dilations[i] * (length - 1) + 1 + op.output_pads[i]
+        result.append((size - 1) * op.strides[i] + extent - op.pads[i] - op.pads[count + i])
+    return result
+
+
 def _pooling(op: mgx.PoolingOp, operands: Sequence[Sizes]) -> Sizes:
     (x,) = operands
     return [*x[:2], *_windows(op, x, list(op.lengths))]
@@ -250,6 +264,7 @@ def _known(operands: Sequence[Sizes]) -> dict[str, Symbol]:
 
 _RULES: dict[type[ir.OpView], Rule] = {
     mgx.ConcatOp: _concat,
+    mgx.ConvolutionBackwardsOp: _transposed_convolution,
     mgx.ConvolutionOp: _convolution,
     mgx.FlattenOp: _flatten,
     mgx.MultibroadcastOp: _multibroadcast,

@@ -14,7 +14,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
-from mgx_mlir.importer.converters import movement, sampling, shapes, spectral
+from mgx_mlir.importer.converters import movement, regions, sampling, shapes, spectral
 from mgx_mlir.importer.converters.activations import activation_of
 from mgx_mlir.importer.converters.contractions import gemm
 from mgx_mlir.importer.converters.microsoft import contributed
@@ -175,7 +175,7 @@ def crop_and_resize(node: Node) -> Any:
     height, width = node.integers(3, "crop_size")
     mode = str(node.attribute("mode", "bilinear"))
     fill = float(node.attribute("extrapolation_value", 0.0))
-    return sampling.cropped(
+    return regions.cropped(
         node.tensor(0), node.tensor(1), node.tensor(2), (height, width), mode, fill
     )
 

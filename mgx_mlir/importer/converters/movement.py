@@ -220,12 +220,15 @@ def padded(node: Node, axes: list[int]) -> ir.Value:
 
 
 def _padded_by_sizes(node: Node, axes: list[int], amounts: Sequence[Number]) -> ir.Value:
-    """Input 0 between blocks of one value, whose lengths are formulas of sizes."""
+    """Input 0 padded by lengths that are formulas of sizes: blocks of one value, or its own."""
     x = node.tensor(0)
-    if node.attribute("mode", "constant") != "constant":
-        raise UnsupportedError("amounts of open size, of another mode than constant")
+    mode = node.choice("mode", *(mode.name for mode in mgx.PadMode), default="constant")
     if len(amounts) != 2 * len(axes):
         raise ModelError(f"{len(amounts)} amounts of padding for {len(axes)} dimensions")
+    if mode != "constant":
+        for place, axis in enumerate(axes):
+            x = _extended(node, x, axis, mode, place, amounts[place :: len(axes)])
+        return x
     zero = node.make(np.zeros((), emit.numpy_type(x)))
     value = emit.reshape(node.tensor(2), []) if node.given(2) else zero
     for place, axis in enumerate(axes):
@@ -240,6 +243,35 @@ def _padded_by_sizes(node: Node, axes: list[int], amounts: Sequence[Number]) -> 
                 parts.insert(at and len(parts), emit.broadcast(value, dims))
         x = emit.concat(parts, axis)
     return x
+
+
+def _extended(
+    node: Node, x: ir.Value, axis: int, mode: str, place: int, amounts: Sequence[Number]
+) -> ir.Value:
+    """x padded along one axis by its own elements; input 1 has the first amount at `place`."""
+    size = tensors.size(tensors.dims(x)[axis])
+    if list(amounts) == [0, 0]:
+        return x
+    if size is None:
+        tensors.size_of(x, axis, "the size of the padded dimension")  # it has to be
+    assert size is not None
+    for amount in amounts:
+        node.require(amount)
+    (total,) = tensors.named([size + amounts[0] + amounts[1]])
+    first = emit.reshape(emit.take(node.tensor(1), 0, place, place + 1), [])
+    count = emit.size_of(x, axis)
+    places = emit.sub(emit.counted(total), first)
+    if mode == "wrap":
+        places = emit.binary(mgx.mod, places, count)
+    else:
+        last = emit.sub(count, 1)
+        if mode == "reflect":
+            # One element has no period; any gives that element.
+            period = mgx.max(emit.mul(last, 2), emit.like(last, 1))
+            places = emit.binary(mgx.mod, places, period)
+            places = mgx.min(places, emit.add(mgx.neg(places), period))
+        places = emit.binary(mgx.min, mgx.max(places, emit.like(places, 0)), last)
+    return mgx.gather(x, places, axis)
 
 
 @operator("OneHot", (9, 28), "equal where")

@@ -43,18 +43,20 @@ def stft(node: Node) -> ir.Value:
             f"a signal {tensors.show(tensors.dims(signal))}; (batch, length, 1 or 2) is needed"
         )
     (step,) = node.integers(1, "frame_step")
-    size = tensors.size_of(signal, 1, "the length of the signal")
+    size = tensors.size(tensors.dims(signal)[1])
     if node.given(3):
         (length,) = node.integers(3, "frame_length")
     elif node.given(2):
         length = tensors.size_of(node.tensor(2), 0, "the length of the window")
     else:
-        length = size
-    if step < 1 or not 0 < length <= size:
+        length = tensors.size_of(signal, 1, "the length of the signal")
+    if size is None or step < 1 or length < 1 or size < length:
         raise ModelError(f"frames of {length} every {step} in a signal of {size}")
-    budget.check_made((size - length) // step + 1, length)
-    starts = np.arange(0, size - length + 1, step)
-    frames = mgx.gather(signal, node.make(starts[:, None] + np.arange(length)), 1)
+    node.require(size - length)
+    (count,) = tensors.named([(size - length) // step + 1])
+    budget.check_made(count if isinstance(count, int) else 1, length)
+    starts = emit.unsqueeze(emit.mul(emit.counted(count), step), [1])
+    frames = mgx.gather(signal, emit.add(starts, emit.counted(length)), 1)
     if node.given(2):
         window = node.tensor(2)
         missing = length - tensors.size_of(window, 0, "the length of the window")

@@ -27,7 +27,10 @@ def col2im(node: Node) -> ir.Value:
         raise ModelError("image_shape, block_shape, pads, strides and dilations do not fit")
     if not count or min(*image, *block) < 1:
         raise ModelError(f"blocks of {block} in an image of {image}")
-    batch, channels, _ = tensors.static_dims(x)
+    batch, channels = tensors.size(tensors.dims(x)[0]), tensors.size_of(x, 1, "its channels")
+    if batch is None:
+        tensors.static_dims(x)  # says that it has to be known
+    assert batch is not None
     places = math.prod(block)
     steps, extra = [], []
     for i in range(count):
@@ -41,14 +44,14 @@ def col2im(node: Node) -> ir.Value:
     budget.check_made(places, places)
     weights = np.eye(places, dtype=emit.numpy_type(x)).reshape(places, 1, *block)
     y = mgx.convolution_backwards(
-        emit.reshape(x, (batch * channels, places, *steps)),
+        emit.reshape(x, tensors.named([batch * channels, places, *steps])),
         node.make(weights),
         pads=pads,
         strides=strides,
         dilations=dilations,
         output_pads=extra,
     )
-    return emit.reshape(y, (batch, channels, *image))
+    return emit.reshape(y, tensors.named([batch, channels, *image]))
 
 
 @operator("MaxUnpool", (9, 22), "scatter_none pad")

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from mlir import ir
 
-from mgx_mlir import advice
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, OpenError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
@@ -156,12 +155,13 @@ def conv_transpose(node: Node) -> ir.Value:
         raise ModelError(f"output_padding = {extra}; {count} numbers below {steps} are defined")
     wanted = node.attribute("output_shape")
     if wanted is not None or window.mode in ("SAME_UPPER", "SAME_LOWER"):
-        sizes = [tensors.size_of(x, 2 + i, "the size of its input") for i in range(count)]
-        target = list(wanted or [n * s for n, s in zip(sizes, window.strides, strict=True)])
-        target = target[-count:]  # some exporters state batch and channels too
         for place in range(count):
-            full = window.strides[place] * (sizes[place] - 1) + extra[place] + window.extent(place)
-            total = full - target[place]
+            # More than one step for each element of x, which is as many as SAME asks for.
+            total = extra[place] + window.extent(place) - window.strides[place]
+            if wanted is not None:
+                size = tensors.size_of(x, 2 + place, "the size of its input")
+                # Some exporters state batch and channels too.
+                total += window.strides[place] * size - wanted[place - count]
             if total < 0:  # the windows do not reach so far: zeros at the end
                 extra[place] -= total
                 total = 0
@@ -186,21 +186,33 @@ def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
     """x (batch, channels, ...) by the windows that the node's attributes say."""
     window = Window(node, x, node.required("kernel_shape")).resolve(x)
     ceil = bool(node.attribute("ceil_mode", 0))
-    padded = window.around(x, -math.inf if mode == "max" and tensors.is_float(x) else 0.0)
-    if padded is not x and not (mode == "max" and tensors.is_float(x)):
-        raise OpenError(f"auto_pad of a pool that is no MaxPool of floats; {advice.GIVE_SIZES}")
+    padded = window.around(x, _lowest(x) if mode == "max" else 0.0)
     if ceil:
         window.cut_to(tensors.dims(x)[2:])
-    return mgx.pooling(
-        padded,
-        mgx.PoolingMode[mode],
-        window.lengths,
-        pads=window.pads,
-        strides=window.strides,
-        dilations=window.dilations,
-        ceil_mode=ceil,
-        **attributes,
-    )
+
+    def made(of: ir.Value) -> ir.Value:
+        return mgx.pooling(
+            of,
+            mgx.PoolingMode[mode],
+            window.lengths,
+            pads=window.pads,
+            strides=window.strides,
+            dilations=window.dilations,
+            ceil_mode=ceil,
+            **attributes,
+        )
+
+    if padded is x or attributes.get("count_include_pad") is not False:
+        return made(padded)
+    # The padding is part of x here: the share of each window that it leaves divides the mean.
+    ones = emit.filled(np.ones((), emit.numpy_type(x)), [1, 1, *tensors.dims(x)[2:]])
+    attributes["count_include_pad"] = True
+    return emit.div(made(padded), made(window.around(ones, 0.0)))
+
+
+def _lowest(x: ir.Value) -> float:
+    """The value of x's type that is no maximum of others."""
+    return -math.inf if tensors.is_float(x) else float(np.iinfo(emit.numpy_type(x)).min)
 
 
 @operator("MaxPool", (1, 22), "pooling slice step equal where")
@@ -222,9 +234,7 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
     ]
     padded = x
     if any(low) or any(high):
-        dtype = emit.numpy_type(x)
-        smallest = -np.inf if tensors.is_float(x) else np.iinfo(dtype).min
-        padded = mgx.pad(x, [0, 0, *low], [0, 0, *high], value=float(smallest))
+        padded = mgx.pad(x, [0, 0, *low], [0, 0, *high], value=_lowest(x))
     order = list(reversed(range(count))) if columns_first else list(range(count))
     strides = [0] * count
     for place, axis in enumerate(order):
