@@ -17,6 +17,7 @@ constexpr AddedAttribute addedAttributes[] = {
     {"mgx.attention", "empty_as_zero", 1},
     {"mgx.attention", "nan_as_zero", 1},
     {"mgx.convolution", "channels_last", 1},
+    {"mgx.convolution", "relaxed", 1},
     {"mgx.quant_convolution", "channels_last", 1},
     {"mgx.quantizelinear", "precision", 1},
 };
@@ -121,9 +122,10 @@ static LogicalResult readConvolution(DialectBytecodeReader &reader, OperationSta
   return reader.readAttribute(properties.strides);
 }
 
-template <typename Op> static void writeConvolution(Op op, DialectBytecodeWriter &writer) {
+template <typename Op>
+static void writeConvolution(Op op, DialectBytecodeWriter &writer, bool isNew) {
   auto &properties = op.getProperties();
-  if (properties.channels_last)
+  if (isNew)
     return writer.writeAttribute(op.getPropertiesAsAttr(op.getContext(), properties));
   writer.writeAttribute(properties.dilations);
   writer.writeOptionalAttribute(properties.group);
@@ -136,7 +138,7 @@ LogicalResult ConvolutionOp::readProperties(DialectBytecodeReader &reader, Opera
 }
 
 void ConvolutionOp::writeProperties(DialectBytecodeWriter &writer) {
-  writeConvolution(*this, writer);
+  writeConvolution(*this, writer, getChannelsLast() || getRelaxed());
 }
 
 LogicalResult QuantConvolutionOp::readProperties(DialectBytecodeReader &reader,
@@ -145,5 +147,5 @@ LogicalResult QuantConvolutionOp::readProperties(DialectBytecodeReader &reader,
 }
 
 void QuantConvolutionOp::writeProperties(DialectBytecodeWriter &writer) {
-  writeConvolution(*this, writer);
+  writeConvolution(*this, writer, getChannelsLast());
 }

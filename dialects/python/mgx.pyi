@@ -929,6 +929,7 @@ class ConvolutionOp(ir.OpView):
         *,
         group: int | ir.Attribute | None = None,
         channels_last: bool | None = None,
+        relaxed: bool | None = None,
         results: Sequence[ir.Type] | None = None,
         loc: ir.Location | None = None,
         ip: ir.InsertionPoint | None = None,
@@ -959,6 +960,12 @@ class ConvolutionOp(ir.OpView):
     def channels_last(self, value: bool) -> None: ...
     @channels_last.deleter
     def channels_last(self) -> None: ...
+    @property
+    def relaxed(self) -> bool: ...
+    @relaxed.setter
+    def relaxed(self, value: bool) -> None: ...
+    @relaxed.deleter
+    def relaxed(self) -> None: ...
     @property
     def y(self) -> ir.OpResult[ir.RankedTensorType]: ...
 

@@ -26,6 +26,7 @@ from mgx_mlir.passes.outline_kernels import OutlineKernels
 from mgx_mlir.passes.pack_weights import PackWeights
 from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
+from mgx_mlir.passes.relax_convolutions import RelaxConvolutions
 from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
 from mgx_mlir.passes.rewrite_patches import RewritePatches
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
@@ -114,6 +115,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             FindAttention(),
             RewriteReduce(),
             LayoutConvolution(),
+            RelaxConvolutions(),
             SimplifyReshapes(),
         ),
     ),

@@ -116,9 +116,7 @@ def choose_pixels(pixels: Pixels, machine: Machine) -> PixelSchedule:
     problem, scene = pixels.problem, pixels.scene
     lanes = machine.lanes(problem.accumulator)
     high = scene.outputs[0]
-    _, tile = min(
-        (_tile_cost(pixels, lanes, *tile), tile) for tile in _tiles(scene, machine.registers)
-    )
+    _, tile = _least_tile(pixels, machine)
     chunks = ceil_div(problem.K, DEPTH)
     chunk = min(scene.channels, ceil_div(ceil_div(scene.channels, chunks), lanes) * lanes)
     element = emit.element_bytes(problem.accumulator)
@@ -135,6 +133,18 @@ def choose_pixels(pixels: Pixels, machine: Machine) -> PixelSchedule:
                 best = cost, plan
     assert best is not None
     return best[1]
+
+
+def least_tile_cost(pixels: Pixels, machine: Machine) -> float:
+    """Estimated work of all tiles, in multiply-adds of vectors for each k."""
+    return _least_tile(pixels, machine)[0]
+
+
+def _least_tile(pixels: Pixels, machine: Machine) -> tuple[float, tuple[int, int, int]]:
+    lanes = machine.lanes(pixels.problem.accumulator)
+    return min(
+        (_tile_cost(pixels, lanes, *tile), tile) for tile in _tiles(pixels.scene, machine.registers)
+    )
 
 
 def _tiles(scene: Scene, registers: int) -> Iterator[tuple[int, int, int]]:

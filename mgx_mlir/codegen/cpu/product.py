@@ -26,6 +26,8 @@ from mgx_mlir.codegen.cpu.pixels import (
 )
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.skinny import Vectors, choose_skinny, emit_skinny, reads_computed
+from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
+from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_winograd
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.problem import (
@@ -125,7 +127,7 @@ def _add_images(
     for number, term in enumerate([*terms[1:], terms[0]], 1 - len(terms)):
         element, own, results = problem.accumulator, rows, outputs
         if number:
-            own = Match(problem, element, None, (), (0,), (element,))
+            own = Match(problem, element, None, (), (0,), (element,), relaxed=match.relaxed)
             results = [builder.scratch(problem.batch * problem.M * problem.N, element)]
         _add_image(builder, own, term, inputs, results, () if number else before, machine)
         before += results
@@ -140,21 +142,46 @@ def _add_image(
     before: Sequence[Memory],
     machine: Machine,
 ) -> None:
-    """Adds the launch of one convolution. `match`: its rows are pixels; `before`: sums to add."""
-    plan = choose_pixels(image, machine)
+    """Adds the launches of one convolution. `match`: its rows are pixels; `before`: sums to add."""
     used = used_arguments(replace(match, problem=image.problem))
+    filters: list[Memory] = []
+    fast = choose_winograd(image, machine) if match.relaxed else None
+    if fast is not None:
+        filters.append(_transforming_launch(builder, image, fast, inputs))
+        items, generate = fast.items(image), partial(emit_winograd, image, fast)
+    else:
+        plan = choose_pixels(image, machine)
+        items, generate = plan.items(image), partial(emit_pixels, image, plan)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
-        results, sums = pointers[len(used) :][: len(outputs)], pointers[len(used) + len(outputs) :]
+        results = pointers[len(used) :][: len(outputs)]
+        sums = pointers[len(used) + len(outputs) :][: len(before)]
         store: Store = Epilogue(match, places, results)
         if sums:
             store = _Total(match.problem, sums, store)
-        a, b = places[image.filters.argument], places[image.scene.argument]
-        emit_pixels(image, plan, a, b, store, begin, end)
+        a = pointers[-1] if filters else places[image.filters.argument]
+        generate(a, places[image.scene.argument], store, begin, end)
 
-    memories = [*(inputs[n] for n, _ in used), *outputs, *before]
-    builder.add(memories, plan.items(image), body)
+    memories = [*(inputs[n] for n, _ in used), *outputs, *before, *filters]
+    builder.add(memories, items, body)
+
+
+def _transforming_launch(
+    builder: KernelBuilder,
+    image: Pixels,
+    plan: WinogradSchedule,
+    inputs: Mapping[int, Memory],
+) -> Memory:
+    """Adds the launch that transforms the filters of a convolution into scratch."""
+    scratch = builder.scratch(plan.filter_size(image), image.filters.element)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        source, target = pointers
+        emit_filters(image, plan, source, target, begin, end)
+
+    builder.add([inputs[image.filters.argument], scratch], plan.filter_items(image), body)
+    return scratch
 
 
 def _add_depthwise(

@@ -68,7 +68,7 @@ class Match:
     row + earliest; not every target supports that.
     `added`: products of the same sizes, except for K, whose sums are added to the first's.
     `place`: the layout of the contraction's [batch, row, column] in each result; None for
-    row-major order.
+    row-major order. `relaxed`: sums may be computed by another formula (`mgx.convolution`).
     """
 
     problem: Contraction
@@ -81,6 +81,7 @@ class Match:
     earliest: int | None = None
     added: tuple[Contraction, ...] = ()
     place: Matrix | None = None
+    relaxed: bool = False
 
     @property
     def terms(self) -> tuple[Contraction, ...]:
@@ -154,7 +155,8 @@ def match_contraction(kernel: mgx.KernelOp) -> Match | None:
         added.append(term)
     match = with_epilogue(block, anchors, found)
     place = place_of(anchor) if channels_last(anchor) else None
-    return match and replace(match, added=tuple(added), place=place)
+    relaxed = all(isinstance(op, mgx.ConvolutionOp) and op.relaxed for op in anchors)
+    return match and replace(match, added=tuple(added), place=place, relaxed=relaxed)
 
 
 def _product(anchor: _Dot | Convolution) -> Contraction | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
 from mgx_mlir.artifact.target import Target, executable_levels
-from mgx_mlir.codegen.cpu import product
+from mgx_mlir.codegen.cpu import product, winograd_schedule
 from mgx_mlir.codegen.cpu.schedule import Machine
 
 LEVELS = [t.name for t in executable_levels() if t.name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")]
@@ -32,8 +32,10 @@ class Case:
     element: str = "f32"
     epilogue: str = ""
     shuffled: int = 0
+    relaxed: bool = False
 
     def text(self) -> str:
+        relaxed = ", relaxed" if self.relaxed else ""
         count, *sizes, channels = self.image
         rank, depth = len(sizes), channels // self.group
         outputs = [
@@ -64,7 +66,7 @@ class Case:
             f"%v = mgx.reshape %t : {turned} -> {w}\n"
             f"%y = mgx.convolution %x, %v pads = {[self.pads] * 2 * rank} "
             f"strides = {[self.stride] * rank} dilations = {[self.dilation] * rank} "
-            f"{{channels_last, group = {self.group} : i64}} : {x}, {w} -> {y}\n"
+            f"{{channels_last, group = {self.group} : i64{relaxed}}} : {x}, {w} -> {y}\n"
         )
         arguments = f"%{'given' if self.shuffled else 'x'}: {given}, %w: {stored}"
         if not self.epilogue:
@@ -148,6 +150,44 @@ DEPTHWISE = {
 @pytest.mark.parametrize("name", DEPTHWISE)
 def test_depthwise(name: str, level: str) -> None:
     check(DEPTHWISE[name], level, "emit_depthwise")
+
+
+TRANSFORMED = {
+    "whole tiles": Case((1, 16, 24, 32), 32, block=32, pads=1),
+    "parts of tiles": Case((1, 17, 23, 32), 32, pads=1),
+    "no padding": Case((1, 19, 14, 48), 64, block=16),
+    "much padding": Case((1, 13, 13, 32), 40, pads=2),
+    "odd numbers of channels and filters": Case((1, 20, 18, 37), 45, pads=1),
+    "images": Case((3, 12, 12, 32), 32, pads=1),
+    "epilogue": Case((1, 18, 18, 40), 56, pads=1, epilogue="relu"),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transformed_convolutions(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd_schedule, "GAIN", 10.0)
+    check(replace(TRANSFORMED[name], relaxed=True), level, "emit_winograd")
+
+
+REFUSED = {
+    "exact": Case((1, 56, 56, 64), 64, pads=1),
+    "steps": Case((1, 56, 56, 64), 64, pads=1, stride=2, relaxed=True),
+    "dilation": Case((1, 56, 56, 64), 64, pads=1, dilation=2, relaxed=True),
+    "5x5": Case((1, 56, 56, 64), 64, (5, 5), pads=1, relaxed=True),
+    "groups": Case((1, 56, 56, 64), 64, pads=1, group=2, relaxed=True),
+    "f16": Case((1, 56, 56, 64), 64, pads=1, element="f16", relaxed=True),
+    "few pixels": Case((1, 7, 7, 256), 256, pads=1, relaxed=True),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_convolutions_that_stay_direct(name: str) -> None:
+    check(REFUSED[name], LEVELS[-1], "emit_pixels")
+
+
+def test_transforming_gains_where_pixels_are_many() -> None:
+    check(Case((1, 56, 56, 64), 64, pads=1, relaxed=True), LEVELS[-1], "emit_winograd")
 
 
 def test_tiles_fill_the_registers_of_a_level() -> None:

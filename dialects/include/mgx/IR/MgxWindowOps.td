@@ -22,12 +22,16 @@ class Mgx_ConvolutionLikeOp<string mnemonic, dag operands, dag attrs = (ins)>
 }
 
 def Mgx_ConvolutionOp : Mgx_ConvolutionLikeOp<"convolution",
-    (ins Mgx_FloatTensor:$x, Mgx_FloatTensor:$w), (ins UnitAttr:$channels_last)> {
+    (ins Mgx_FloatTensor:$x, Mgx_FloatTensor:$w),
+    (ins UnitAttr:$channels_last, UnitAttr:$relaxed)> {
   let summary = "Convolution of x (N, C, spatial...) with w (M, C / group, spatial...)";
   let useCustomPropertiesEncoding = 1;
   let description = [{
     With `channels_last` (since 1.1) all three tensors have their channels last: x (N,
     spatial..., C), w (M, spatial..., C / group), and the result (N, spatial..., M).
+
+    With `relaxed` (since 1.1) a kernel may compute the sums by another formula, such as Winograd's,
+    with another rounding error.
 
     Example:
     ```
