@@ -30,7 +30,7 @@ MODELS: Mapping[str, tuple[ModuleType, tuple[str, ...]]] = {
     "attention": (attention, ()),
     "contraction": (
         contraction,
-        ("NARROW", "LAUNCH_CLOCKS", "GLOBAL_LATENCY", "BLOCK_LATENCY", "TILE_LATENCY"),
+        ("NARROW", "LAUNCH_CLOCKS", "GLOBAL_LATENCY", "LDS_LATENCY", "START_LATENCY"),
     ),
     "pointwise": (pointwise, ()),
     "rows": (rows, ("START", "GLOBAL_LATENCY", "BARRIER", "LAUNCH", "GLOBAL_BYTES_A_CLOCK")),

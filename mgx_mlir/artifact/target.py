@@ -18,11 +18,12 @@ KINDS = ("cpu", "gpu", "spirv")
 class Target:
     """One chip, or the common part of several.
 
-    Sizes are in bytes. `features` are names that kernels can ask for; `architecture` the facts
-    that a GPU shares with its generation, None for other targets. `generic` holds the identities
-    of the targets whose code this one runs too, best first; `like` the chip that a generic target
-    is generated as, for code that knows chips only. `register_share` is the share of the vector
-    registers that generators may count on: below 1 where LLVM needs more than they estimate.
+    Sizes are in bytes; `memory_bytes_a_clock` is the rate of a GPU's memory. `features` are names
+    that kernels can ask for; `architecture` the facts that a GPU shares with its generation, None
+    for other targets. `generic` holds the identities of the targets whose code this one runs too,
+    best first; `like` the chip that a generic target is generated as, for code that knows chips
+    only. `register_share` is the share of the vector registers that generators may count on: below
+    1 where LLVM needs more than they estimate.
 
     For a CPU, `cpu_features` are LLVM's name of the processor and features beyond it
     ('x86-64-v3+aes+...'; the target's own name where empty), `flags` Linux's names of the
@@ -34,6 +35,7 @@ class Target:
     wave_size: int = 1
     lds_bytes: int = 0
     compute_units: int = 0
+    memory_bytes_a_clock: int = 0
     architecture: Architecture | None = None
     features: frozenset[str] = frozenset()
     cpu_features: str = ""
@@ -127,6 +129,7 @@ def _gpu(
     name: str,
     architecture: str,
     compute_units: int,
+    memory_bytes_a_clock: int,
     features: str,
     lds_kib: int = 64,
     generic: str = "",
@@ -139,6 +142,7 @@ def _gpu(
         facts.wave_size,
         lds_bytes=lds_kib << 10,
         compute_units=compute_units,
+        memory_bytes_a_clock=memory_bytes_a_clock,
         architecture=facts,
         features=frozenset(features.split()),
         generic=(generic,) if generic else (),
@@ -192,33 +196,36 @@ _RDNA3, _RDNA4 = "gfx11-generic", "gfx12-generic"
 # Compute units are those of the chip's largest product: MI210/MI250X die 110 of 104 enabled,
 # MI300X 304, MI355X 256, RX 6900 XT 80, RX 7900 XTX 96, RX 7600 32, 8060S 40, RX 9060 XT 32,
 # RX 9070 XT 64; those of a generic target are its smallest chip's.
+# Bytes of memory a clock: the product's data sheet, bandwidth by the highest clock.
 _TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         *_CPUS,
         Target("amdgcnspirv", "spirv", wave_size=0, features=frozenset(("f64",))),
-        _gpu("gfx10-3-generic", "rdna2", 2, "f64", like="gfx1030"),
-        _gpu("gfx1030", "rdna2", 80, "f64", generic="gfx10-3-generic"),
-        _gpu("gfx11-generic", "rdna3", 8, "f64 bf16", like="gfx1100"),
-        _gpu("gfx1100", "rdna3", 96, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1101", "rdna3", 60, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1102", "rdna3", 32, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1103", "rdna3", 12, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1150", "rdna3", 16, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1151", "rdna3", 40, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1152", "rdna3", 8, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1153", "rdna3", 8, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx12-generic", "rdna4", 32, "f64 bf16 fp8-ocp", like="gfx1200"),
-        _gpu("gfx1200", "rdna4", 32, "f64 bf16 fp8-ocp", generic=_RDNA4),
-        _gpu("gfx1201", "rdna4", 64, "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx10-3-generic", "rdna2", 2, 38, "f64", like="gfx1030"),
+        _gpu("gfx1030", "rdna2", 80, 228, "f64", generic="gfx10-3-generic"),
+        _gpu("gfx11-generic", "rdna3", 8, 43, "f64 bf16", like="gfx1100"),
+        _gpu("gfx1100", "rdna3", 96, 384, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1101", "rdna3", 60, 257, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1102", "rdna3", 32, 108, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1103", "rdna3", 12, 44, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1150", "rdna3", 16, 41, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1151", "rdna3", 40, 88, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1152", "rdna3", 8, 43, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1153", "rdna3", 8, 43, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx12-generic", "rdna4", 32, 103, "f64 bf16 fp8-ocp", like="gfx1200"),
+        _gpu("gfx1200", "rdna4", 32, 103, "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx1201", "rdna4", 64, 217, "f64 bf16 fp8-ocp", generic=_RDNA4),
         # No product is known: the compute units are MI355X's.
-        _gpu("gfx1250", "gfx1250", 256, "f64 bf16 fp8-ocp", lds_kib=320),
-        _gpu("gfx9-4-generic", "cdna3", 256, "f64 bf16 packed-f32", like="gfx942"),
-        _gpu("gfx908", "cdna1", 120, "f64 bf16"),
-        _gpu("gfx90a", "cdna2", 104, "f64 bf16 packed-f32"),
-        _gpu("gfx942", "cdna3", 304, "f64 bf16 packed-f32 fp8-fnuz", generic="gfx9-4-generic"),
+        _gpu("gfx1250", "gfx1250", 256, 3413, "f64 bf16 fp8-ocp", lds_kib=320),
+        _gpu("gfx9-4-generic", "cdna3", 256, 2536, "f64 bf16 packed-f32", like="gfx942"),
+        _gpu("gfx908", "cdna1", 120, 818, "f64 bf16"),
+        _gpu("gfx90a", "cdna2", 104, 964, "f64 bf16 packed-f32"),
         _gpu(
-            "gfx950", "cdna4", 256, "f64 bf16 packed-f32 fp8-ocp mx bf16-round", lds_kib=160,
+            "gfx942", "cdna3", 304, 2536, "f64 bf16 packed-f32 fp8-fnuz", generic="gfx9-4-generic",
+        ),
+        _gpu(
+            "gfx950", "cdna4", 256, 3413, "f64 bf16 packed-f32 fp8-ocp mx bf16-round", lds_kib=160,
             generic="gfx9-4-generic",
         ),
     )

@@ -73,7 +73,7 @@ def tune_artifact(
     deadline = None if effort.budget is None else time.time() + effort.budget
     with ExitStack() as stack:
         pool = executor or stack.enter_context(WorkerPool(settings.jobs, COMPILE_LIMIT))
-        works = [w for w in problems(artifact, chip, pool) if _matches(w, pattern)]
+        works = _chosen(problems(artifact, chip, pool), pattern)
         machine: Machine = Here(chip, settings, pool)
         if scheduler:
             machine = Farm(scheduler, chip, settings)
@@ -156,8 +156,12 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise UsageError(f"'{text}' is no regular expression: {error}") from error
 
 
-def _matches(work: Work, pattern: re.Pattern[str]) -> bool:
-    return any(map(pattern.search, (work.problem.describe(), *work.names)))
+def _chosen(works: list[Work], pattern: re.Pattern[str]) -> list[Work]:
+    """The problems whose description, or a kernel's name, holds a regular expression."""
+    found = [w for w in works if any(map(pattern.search, (w.problem.describe(), *w.names)))]
+    if works and not found:
+        raise UsageError(f"no problem fits '{pattern.pattern}'; mgx tune --list-problems has all")
+    return found
 
 
 @contextmanager

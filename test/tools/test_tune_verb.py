@@ -98,7 +98,7 @@ def test_records_are_exported_imported_merged_and_forgotten(
     assert main(["tune", "--export", str(file)]) == 0
     assert main(["tune", "--forget", "gfx11"]) == 0
     assert main(["tune", "--import", str(file)]) == 0
-    assert "1 records deleted" in (out := capsys.readouterr().out) and "1 records added, 1" in out
+    assert "records deleted: 1" in (out := capsys.readouterr().out) and "1 records added, 1" in out
     with Database(tmp_path / "other", write=True) as database:
         database.put(record(3))
     assert main(["tune", "--merge", str(tmp_path / "other")]) == 0

@@ -227,5 +227,5 @@ def _forget(database: Database, options: argparse.Namespace) -> int:
         if pattern.search(record.description) or pattern.search(record.key.chip):
             database.forget(record.key)
             count += 1
-    print(f"{count} records deleted")
+    print(f"records deleted: {count}")
     return 0

@@ -17,7 +17,10 @@ from mgx_mlir.codegen.refusal import Refusal
 from test.codegen.attention_kernels import AttentionCase
 
 KERNELS = (
-    (Product((512, 512, 512), "nt"), {"matrix", "lds", "memory", "loop", "start", "adding"}),
+    (
+        Product((512, 512, 512), "nt"),
+        {"matrix", "lds", "memory", "loop", "start", "roof", "adding"},
+    ),
     (AttentionCase(4, 128, 128, 64), {"matrix", "softmax", "lds", "start", "merging"}),
     (RowKernel("softmax", (1024, 1024), (1,)), {"issue", "memory", "latency", "launches"}),
     (gelu((1024, 1024), "f16"), {"issue", "memory", "latency"}),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
 import pytest
 from contraction_kernels import Product
@@ -97,3 +99,29 @@ def test_a_tuned_schedule_is_used_and_says_so() -> None:
     (code,) = finalize_kernel_for(kernel_to_bytecode(kernel), [Target.get("gfx942")], tuned=tuned)
     source = "chosen by measured times, in the system's tuning database"
     assert code.why == f"mgx.dot: {option.schedule.words}; {source}"
+
+
+def test_slow_memory_takes_less_split_k() -> None:
+    """Partial sums pass the memory twice: operands alone would not change the order."""
+    _, kernel = Product((128, 256, 8192), "nt").kernel()
+    chip = Target.get("gfx942")
+
+    def parts(target: Target) -> int:
+        found = space_of(kernel, target)
+        assert found is not None
+        counted = re.search(r"k in (\d+) parts", found.options[0].schedule.words)
+        return int(counted[1]) if counted else 1
+
+    assert parts(chip) > parts(replace(chip, memory_bytes_a_clock=100)) >= 1
+
+
+def test_narrow_writes_cost_lds_alone() -> None:
+    """Four waves transpose a tile of 64 x 32 by writes of 4 bytes, two by writes of 8."""
+    options = {
+        o.schedule.words: o.clocks for o in space(Product((4096,) * 3, "nn"), "gfx942").options
+    }
+    wide, narrow = (
+        options[f"tile 64x64x32, {waves} waves, prefetch distance 4, mfma of f16"]
+        for waves in ("1x2", "2x2")
+    )
+    assert wide < narrow < 2 * wide

@@ -17,6 +17,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.choice import least, terms
+from mgx_mlir.codegen.gpu.families.contraction import finish
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
     besides,
     registers,
@@ -35,15 +36,21 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 GLOBAL_LATENCY = 600
-# Clocks of a tile's barrier, and of waves that are not in step.
-TILE_LATENCY = 100
+# Clocks until a wave has what it reads from LDS: it waits once for each step of a tile.
+LDS_LATENCY = 64
+# Clocks between two instructions of one wave.
+ISSUE_CLOCKS = 4
+# Instructions of a wave for a tile besides reads, writes and products: waits, offsets, the barrier.
+TILE_WORK = 8
 # Clocks to start a work-group and fill its pipeline, where nothing else runs beside it.
 BLOCK_LATENCY = 1500
 # Clocks of the start's own instructions, which other work-groups cannot hide.
 BLOCK_CLOCKS = 300
-# Clocks between two functions, the second's first reads included.
-LAUNCH_CLOCKS = 3500
-# So many times as long takes a product that transposes few elements at a time: writes are narrow.
+# Clocks between two functions.
+LAUNCH_CLOCKS = 2000
+# Clocks until a work-group's first tile is in LDS, beside the way of its bytes.
+START_LATENCY = 800
+# So many times as long take writes to LDS of less than 8 bytes a lane: they meet in banks.
 NARROW = 3
 # Elements that a compute unit's vector units process in a clock.
 LANES_A_CLOCK = 64
@@ -56,18 +63,46 @@ WAVES_A_SIMD = 8
 
 @dataclass(frozen=True)
 class Share:
-    """Clocks of a compute unit's parts for one work-group, or for one step of it."""
+    """Clocks of a compute unit's parts for one work-group, or for one step of it.
+
+    Of one wave also those of its instructions, one after another, and of its waits.
+    """
 
     matrix: float = 0
     lds: float = 0
     memory: float = 0
     vector: float = 0
+    issue: float = 0
+    latency: float = 0
 
     @property
     def busy(self) -> float:
-        """The clocks of all together: they overlap, but imperfectly."""
-        total: float = sum(x**3 for x in astuple(self)) ** (1 / 3)
-        return total
+        """The clocks of all together."""
+        return together(*astuple(self))
+
+
+def together(*clocks: float) -> float:
+    """The clocks of parts that overlap, but imperfectly."""
+    total: float = sum(x**4 for x in clocks) ** (1 / 4)
+    return total
+
+
+@dataclass(frozen=True)
+class Writes:
+    """How a work-group's threads write an operand to LDS.
+
+    turned: whether they transpose it, for which an element takes an instruction. width: of reads
+    from memory, in elements.
+    """
+
+    turned: bool
+    width: int
+
+    def narrow(self, unit: Unit, elements: int) -> bool:
+        """Whether writes have less than 8 bytes, of a thread's `elements` of a tile."""
+        size = emit.element_bytes(unit.element)
+        run, _ = transposed_block(unit.chunk, self.width, elements, size)
+        return self.turned and run * size < 8
 
 
 @dataclass(frozen=True)
@@ -104,7 +139,7 @@ def packing_clocks(packed: int, target: Target) -> float:
     It turns them, and takes twice as long as a copy.
     """
     rate = target.gpu.l2_bytes_a_clock * target.compute_units
-    return LAUNCH_CLOCKS + 2 * 2 * packed / rate if packed else 0
+    return LAUNCH_CLOCKS + BLOCK_LATENCY + 2 * 2 * packed / rate if packed else 0
 
 
 def choose(
@@ -126,17 +161,13 @@ def choose(
         min(source.width(CHUNK_BYTES // size) for source in sources)
         for sources in zip(*operands, strict=True)
     )
+    ways = [
+        Writes(any(not source.along_k for source in sources), width)
+        for sources, width in zip(zip(*operands, strict=True), (first, second), strict=True)
+    ]
 
     def estimate(schedule: ProductSchedule) -> float:
-        extents = schedule.rows(unit), schedule.columns(unit)
-        threads = schedule.waves * target.wave_size
-        narrow = any(
-            not source.along_k
-            and transposed_block(unit.chunk, wide, extent * depth // threads, size)[0] * size < 8
-            for sources in operands
-            for source, extent, wide in zip(sources, extents, (first, second), strict=True)
-        )
-        return clocks(problem, schedule, unit, target) * (NARROW if narrow else 1)
+        return clocks(problem, schedule, unit, target, ways)
 
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
@@ -178,59 +209,130 @@ def _sources(problem: Contraction, depth: int) -> tuple[Source, Source]:
     )
 
 
-def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target) -> float:
-    """The estimate for a legal schedule, in clocks."""
+def clocks(
+    problem: Contraction,
+    schedule: ProductSchedule,
+    unit: Unit,
+    target: Target,
+    ways: Sequence[Writes] | None = None,
+) -> float:
+    """The estimate for a legal schedule, in clocks; `ways`: those of A and of B, where known."""
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch
     blocks *= schedule.splits
     a_unit = ceil_div(blocks, target.compute_units)
     tiles = ceil_div(problem.K, unit.tile_depth) // schedule.splits
 
-    matrix = 2 * rows * columns * unit.tile_depth / unit.flops
     # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
-    together = resident(schedule, unit, target, a_unit)
-    waves, simds = schedule.waves * together, target.gpu.simds
+    held, simds = resident(schedule, unit, target, a_unit), target.gpu.simds
+    waves = schedule.waves * held
     uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
-    matrix *= uneven
-    read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
-    # 64 banks read twice as much in a clock as 32, and write no more.
-    lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
-    memory = (rows + columns) * unit.row_bytes / target.gpu.l2_bytes_a_clock
-    if unit.scaled:
-        # Each wave reads one byte for every row and every column: a cache line each.
-        memory += read
+    matrix = 2 * rows * columns * unit.tile_depth / unit.flops
+    ways = ways or [_way(x, unit) for x in _sources(problem, unit.tile_depth)]
+    read, written, work = _tile_work(schedule, unit, target, ways)
+    moved = (rows + columns) * unit.row_bytes
+    # Few work-groups have more of the L2 cache's rate than all units' share.
+    share = target.gpu.l2_bytes_a_clock * target.compute_units / min(blocks, target.compute_units)
+    # Each wave reads one byte for every row and every column of scales: a cache line each.
+    scales = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
+    memory = moved / min(LINE_BYTES, share) + (scales if unit.scaled else 0)
     vector = sum(
         extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))
     )
-    vector *= uneven
-    busy = Share(matrix, lds, memory, vector).busy
-    # A wave does not multiply while it reads fragments or waits for a tile.
-    fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
-    if unit.groups > 1:
-        fragments *= unit.per_lane / unit.chunk
-    busy *= 1 + fragments / 10 + 0.02 / schedule.prefetch
-
-    if not schedule.roomy(unit) and schedule.waves * together <= 4:
-        # Each wave has its SIMD for itself, and waits for fragments.
-        busy *= 1.1
-    alone = max(GLOBAL_LATENCY / schedule.prefetch, TILE_LATENCY + busy)
-    rounds = a_unit / together
-    loop = tiles * max(a_unit * busy, math.ceil(rounds) * alone)
-    start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
-    total = loop + start
-    if schedule.splits > 1:
-        # With split-K, partial sums are written, and read by another function.
-        size = 2 * schedule.splits * problem.batch * problem.M * problem.N
-        size *= emit.element_bytes(problem.accumulator)
-        rate = target.gpu.l2_bytes_a_clock * target.compute_units
-        total += LAUNCH_CLOCKS + size / rate
-    each = a_unit * tiles
+    busy = Share(matrix * uneven, read + written, memory, vector * uneven).busy
+    # Alone, a wave waits for its own instructions and for LDS; without room for the fragments of
+    # two steps, it multiplies nothing meanwhile.
+    steps = unit.row_chunks // unit.step_chunks
+    turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
+    alone = Share(
+        matrix * turns + (0 if schedule.roomy(unit) else read),
+        read + written + (steps + 1) * LDS_LATENCY,
+        memory,
+        vector * turns,
+        ISSUE_CLOCKS * work,
+        GLOBAL_LATENCY / schedule.prefetch,
+    ).busy
+    rounds = ceil_div(a_unit, held)
+    loop = tiles * together(a_unit * busy, rounds * alone)
+    # The first tiles are read before any product.
+    first = min(tiles, schedule.prefetch + BUFFERS)
+    start = rounds * START_LATENCY + first * together(
+        rounds * ISSUE_CLOCKS * work, a_unit * memory / 2
+    )
+    roof = _least_bytes(problem, schedule.splits) / target.memory_bytes_a_clock
+    adding = _adding_clocks(problem, schedule.splits, target) if schedule.splits > 1 else 0.0
+    each, lds = a_unit * tiles, read + written
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
     if vector:
         of_loop["vector"] = each * vector
-    terms(**of_loop, start=start, adding=total - loop - start)
-    return total
+    terms(**of_loop, start=start, roof=roof, adding=adding)
+    # The work and the memory overlap, but not quite.
+    return max(loop + start, roof) + min(loop + start, roof) / 16 + adding
+
+
+def _way(source: Source, unit: Unit) -> Writes:
+    return Writes(not source.along_k, source.width(unit.chunk))
+
+
+def _tile_work(
+    schedule: ProductSchedule, unit: Unit, target: Target, ways: Sequence[Writes]
+) -> tuple[float, float, float]:
+    """Clocks of LDS for the reads, and for the writes, of a work-group's tile of each operand; and
+    a wave's instructions."""
+    extents = schedule.rows(unit), schedule.columns(unit)
+    threads = schedule.waves * target.wave_size
+    # Lanes that hold the same elements read them twice.
+    same = max(1, unit.lanes // (unit.rows * unit.groups))
+    fragments = schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns
+    # 64 banks read twice as much in a clock as 32, and write no more.
+    a_clock = LDS_BYTES_A_CLOCK * unit.banks // 32
+    read = schedule.waves * same * fragments * unit.row_bytes / a_clock
+    products = schedule.tiles_m * schedule.tiles_n * unit.tile_depth / unit.depth
+    work = TILE_WORK + products + same * fragments * unit.row_bytes / CHUNK_BYTES / unit.lanes
+    written = 0.0
+    for extent, way in zip(extents, ways, strict=True):
+        elements = extent * unit.tile_depth // threads
+        work += 2 * elements / unit.chunk + (elements if way.turned else 0)
+        slow = NARROW if way.narrow(unit, elements) else 1
+        written += slow * extent * unit.row_bytes / LDS_BYTES_A_CLOCK
+    return read, written, work
+
+
+def _least_bytes(problem: Contraction, splits: int) -> float:
+    """Bytes that pass the memory, each once: operands, and the partial sums of split-K."""
+    partial = _partial_bytes(problem, splits) if splits > 1 else 0
+    return _footprint(problem.a) + _footprint(problem.b) + partial
+
+
+def _footprint(operand: Matrix | Image) -> float:
+    """Bytes of memory that an operand's elements take; those of overlapping windows count once."""
+    if isinstance(operand, Computed):
+        return sum(_footprint(read.matrix) / read.per_byte for read in operand.tensors)
+    assert isinstance(operand, Matrix)
+    factors = [f for axis in (operand.batch, operand.row, operand.column) for f in axis.factors]
+    count = math.prod(size for size, stride in factors if stride)
+    span = 1 + sum((size - 1) * abs(stride) for size, stride in factors)
+    return min(count, span) * emit.element_bytes(operand.element)
+
+
+def _partial_bytes(problem: Contraction, splits: int) -> int:
+    """Bytes of the partial sums of split-K."""
+    sums = splits * problem.batch * problem.M * problem.N
+    return sums * emit.element_bytes(problem.accumulator)
+
+
+def _adding_clocks(problem: Contraction, splits: int, target: Target) -> float:
+    """The estimate for the function that adds the partial sums of split-K (see finish)."""
+    moved = _partial_bytes(problem, splits)
+    lanes = finish.THREADS * math.gcd(problem.N, finish.LANES)
+    blocks = ceil_div(problem.batch * problem.M * problem.N, lanes)
+    a_unit = ceil_div(blocks, target.compute_units)
+    held = WAVES_A_SIMD * target.gpu.simds * target.wave_size // finish.THREADS
+    waits = ceil_div(splits, finish.TOGETHER)
+    latency = ceil_div(a_unit, held) * (BLOCK_CLOCKS + waits * GLOBAL_LATENCY)
+    path = moved / blocks * a_unit / LINE_BYTES
+    return LAUNCH_CLOCKS + max(latency, path, moved / target.memory_bytes_a_clock)
 
 
 def operations(operand: Matrix | Image) -> float:

@@ -27,13 +27,15 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 PARTS = -1
 # Few, so that many compute units take part in adding few sums.
 THREADS = 64
+# Neighbours along n of a thread, at most.
+LANES = 4
 # Partial sums that are read before the first is waited for.
-_TOGETHER = 8
+TOGETHER = 8
 
 
 def lanes(match: Match) -> int:
     """Neighbours along n of a thread."""
-    return math.gcd(match.problem.N, 4)
+    return math.gcd(match.problem.N, LANES)
 
 
 def blocks(match: Match) -> int:
@@ -58,8 +60,8 @@ def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> 
 
     add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
     total: ir.Value | None = None
-    for first in range(0, splits, _TOGETHER):
-        read = [part(split) for split in range(first, min(first + _TOGETHER, splits))]
+    for first in range(0, splits, TOGETHER):
+        read = [part(split) for split in range(first, min(first + TOGETHER, splits))]
         # Else LLVM waits for each before it reads the next.
         fence()
         for x in read:

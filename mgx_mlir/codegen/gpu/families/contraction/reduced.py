@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import (
+    BLOCK_LATENCY,
     LAUNCH_CLOCKS,
     choose,
     clocks,
@@ -91,7 +92,8 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
         return Refusal(f"{problem.N} columns are more than a block has")
     whole = replace(problem, K=sum(term.K for term in match.terms))
     moved = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
-    saved = LAUNCH_CLOCKS + moved / (target.gpu.l2_bytes_a_clock * target.compute_units)
+    rate = target.gpu.l2_bytes_a_clock * target.compute_units
+    saved = LAUNCH_CLOCKS + BLOCK_LATENCY + moved / rate
     tiling = Tiling(schedule, unit, target)
     together = clocks(whole, schedule, unit, target) + tail.clocks(problem, tiling)
     if together > clocks(whole, alone, unit, target) + saved:
