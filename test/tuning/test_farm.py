@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,37 @@ def test_two_devices_tune_one_program(cluster: Cluster, tmp_path: Path) -> None:
         records = list(database.records())
     assert sorted((one.key.chip, one.description) for one in records) == sorted(told)
     assert all(any(c.result in ("timed", "slower") for c in one.candidates[1:]) for one in records)
+
+
+def test_a_worker_that_is_killed_twenty_times_loses_and_doubles_nothing(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """A round is a tuning of all problems; one of two workers is lost at any moment of it."""
+    chance, artifact, words = random.Random(0), program(), ("--resources", f"{CHIPS[0]}=1")
+    workers = [cluster.worker(*words) for _ in range(2)]
+    for number in range(20):
+        scheduler = cluster.address(2)
+        folder, told = tmp_path / str(number), []
+
+        def lose_one() -> None:
+            workers.pop(0).kill()
+            workers.append(cluster.worker(*words))
+
+        timer = threading.Timer(chance.uniform(0, 4), lose_one)
+        timer.start()
+        tune_artifact(
+            artifact,
+            CHIPS[0],
+            Effort(tried=2),
+            settings=settings(folder),
+            scheduler=scheduler,
+            told=lambda work, record, known, told=told: told.append(record),
+        )
+        timer.join()
+        with Database(folder) as database:
+            records = list(database.records())
+        assert sorted(told, key=lambda one: one.key) == records and len(records) == 3
+        assert not any(one.result in ("crashed", "hung") for r in records for one in r.candidates)
 
 
 def test_a_farm_without_the_chip_is_refused(cluster: Cluster, tmp_path: Path) -> None:
