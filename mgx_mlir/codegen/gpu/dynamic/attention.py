@@ -22,7 +22,7 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes, kernel_symbols
+from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
@@ -98,8 +98,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     counts = _Counts(formulas, limits, attention.batch, kernel_symbols(kernel))
     generator = _DynamicSizes(one, ([], []), schedule, unit, target, name)
     program = generator.program(moves, counts, len(results))
-    lengths = argument_sizes(kernel, formulas)
-    found = DynamicProgram(program, lengths, tuple(formulas.texts))
+    found = DynamicProgram.of(program, kernel, formulas)
     return Generated(found, f"any sizes, {schedule.describe(unit)}")
 
 

@@ -15,7 +15,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, split_rows
-from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
@@ -23,20 +23,6 @@ from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
-
-
-def dynamic_elements_program(
-    kernel: mgx.KernelOp, target: Target
-) -> Generated[DynamicProgram] | Refusal | None:
-    """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
-
-    None where the kernel holds other work.
-    """
-    with kernel.context, kernel.location:
-        elements = match_elements(kernel)
-        if elements is None or isinstance(elements, Refusal):
-            return elements
-        return _program(kernel, elements, target).of(elements.name)
 
 
 def _program(
@@ -92,4 +78,4 @@ def _program(
     return Generated(made.program(), f"any number of rows, {schedule.describe()}")
 
 
-FAMILY = Family("elements", 50, dynamic_elements_program)
+FAMILY = Family("elements", 50, Matched(match_elements, _program))

@@ -25,7 +25,6 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
-from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
@@ -79,8 +78,7 @@ def dynamic_images_program(
             if isinstance(made, Generated):
                 formulas = Formulas()
                 program = _of_images(made.program, images, steps, formulas)
-                lengths = argument_sizes(kernel, formulas)
-                found = DynamicProgram(program, lengths, tuple(formulas.texts))
+                found = DynamicProgram.of(program, kernel, formulas)
                 return Generated(found, f"{made.schedule}, for each of any number of images")
             refusals += [str(made)] if made is not None else []
         return Refusal("; ".join(refusals) or f"{anchor}: no family of kernels takes one image")

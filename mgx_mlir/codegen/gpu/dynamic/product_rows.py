@@ -19,7 +19,6 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated
@@ -77,10 +76,10 @@ def _program(
     whole = match_contraction(kernel)
     if whole is None:
         return Refusal("types, views or an epilogue that the generator does not match")
-    found = _tile(whole, rows)
-    if isinstance(found, Refusal):
-        return found
-    match, strides = found
+    tile = _tile(whole, rows)
+    if isinstance(tile, Refusal):
+        return tile
+    match, strides = tile
     if any(isinstance(number, Size) for number in _numbers(match)):
         return Refusal("strides that are arguments")
     name, (inputs, results) = signature(kernel)
@@ -113,9 +112,8 @@ def _program(
     tiles = [own * columns] * len(results)
     tiling = Tiling(schedule, unit, target)
     program = generate(product, (counts, tiles), tiling, name, rows=dynamic_rows)
-    lengths = argument_sizes(kernel, formulas)
-    dynamic = DynamicProgram(program, lengths, tuple(formulas.texts))
-    return Generated(dynamic, f"any number of rows, {schedule.describe(unit)}")
+    found = DynamicProgram.of(program, kernel, formulas)
+    return Generated(found, f"any number of rows, {schedule.describe(unit)}")
 
 
 def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:

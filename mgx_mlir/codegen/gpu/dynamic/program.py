@@ -44,6 +44,11 @@ class DynamicProgram:
     sizes: tuple[int, ...]
     formulas: tuple[str, ...]
 
+    @staticmethod
+    def of(program: GpuProgram, kernel: mgx.KernelOp, formulas: Formulas) -> DynamicProgram:
+        """The program of a kernel, whose sizes become formulas too."""
+        return DynamicProgram(program, argument_sizes(kernel, formulas), tuple(formulas.texts))
+
     def code_object(self, target: Target) -> CodeObject:
         """The functions compiled for one GPU."""
         return self.with_sizes(code_object(self.program, target))
@@ -65,8 +70,7 @@ def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
         lower_dynamic(kernel, functions)
         launches, scratch = functions.finish()
         program = GpuProgram(module, launches, scratch, _INDEX_BITS)
-        sizes = argument_sizes(kernel, functions.formulas)
-        return DynamicProgram(program, sizes, tuple(functions.formulas.texts))
+        return DynamicProgram.of(program, kernel, functions.formulas)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.capabilities import MAX_TENSORS
-from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
@@ -118,9 +117,8 @@ class _Made:
         launch = Launch(f"{name}_0", grid, (self.threads, 1, 1), tuple(arguments))
         if narrow(results):
             relax(self.module)
-        lengths = argument_sizes(own.kernel, formulas)
         program = GpuProgram(self.module, (launch,), 0, 32)
-        return DynamicProgram(program, lengths, tuple(formulas.texts))
+        return DynamicProgram.of(program, own.kernel, formulas)
 
 
 def split_rows(axis: Axis, rows: Number, columns: int) -> tuple[int, Axis] | None:

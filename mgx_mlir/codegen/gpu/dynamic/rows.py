@@ -11,7 +11,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, rows_axis
-from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
@@ -23,20 +23,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Size
 
 _UNEVEN = Refusal("rows that are not evenly apart in memory")
-
-
-def dynamic_reduction_program(
-    kernel: mgx.KernelOp, target: Target
-) -> Generated[DynamicProgram] | Refusal | None:
-    """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
-
-    None where the kernel holds no reduction.
-    """
-    with kernel.context, kernel.location:
-        rows = match_rows(kernel)
-        if rows is None or isinstance(rows, Refusal):
-            return rows
-        return _program(kernel, rows, target).of(rows.name)
 
 
 def _program(
@@ -101,4 +87,4 @@ def _with_rows(rows: Rows, count: int) -> Rows:
     )
 
 
-FAMILY = Family("rows", 40, dynamic_reduction_program)
+FAMILY = Family("rows", 40, Matched(match_rows, _program))

@@ -92,6 +92,22 @@ def is_free(op: ir.OpView) -> bool:
 
 
 @dataclass(frozen=True)
+class Matched(Generic[P]):
+    """The programs of a family: `match` gives a kernel's problem, and `generate` its program."""
+
+    match: Callable[[mgx.KernelOp], P | Refusal | None]
+    generate: Callable[[mgx.KernelOp, P, Target], Generated[Any] | Refusal]
+
+    def __call__(self, kernel: mgx.KernelOp, target: Target) -> Generated[Any] | Refusal | None:
+        """The program, and its schedule in words; None where the kernel holds other work."""
+        with kernel.context, kernel.location:
+            problem = self.match(kernel)
+            if problem is None or isinstance(problem, Refusal):
+                return problem
+            return self.generate(kernel, problem, target).of(problem.name)
+
+
+@dataclass(frozen=True)
 class Scheduled(Generic[P, S]):
     """The programs of a family whose problems are computed by a schedule.
 
