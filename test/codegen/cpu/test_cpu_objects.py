@@ -11,9 +11,8 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import host_target
 from mgx_mlir.codegen.cpu.compile import link, processor
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.machine import host
+from mgx_mlir.machine import host, llvm
 from mgx_mlir.machine import link as elf
-from mgx_mlir.machine import llvm_cpu as llvm
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
 from mgx_mlir.runtime.cpu import CodeLibrary
 
@@ -36,7 +35,7 @@ define hidden i64 @inner(i64 %x) noinline {
 
 
 def compiled(text: str) -> bytes:
-    return llvm.compile_object(text, *processor(host_target()))
+    return llvm.compile_object(text, processor(host_target()), "default<O3>")
 
 
 def function(data: bytes, name: str, result: type, argument: type):
@@ -105,12 +104,13 @@ def test_the_host_names_its_features():
 def test_llvm_knows_each_feature_of_a_processor(name, table, capfd):
     features = ",".join(f"+{feature}" for feature in table.values())
     level = {"x86_64": "x86-64", "aarch64": "generic"}[name]
-    llvm.compile_object("", f"{name}-unknown-linux-gnu", level, features)
+    own = llvm.Processor(f"{name}-unknown-linux-gnu", level, features)
+    llvm.compile_object("", own, "default<O3>")
     assert not capfd.readouterr().err
 
 
 def test_llvm_finds_the_same_features_of_this_machine():
-    library = llvm._llvm()
+    library = llvm._library()
     library.LLVMGetHostCPUFeatures.restype = ctypes.c_char_p
     texts = library.LLVMGetHostCPUFeatures().decode().split(",")
     found = {text[1:] for text in texts if text.startswith("+")}

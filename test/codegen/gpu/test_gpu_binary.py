@@ -130,7 +130,7 @@ declare float @llvm.tanh.f32(float)
 """
     with pytest.raises(CompilerError, match=r"gfx942.*tanh"):
         emit_object(text, "gfx942")
-    with pytest.raises(CompilerError, match="cannot read"):
+    with pytest.raises(CompilerError, match="does not parse"):
         emit_object("not LLVM IR", "gfx942")
 
 
