@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("tokenizer")
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--stop", type=int, action="append", default=[])
+    parser.add_argument("--max-new-tokens", type=int, default=200)
     parser.add_argument("--temperature", type=float, default=0.7)
     options = parser.parse_args()
     from tokenizers import Tokenizer
@@ -36,7 +37,7 @@ def main() -> None:
         shown = ""
         stream = decoder.stream(
             [tokenizer.encode(history).ids],
-            max_new_tokens=200,
+            max_new_tokens=options.max_new_tokens,
             stop=options.stop,
             sampling=Sampling(temperature=options.temperature, top_p=0.9),
         )

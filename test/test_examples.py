@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+
+from test.decoder_models import VOCABULARY, llama
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -60,3 +65,45 @@ def test_boxes_are_drawn(form: str, tmp_path: Path) -> None:
     assert line.startswith("class 0, score ") and line.endswith("box [32, 16, 48, 32]")
     drawn = np.asarray(Image.open(tmp_path / "out.png"))
     assert tuple(drawn[16, 40]) == tuple(drawn[24, 48]) == (255, 0, 0)
+
+
+# The part of the package tokenizers that the example calls, for a token a letter.
+LETTERS = """
+import json
+from types import SimpleNamespace
+
+class Tokenizer:
+    def __init__(self, letters):
+        self.letters = letters
+
+    @staticmethod
+    def from_file(path):
+        return Tokenizer(json.load(open(path)))
+
+    def encode(self, text):
+        return SimpleNamespace(ids=[max(self.letters.find(c), 0) for c in text.lower()])
+
+    def decode(self, ids):
+        return "".join(self.letters[i] for i in ids)
+"""
+
+
+def test_a_chat_answers_each_line(tmp_path: Path) -> None:
+    letters = (" " + string.ascii_lowercase + string.digits + string.punctuation)[:VOCABULARY]
+    (tmp_path / "tokenizers.py").write_text(LETTERS)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(letters))
+    onnx.save(llama(), tmp_path / "model.onnx")
+    arguments = ["model.onnx", "tokenizer.json", "--max-new-tokens", "5", "--temperature", "0"]
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "chat.py", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        input="hi\nwho\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, end = (line.removeprefix("> ") for line in done.stdout.splitlines())
+    assert len(first) == len(second) == 5 and set(first + second) <= set(letters)
+    assert end == ""
