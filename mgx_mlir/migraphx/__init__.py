@@ -25,7 +25,7 @@ from mgx_mlir.migraphx.files import load, load_buffer, save, save_buffer
 from mgx_mlir.migraphx.macros import macro
 from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import op
-from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer
+from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer, parse_tf
 from mgx_mlir.migraphx.program import (
     autocast_fp8,
     get_target,
@@ -61,6 +61,7 @@ __all__ = [
     "op",
     "parse_onnx",
     "parse_onnx_buffer",
+    "parse_tf",
     "program",
     "quantize_bf16",
     "quantize_fp8",

@@ -1,4 +1,4 @@
-"""MIGraphX's operators that an operator of ONNX computes: recurrent layers, onehot, roialign."""
+"""MIGraphX's operators that an operator of ONNX computes: recurrent layers, onehot, boxes, ..."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ _RECURRENT = {
     "lstm": _Recurrent("LSTM", ("sigmoid", "tanh", "tanh"), ("input_forget",), states=2),
     "rnn": _Recurrent("RNN", ("tanh",)),
 }
-NAMES = frozenset({*_RECURRENT, "onehot", "roialign"})
+NAMES = frozenset({*_RECURRENT, "nonmaxsuppression", "onehot", "roialign"})
 # The operators that give a state after the last step: its place among the layer's states.
 LAST_STATES = {"rnn_last_cell_output": 1, "rnn_last_hs_output": 0}
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
@@ -64,6 +67,8 @@ def node_of(name: str, given: Mapping[str, Any], ranks: Sequence[int]) -> OnnxNo
         return _onehot(ranks, given)
     if name == "roialign":
         return _roialign(given)
+    if name == "nonmaxsuppression":
+        return _suppression(ranks, given)
     return None
 
 
@@ -71,7 +76,11 @@ def attributes_of(name: str) -> tuple[str, ...]:
     """The attributes that the operator of this name takes."""
     if name in _RECURRENT:
         return ("actv_func", "clip", "direction", "hidden_size", *_RECURRENT[name].flags)
-    return {"onehot": ("axis", "depth"), "roialign": (*_ROIALIGN, "mode")}[name]
+    return {
+        "nonmaxsuppression": ("center_point_box", "use_dyn_output"),
+        "onehot": ("axis", "depth"),
+        "roialign": (*_ROIALIGN, "mode"),
+    }[name]
 
 
 def _recurrent(row: _Recurrent, ranks: Sequence[int], given: Mapping[str, Any]) -> OnnxNode:
@@ -112,6 +121,21 @@ def _onehot(ranks: Sequence[int], given: Mapping[str, Any]) -> OnnxNode:
     if "depth" not in given:
         return OnnxNode("OneHot", axis)
     return OnnxNode("OneHot", axis, operands=[0, np.array(int(given["depth"])), 1])
+
+
+def _suppression(ranks: Sequence[int], given: Mapping[str, Any]) -> OnnxNode:
+    """NonMaxSuppression with room for all results; without a threshold of scores it is 0."""
+    if given.get("use_dyn_output"):
+        raise UsageError("use_dyn_output is not here: programs have results of known sizes")
+    absent = (np.array(0, np.int64), np.zeros((), np.float32), np.zeros((), np.float32))
+    operands = [*range(len(ranks)), *absent[len(ranks) - 2 :]]
+    return OnnxNode(
+        "NonMaxSuppression",
+        {"center_point_box": int(given.get("center_point_box", 0))},
+        BOUNDED,
+        outputs=2,
+        operands=operands,
+    )
 
 
 def _roialign(given: Mapping[str, Any]) -> OnnxNode:

@@ -13,6 +13,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import constant_array
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer.conversion import Conversion
+from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.migraphx.by_onnx import OnnxNode
@@ -35,7 +36,7 @@ def converted(
     )
     results = [helper.make_value_info(name, onnx.TypeProto()) for name in outputs]
     graph = helper.make_graph([node], "made", [], results)
-    scope = Scope({"": _OPSET, "com.microsoft": 1}, frozenset({*names, *outputs}))
+    scope = Scope({"": _OPSET, "com.microsoft": 1, BOUNDED: 1}, frozenset({*names, *outputs}))
     for name, place in zip(names, places, strict=True):
         if isinstance(place, np.ndarray):
             scope.values[name] = Value(name, array=place)

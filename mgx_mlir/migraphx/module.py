@@ -15,6 +15,7 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.migraphx import by_onnx
 from mgx_mlir.migraphx.argument import argument, as_argument
+from mgx_mlir.migraphx.composed import padded_rows
 from mgx_mlir.migraphx.converted import converted
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.macros import macro
@@ -348,6 +349,8 @@ class module:
         if node is None:
             return None
         first, *states = converted(self._constants, f"operator '{op.name()}'", node, values)
+        if op.name() == "nonmaxsuppression":
+            return padded_rows([first, *states], values)
         if states:
             self.state.states[first] = states
         return first

@@ -18,7 +18,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
-from mgx_mlir.migraphx import by_onnx
+from mgx_mlir.migraphx import by_onnx, composed
 from mgx_mlir.migraphx.shape import dtype_of
 from mgx_mlir.migraphx.tensors import rank_of, sizes_of
 from mgx_mlir.rewriting.queries import element_type
@@ -42,7 +42,8 @@ class op:
 
     def __init__(self, name: str, **attributes: Any) -> None:
         if name not in names():
-            raise UsageError(f"MIGraphX's operator '{name}' {advice(name, names())}")
+            said = f"is not here: {REFUSED[name]}" if name in REFUSED else advice(name, names())
+            raise UsageError(f"MIGraphX's operator '{name}' {said}")
         self._name = name
         self.attributes = MappingProxyType(attributes)
 
@@ -352,7 +353,14 @@ def _where(condition: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     return mgx.where(_as_bool(condition), a, b)
 
 
+# The operators of MIGraphX that cannot be here, and why.
+REFUSED = {
+    "dynamic_range": "the data decide its size; mgx_mlir.Model runs ONNX's Range",
+    "random_seed": "equal inputs give equal results; pass the seed of random_uniform as an input",
+    "unique": "the data decide its size; mgx_mlir.Model runs ONNX's Unique",
+}
 _OWN: dict[str, Callable[..., Made]] = {
+    **composed.TABLE,
     "bit_cast": _bit_cast,
     "broadcast": _broadcast,
     "concat": _concat,

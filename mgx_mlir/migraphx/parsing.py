@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.compiler import CompileOptions, import_model
-from mgx_mlir.errors import MgxError
+from mgx_mlir.errors import MgxError, UnsupportedError
 from mgx_mlir.importer import loading
 from mgx_mlir.migraphx.program import Origin, program
 from mgx_mlir.migraphx.shape import dynamic_dimension
@@ -70,6 +70,14 @@ def parse_onnx_buffer(
 def get_onnx_operators() -> list[str]:
     """The names of the operators that can be imported."""
     return sorted({operator.name for operator in importer.operators()})
+
+
+def parse_tf(filename: str, **_: Any) -> program:
+    """Raises UnsupportedError: files of TensorFlow are not read; export the model to ONNX."""
+    raise UnsupportedError(
+        f"{filename}: files of TensorFlow are not read; export the model to ONNX, for example with "
+        "tf2onnx, and use parse_onnx"
+    )
 
 
 class _Sizes(NamedTuple):

@@ -9,7 +9,8 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import mgx
 from mgx_mlir.tools.command import exit_code
 
-VERBS = {"time": "perf"}
+# roctx: the steps of mgx perf are ranges of roctx where its library is.
+VERBS = {"roctx": "perf", "time": "perf"}
 # The verbs that run a program, on a GPU unless the flags say otherwise.
 _RUNNING = ("run", "perf", "verify")
 # The verbs that tune where they are asked to.
@@ -18,25 +19,53 @@ _TUNING = ("compile", "run", "perf")
 FLAGS: dict[str, tuple[str, ...]] = {
     "--binary": ("--emit-bytecode",),
     "--cpu": ("--target", "cpu"),
+    "--debug-symbols": ("--locations",),
+    "--detailed": (),
     "--disable-fast-math": ("--exact",),
     "--dynamic-input-dim": ("--dyn-input-dim",),
     "--enable-offload-copy": (),
     "--gpu": ("--target", "gpu"),
     "--iterations": ("--runs",),
+    "--mlir": (),
     "--onnx": (),
+    "--optimize": ("--after", "optimize"),
+    "--python": ("--py",),
     "--text": (),
+    "-O": ("--after", "optimize"),
     "-b": ("--bisect",),
+    "-d": (),
+    "-g": ("--graphviz",),
     "-i": ("--per-instruction",),
+    "-l": ("--list",),
     "-n": ("--runs",),
     "-r": ("--reduce",),
+    "-t": ("--trim",),
 }
+# The flags of FLAGS that mgx read alone has; other verbs work so, or have nothing to print.
+_OF_READ = ("--binary", "--debug-symbols", "--optimize", "-O")
 # Flags that take several values, each of which is a flag of its own for mgx.
 _LISTS = ("--fill0", "--fill1", "--output-names")
+_OWN_FILES = "files of MIGraphX cannot be read; give the .onnx model"
+_LAYOUT = "layouts are chosen by the compiler; ONNX's tensors are NCHW"
+_ONE_PASS = "mgx-opt runs single passes"
+_TRIMMED = "--trim N leaves out the last N nodes; --output-names takes any result"
 REFUSED = {
-    "--apply-pass": "mgx-opt runs single passes",
-    "--migraphx": "files of MIGraphX cannot be read; give the .onnx model",
+    "--apply-pass": _ONE_PASS,
+    "--compiled-model": "give verify the .onnx model, and --reference FILE.mgx to compare with it",
+    "--cpp": "--py prints the program as Python",
+    "--migraphx": _OWN_FILES,
+    "--migraphx-json": _OWN_FILES,
+    "--nchw": _LAYOUT,
+    "--nhwc": _LAYOUT,
+    "--replace-literals": "weights stay in the program",
     "--skip-unknown-operators": "no operator is skipped; mgx check names those that are not known",
+    "--strip-context": "a program carries none",
+    "--test": "name a model",
     "--tf": "TensorFlow's files cannot be read; export the model to ONNX",
+    "--trim-size": _TRIMMED,
+    "-c": "give verify the .onnx model, and --reference FILE.mgx to compare with it",
+    "-p": _ONE_PASS,
+    "-s": _TRIMMED,
 }
 
 
@@ -78,6 +107,8 @@ def translate(words: Sequence[str]) -> list[str]:
             made += _on_reference(verb)
         elif flag == "--exhaustive-tune":
             made += _tuned(verb)
+        elif flag in _OF_READ and verb != "read":
+            continue
         elif flag in FLAGS:
             made += [*FLAGS[flag], *([value] if equals else [])]
         else:

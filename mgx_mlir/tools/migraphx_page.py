@@ -12,7 +12,7 @@ from typing import Any
 
 from mgx_mlir import migraphx
 from mgx_mlir.migraphx.macros import macros
-from mgx_mlir.migraphx.operators import names
+from mgx_mlir.migraphx.operators import REFUSED, names
 
 _HEAD = """\
 # MIGraphX's Python interface
@@ -36,6 +36,8 @@ Differences:
   of instructions say so. Constants stand before all other instructions.
 - Operators have MIGraphX's attributes, also where mgx has other names or keeps them in types.
   Comparisons and logical operators keep their operands' type.
+- `fp4x2` is `uint8` here: two numbers a byte, the first in the low bits. Random numbers are others
+  than MIGraphX's; equal seeds give equal ones. Limits of `nonmaxsuppression` are literals.
 - Scan outputs of `loop` have `max_iterations` rows (10), zeros after the last trip.
 - `argument` is a buffer on Python 3.12 and later; numpy reads it on any (`np.array(a)`).
 - `save` writes an artifact of this project (`.mgx`) for a compiled program, a zip of its IR and
@@ -111,12 +113,7 @@ MACROS = (
     "rotary_embedding tile"
 )
 
-# The reasons for the names that are not here.
-_NO_OPERATOR = (
-    "The host computes random numbers, and the results whose sizes the data decide: "
-    "`mgx_mlir.Model` takes the ONNX model, and `migraphx.load` its artifact. The others, which "
-    "mostly MIGraphX's own passes make, have no counterpart."
-)
+# The reason for the macros that are not here.
 _NO_MACRO = "Their operators can be added one by one."
 
 
@@ -133,7 +130,7 @@ def page() -> str:
         missing = [m for m in members.split() if m not in there]
         parts.append(f"| {name} | {', '.join(there)} | {', '.join(missing)} |")
     for title, wanted, known, why in (
-        ("Operators", OPERATORS, names(), _NO_OPERATOR),
+        ("Operators", OPERATORS, names(), _refused()),
         ("Macros", MACROS, macros(), _NO_MACRO),
     ):
         there = [name for name in wanted.split() if name in known]
@@ -150,6 +147,10 @@ def page() -> str:
     )
     parts += [f"| {name} | {text} |" for name, text in VARIABLES.items()]
     return "\n".join(parts) + "\n"
+
+
+def _refused() -> str:
+    return " ".join(f"{name}: {why}." for name, why in sorted(REFUSED.items()))
 
 
 def _summary(function: Any) -> str:

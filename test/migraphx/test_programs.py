@@ -268,6 +268,13 @@ def test_programs_are_equal_when_their_operators_are():
     assert built("add", F, F) != built("sub", F, F)
 
 
+def test_a_program_and_a_module_print_their_instructions(capsys):
+    p = built("add", F, F)
+    p.print()
+    p.get_main_module().print()
+    assert capsys.readouterr().out.count("add") == 2
+
+
 def test_the_listing_builds_the_same_program(monkeypatch):
     image, weights = migraphx.shape(lens=[1, 2, 5, 5]), migraphx.shape(lens=[3, 2, 3, 3])
     p = built("convolution", image, weights, padding=[1, 1], stride=[2, 2])

@@ -24,6 +24,11 @@ from mgx_mlir.tools.driver import FLAGS, REFUSED, main, translate
         ("compile --onnx m.onnx --disable-fast-math -o m.mgx", "compile m.onnx --exact -o m.mgx"),
         ("perf m.onnx --exhaustive-tune", "perf m.onnx --tune=exhaustive --target gpu"),
         ("compile m.onnx --exhaustive-tune", "compile m.onnx --tune=exhaustive --target gpu"),
+        ("compile m.onnx --binary -O -o m.mgx", "compile m.onnx -o m.mgx"),
+        ("read m.onnx -O --debug-symbols -t 3", "read m.onnx --after optimize --locations "
+         "--trim 3"),
+        ("roctx m.onnx -n 2", "perf m.onnx --runs 2 --target gpu"),
+        ("perf m.onnx --cpu -d", "perf m.onnx --target cpu"),
         ("onnx --list", "op --list"),
         ("run m.onnx --input-dim @x 1 3", "run m.onnx --input-dim @x 1 3 --target gpu"),
     ],
@@ -53,6 +58,7 @@ def test_a_script_for_the_driver_runs(
     assert main("run --onnx m.onnx --cpu --fill1 x z --output-names a".split()) == 0
     assert "a: float32 2x3, min 2, max 2" in capsys.readouterr().out
     assert main("verify m.onnx --cpu -b".split()) == 0
-    assert main("read m.onnx --gpu --brief".split()) == 0
+    assert main("perf m.onnx --cpu --detailed -n 1".split()) == 0
+    assert main("read m.onnx --gpu --brief -O -t 1".split()) == 0
     assert "mgx.add" in capsys.readouterr().out
     assert not set(FLAGS) & set(REFUSED)

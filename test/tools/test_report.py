@@ -13,12 +13,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from mgx_mlir.runtime.hip import ranges
 from mgx_mlir.tools.mgx import main
 from mgx_mlir.tools.profile_record import compared, trace
 from mgx_mlir.tools.report import page
+
+from ..onnx_models import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits.onnx"
@@ -139,26 +142,60 @@ def test_texts_of_the_model_are_escaped() -> None:
     assert json.loads(json.dumps(trace(record)))["traceEvents"][-1]["name"] == HOSTILE
 
 
-@pytest.mark.skipif(not shutil.which("chromium-headless-shell"), reason="needs Chromium")
+needs_chromium = pytest.mark.skipif(
+    not shutil.which("chromium-headless-shell"), reason="needs Chromium"
+)
+
+
+def in_browser(file: Path, folder: Path) -> Page:
+    """The page as Chromium has it in its tree; the picture has colours, the console no message."""
+    shot = folder / f"{file.stem}.png"
+    done = subprocess.run(
+        ["chromium-headless-shell", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--user-data-dir={folder / 'profile'}", f"--screenshot={shot}", "--dump-dom",
+         file.as_uri()],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    from PIL import Image
+
+    with Image.open(shot) as image:
+        assert len(image.convert("RGB").getcolors(1 << 24) or []) > 20
+    return Page(done.stdout)
+
+
+@needs_chromium
 def test_a_browser_shows_the_page(files: Path, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page(hostile_record()))
     for file in (files / "new.html", tmp_path / "page.html"):
-        shot = tmp_path / f"{file.stem}.png"
-        done = subprocess.run(
-            ["chromium-headless-shell", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-             f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={shot}", "--dump-dom",
-             file.as_uri()],
-            capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
-        assert "CONSOLE" not in done.stderr
-        from PIL import Image
-
-        with Image.open(shot) as image:
-            assert len(image.convert("RGB").getcolors(1 << 24) or []) > 20
-        # The browser's own tree says what it made of the page.
-        shown = Page(done.stdout)
+        shown = in_browser(file, tmp_path)
         assert shown.values("data-ms") == Page(file.read_text()).values("data-ms")
         assert not [tag for tag, _ in shown.tags if tag in ("script", "img")]
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("resnet", {}), ("bert", {"layers": 12, "width": 768, "tokens": 64})]
+)
+def test_a_browser_shows_the_kernels_of_whole_networks(
+    name: str, sizes: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ResNet-50 and BERT-base on the CPU: the page's numbers are those of the record."""
+    model, report = tmp_path / "model.onnx", tmp_path / "report.html"
+    onnx.save(MODELS[name](**sizes), model)
+    words = ["perf", model, "--target", "cpu", "--runs", "1", "--json", "--report", report]
+    assert main([*map(str, words)]) == 0
+    record = json.loads(capsys.readouterr().out)
+    shown = in_browser(report, tmp_path)
+    check_closed(shown)
+    assert len(record["steps"]) > 40
+    assert shown.values("data-ms") == [step["ms"] for step in record["steps"]]
+    assert shown.values("data-bytes") == [b["bytes"] for b in record["arena"]["buffers"]]
+    for kernel in record["kernels"]:
+        assert f"{kernel['ms']:.4f}" in shown.text and kernel["nodes"][0] in shown.text
+    for title in ("Steps", "Timeline", "Roofline", "Memory", "Kernels", "Compilation"):
+        assert title in shown.text
 
 
 @pytest.mark.parametrize(
