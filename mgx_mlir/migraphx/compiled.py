@@ -29,13 +29,14 @@ OUTPUT = "main:#output_"
 class Compiled:
     """`execute` gets the inputs and the caller's outputs by name, and what else a run takes.
 
-    `copies`: inputs and outputs are the host's, and copied.
+    `copies`: inputs and outputs are the host's, and copied. `in_parts`: the host computes some.
     """
 
     execute: Callable[..., Mapping[str, Any]]
     outputs: tuple[str, ...]
     copies: bool = True
     is_gpu: bool = False
+    in_parts: bool = False
     artifact: Artifact | None = None
 
     @staticmethod
@@ -61,10 +62,13 @@ class Compiled:
         made = load(artifact, target)
         outputs = tuple(spec.name for spec in made.outputs)
         is_gpu = kind_of(target) != "cpu"
-        return Compiled(made.run, outputs, copies or not is_gpu, is_gpu, artifact)
+        return Compiled(made.run, outputs, copies or not is_gpu, is_gpu, artifact=artifact)
 
     def run(self, params: Mapping[str, Any], stream: int | None = None) -> list[argument]:
-        """The outputs, in order; with a stream they stay on the device."""
+        """The outputs, in order; with a stream they stay on the device.
+
+        Parts run after the stream's work so far, and are done at the end: they are the host's.
+        """
         given = {name: as_argument(value).value() for name, value in params.items()}
         own = {
             self.outputs[int(name.removeprefix(OUTPUT))]: given.pop(name)
@@ -72,14 +76,24 @@ class Compiled:
             if name.startswith(OUTPUT)
         }
         arguments: dict[str, Any] = {"outputs": own} if own else {}
-        if self.is_gpu and (stream is not None or not self.copies):
+        if stream is not None and not self.is_gpu:
+            raise UsageError("run_async wants a program that was compiled for a GPU")
+        if self.in_parts:
+            if stream is not None:
+                _wait_for(stream)
+            given = {name: as_argument(value).numpy() for name, value in params.items()}
+        elif self.is_gpu and (stream is not None or not self.copies):
             arguments["results"] = "device"
-        if stream is not None:
-            if not self.is_gpu:
-                raise UsageError("run_async wants a program that was compiled for a GPU")
+        if stream is not None and not self.in_parts:
             arguments["stream"] = stream
         found = self.execute(given, **arguments)
         return [argument(found[name]) for name in self.outputs]
+
+
+def _wait_for(stream: int) -> None:
+    from mgx_mlir.runtime.hip.library import call  # needs hip-python
+
+    call("hipStreamSynchronize", stream)
 
 
 def _walk(graph: Graph) -> Callable[..., Mapping[str, Any]]:

@@ -112,7 +112,9 @@ class LoadedProgram(program):
         model = Model(artifact, target)
         self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
         self._results = [_shape_of_type(n, model.output_types[n]) for n in model.outputs]
-        self._state.compiled = Compiled(model.run, model.outputs, artifact=artifact)
+        self._state.compiled = Compiled(
+            model.run, model.outputs, is_gpu=bool(chips), in_parts=True, artifact=artifact
+        )
 
     def get_parameter_shapes(self) -> dict[str, shape]:
         """The inputs by name."""

@@ -97,7 +97,7 @@ ROWS = [
     ("fmod", {}, [WHOLE, PARTS], np.fmod(WHOLE, PARTS)),
     ("gather", {"axis": 1}, [X, INDICES[0]], X[:, INDICES[0]]),
     ("gathernd", {}, [X, PLACES], X[tuple(PLACES.T)]),
-    ("isinf", {}, [X / np.float32([0, 1, 1])], np.array([[True, False, False]] * 2)),
+    ("isinf", {}, [X * np.float32([np.inf, 1, 1])], np.array([[True, False, False]] * 2)),
     ("layout", {"permutation": [1, 0]}, [X], X),
     ("leaky_relu", {"alpha": 0.1}, [X], np.where(X > 0, X, np.float32(0.1) * X)),
     ("logsoftmax", {"axis": 1}, [X], np.log(SOFTMAX)),

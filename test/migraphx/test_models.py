@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mgx_mlir import migraphx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.tuning.database import NAME, Database
 
 CHIP = "gfx942"
@@ -157,3 +157,22 @@ def test_an_artifact_in_parts_is_loaded_and_runs(tmp_path):
     (y,) = p.run({"x": np.array([1, -1, 0, 3], np.float32)})
     assert y.tolist() == [0, 3]
     assert migraphx.save_buffer(p) == (tmp_path / "parts.mgx").read_bytes()
+
+
+def test_an_artifact_in_parts_runs_after_the_callers_stream(tmp_path):
+    import mgx_mlir
+    from mgx_mlir.runtime.hip.library import call
+
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (int64[1, n] y) '
+    text += "{ a = Neg(x) b = Relu(a) y = NonZero(b) }"
+    artifact = mgx_mlir.compile_to_bytecode(onnx.parser.parse_model(text))
+    mgx_mlir.save(mgx_mlir.finalize(artifact, CHIP), tmp_path / "parts.mgx")
+    p = migraphx.load(str(tmp_path / "parts.mgx"))
+    x = migraphx.to_gpu(np.array([1, -1, 0, -3], np.float32))
+    stream = call("hipStreamCreate")
+    (y,) = p.run_async({"x": x}, int(stream), "ihipStream_t")
+    assert y.tolist() == [1, 3]
+    call("hipStreamDestroy", stream)
+    mgx_mlir.save(artifact, tmp_path / "portable.mgx")
+    with pytest.raises(UsageError, match="compiled for a GPU"):
+        migraphx.load(str(tmp_path / "portable.mgx")).run_async({"x": x}, 0)
