@@ -44,23 +44,36 @@ def _repeated(b: Builder, x: str) -> str:
     return b.op("Reshape", wide, b.op("Concat", batch, all_heads, length, each, axis=0))
 
 
-def _hidden(b: Builder, x: str, total: str) -> str:
-    """(batch, 1, length, total): 0 where a query sees a key, else the least f32."""
+def _hidden(b: Builder, x: str, total: str, places: str = "") -> str:
+    """(batch, 1, length, total): 0 where a query sees a key, else the least f32.
+
+    `places`: those of the queries among the keys; without it they are the last.
+    """
     scalar = b.constant(0)
     length = b.op("Gather", b.op("Shape", x), b.constant(1), axis=0)
     count = b.op("Gather", b.op("Shape", total), b.constant(1), axis=0)
     keys = b.op("Range", scalar, count, b.constant(1))
-    queries = b.op("Add", b.op("Range", scalar, length, b.constant(1)), b.op("Sub", count, length))
+    queries = places or b.op(
+        "Add", b.op("Range", scalar, length, b.constant(1)), b.op("Sub", count, length)
+    )
     causal = b.op("LessOrEqual", keys, b.op("Unsqueeze", queries, b.constant([1])))
     seen = b.op("Unsqueeze", b.op("Cast", total, to=TensorProto.BOOL), b.constant([1, 2]))
     least = b.constant(np.finfo(np.float32).min, np.float32)
     return b.op("Where", b.op("And", causal, seen), b.constant(0, np.float32), least)
 
 
-def llama(positions: bool = True, seed: int = 0) -> onnx.ModelProto:
+def _placed(b: Builder, cache: str, new: str) -> str:
+    """The cache with new entries at cache_position, as index_copy is exported."""
+    places = b.op("Unsqueeze", "cache_position", b.constant([0, 1, 3]))
+    places = b.op("Expand", places, b.op("Shape", new))
+    return b.op("ScatterElements", cache, places, new, axis=2)
+
+
+def llama(positions: bool = True, seed: int = 0, static: int = 0) -> onnx.ModelProto:
     """input_ids, attention_mask, position_ids and past_key_values.N to logits and present.N.
 
-    Without `positions` they follow from the mask, as older exports have it.
+    Without `positions` they follow from the mask, as older exports have it. `static`: the places
+    of a cache of fixed length, whose new entries come to cache_position.
     """
     b = Builder(seed)
     x = b.op("Gather", b.weight("embeddings", VOCABULARY, WIDTH, scale=1.0), "input_ids")
@@ -74,7 +87,7 @@ def llama(positions: bool = True, seed: int = 0) -> onnx.ModelProto:
         places = b.op("Max", b.op("Sub", count, b.constant(1)), b.constant(0))
     one = b.constant([1])
     cosines, sines = (b.op("Unsqueeze", b.op("Gather", t, places), one) for t in tables)
-    hidden = _hidden(b, x, "attention_mask")
+    hidden = _hidden(b, x, "attention_mask", "cache_position" if static else "")
     outputs = {}
     for layer in range(LAYERS):
         name = f"layers.{layer}"
@@ -86,8 +99,11 @@ def llama(positions: bool = True, seed: int = 0) -> onnx.ModelProto:
             for part, heads in (("q", HEADS), ("k", SHARED), ("v", SHARED))
         )  # fmt: skip
         q, k = _rotated(b, q, cosines, sines), _rotated(b, k, cosines, sines)
-        k = b.op("Concat", f"past_key_values.{layer}.key", k, axis=2)
-        v = b.op("Concat", f"past_key_values.{layer}.value", v, axis=2)
+        past = [f"past_key_values.{layer}.{part}" for part in ("key", "value")]
+        k, v = (
+            _placed(b, cache, new) if static else b.op("Concat", cache, new, axis=2)
+            for cache, new in zip(past, (k, v), strict=True)
+        )
         outputs |= {f"present.{layer}.key": k, f"present.{layer}.value": v}
         k, v = _repeated(b, k), _repeated(b, v)
         scores = b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2]))
@@ -102,16 +118,19 @@ def llama(positions: bool = True, seed: int = 0) -> onnx.ModelProto:
         up = b.op("Mul", gate, b.op("MatMul", normal, b.weight(f"{name}.up", WIDTH, 64)))
         x = b.op("Add", x, b.op("MatMul", up, b.weight(f"{name}.down", 64, WIDTH)))
     logits = b.op("MatMul", _norm(b, x, "last"), b.weight("head", WIDTH, VOCABULARY, scale=1.0))
-    past = ["batch_size", SHARED, "past_sequence_length", EACH]
+    cache = ["batch_size", SHARED, static or "past_sequence_length", EACH]
+    total = static or "total_sequence_length"
     inputs = {
         "input_ids": (TensorProto.INT64, ["batch_size", "sequence_length"]),
-        "attention_mask": (TensorProto.INT64, ["batch_size", "total_sequence_length"]),
+        "attention_mask": (TensorProto.INT64, ["batch_size", total]),
+        **({"cache_position": (TensorProto.INT64, ["sequence_length"])} if static else {}),
         **({"position_ids": (TensorProto.INT64, ["batch_size", "sequence_length"])}
            if positions else {}),
-        **{f"past_key_values.{layer}.{part}": (TensorProto.FLOAT, past)
+        **{f"past_key_values.{layer}.{part}": (TensorProto.FLOAT, cache)
            for layer in range(LAYERS) for part in ("key", "value")},
     }  # fmt: skip
-    present = ["batch_size", SHARED, "past_sequence_length + sequence_length", EACH]
+    length = static or "past_sequence_length + sequence_length"
+    present = ["batch_size", SHARED, length, EACH]
     results = {
         "logits": (logits, ["batch_size", "sequence_length", VOCABULARY]),
         **{name: (value, present) for name, value in outputs.items()},

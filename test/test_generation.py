@@ -64,6 +64,7 @@ def of_fixed_length(packed: bool) -> onnx.ModelProto:
 
 FORMS = {
     "appended": (Form.APPENDED, llama(), llama()),
+    "placed": (Form.PLACED, llama(static=24), llama()),
     "grouped": (Form.GROUPED, grouped(), grouped()),
     "grouped, rotated apart": (Form.GROUPED, grouped(False), grouped(False)),
     "grouped, of fixed length": (Form.GROUPED, of_fixed_length(True), grouped()),
