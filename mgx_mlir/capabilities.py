@@ -32,9 +32,9 @@ PIXEL_CHANNELS = 4
 # Loops ------------------------------------------------------------------------------------
 
 # Operations and elements of a trip of a loop that is one kernel, for each part of it that may be a
-# work-group of its own: about what a compute unit does in the time of the five launches that a trip
-# of a recurrent layer would take (64 lanes of f32 at 2 GHz, 3 us a launch).
-MOST_TRIP_FLOPS, MOST_TRIP_ELEMENTS = 1 << 22, 1 << 16
+# work-group of its own: about what a work-group does in the time of the five launches that a trip
+# of a recurrent layer would take (64 GFLOP/s of f32 as modelled for gfx942, 3 us a launch).
+MOST_TRIP_FLOPS, MOST_TRIP_ELEMENTS = 1 << 20, 1 << 16
 
 # Trips of such a loop: a kernel that runs for seconds is taken for one that hangs.
 MOST_TRIPS = 1 << 16

@@ -103,6 +103,10 @@ class Conversion:
             return value.known.astype(object) if value.known.dtype.kind in "iu" else None
         return self._sizes_in(value.tensor) if value.tensor is not None else None
 
+    def forget_sizes(self) -> None:
+        """Forgets the sizes found, some of values that are erased."""
+        self._sizes.clear()
+
     def _sizes_in(self, tensor: ir.Value) -> np.ndarray | None:
         stack = [tensor]  # chains may be longer than Python's stack is deep
         while stack:

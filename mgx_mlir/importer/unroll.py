@@ -1,4 +1,4 @@
-"""Loops whose number of trips is known while a model is imported, written out."""
+"""Loops whose number of trips is known while a model is imported, written out if no kernel."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from mlir import ir
 from onnx import GraphProto
 
 from mgx_mlir.artifact.plan import ENDLESS
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.structure import subgraphs
 from mgx_mlir.importer.values import Value
+from mgx_mlir.rewriting.kernel_loops import fits_in_kernel
+from mgx_mlir.rewriting.queries import definition
 
 # Loops of more nodes than this, all trips together, stay loops.
 MAX_NODES = 4096
@@ -74,6 +77,12 @@ def scan(
             column.append(entry)
     final = [node.constants.materialise(v) for v in carried]
     return final, [node.constants.materialise(stack(node, column)) for column in entries]
+
+
+def stays(results: Sequence[ir.Value]) -> bool:
+    """Whether the loop that made the results is a kernel; if not, nothing reads it."""
+    made = definition(results[0])
+    return isinstance(made, mgx.LoopOp) and fits_in_kernel(made)
 
 
 def stack(node: Node, entries: Sequence[Value]) -> Value:

@@ -87,8 +87,10 @@ def _parts(loop: mgx.LoopOp) -> int:
 
 
 def leading_sizes(loop: mgx.LoopOp) -> tuple[Number, ...]:
-    """The sizes of the leading dimensions that all that a loop carries has."""
-    shapes = [sizes_of(value.type, {})[:-1] for value in loop.init]
+    """The sizes of the leading dimensions that all has that a loop carries beside its counter."""
+    counters = _counters(loop)
+    carried = [value for number, value in enumerate(loop.init) if number not in counters]
+    shapes = [sizes_of(value.type, {})[:-1] for value in carried]
     shared: list[Number] = []
     for first, *others in zip(*shapes, strict=False):
         if first is None or any(size != first for size in others):
@@ -107,14 +109,7 @@ def without_counter(loop: mgx.LoopOp) -> mgx.LoopOp:
     block = loop.body.blocks[0]
     again, *following = yielded(block)
     carried = list(block.arguments)[2:]
-    counters = [
-        number
-        for number, (init, argument) in enumerate(zip(loop.init, carried, strict=True))
-        if splat(init) == 0
-        and not list(loop.outputs[number].uses)
-        and argument.type == block.arguments[0].type
-        and _is_next(following[number], argument)
-    ]
+    counters = _counters(loop)
     if not counters:
         return loop
     for number in counters:
@@ -136,6 +131,22 @@ def without_counter(loop: mgx.LoopOp) -> mgx.LoopOp:
     found = dict(zip(kept, made.outputs, strict=True))
     replace(loop, [found.get(number, results[number]) for number in range(len(results))])
     return made
+
+
+def _counters(loop: mgx.LoopOp) -> list[int]:
+    """The places of carried values that equal the trip's number."""
+    block = loop.body.blocks[0]
+    following = yielded(block)[1:]
+    return [
+        number
+        for number, (init, argument) in enumerate(
+            zip(loop.init, list(block.arguments)[2:], strict=True)
+        )
+        if splat(init) == 0
+        and not list(loop.outputs[number].uses)
+        and argument.type == block.arguments[0].type
+        and _is_next(following[number], argument)
+    ]
 
 
 def _is_next(value: ir.Value, argument: ir.Value) -> bool:

@@ -170,7 +170,36 @@ def joining() -> ModelProto:
     )
 
 
+def nearest() -> ModelProto:
+    """The nearest points of each row, as skl2onnx writes them: a scan, whose state stays."""
+    node = helper.make_node
+    body = helper.make_graph(
+        [
+            node("Sub", ["points", "row"], ["between"]),
+            node("ReduceSumSquare", ["between"], ["distance"], axes=[1], keepdims=0),
+            node("Identity", ["points"], ["points2"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("points", F32, [30, 2]),
+            helper.make_tensor_value_info("row", F32, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("points2", F32, [30, 2]),
+            helper.make_tensor_value_info("distance", F32, [30]),
+        ],
+    )
+    scan = node("Scan", ["known", "x"], ["last", "all"], body=body, num_scan_inputs=1)
+    top = node("TopK", ["all", "three"], ["best", "places"], largest=0)
+    known = np.random.default_rng(3).random((30, 2), np.float32)
+    model = _model([scan, top], [40, 2], ["best", "places"], known=known, three=np.array([3]))
+    model.opset_import[0].version = 16
+    return model
+
+
 MODELS = {
+    "nearest": nearest(),
+    "lstm of few steps": recurrent("LSTM", steps=3, batch=2),
     "joining": joining(),
     "lstm": recurrent("LSTM"),
     "lstm of some batches": recurrent("LSTM", batch=3, ways=1, peepholes=True, lengths=True),
@@ -204,6 +233,20 @@ def test_launches_do_not_grow_with_steps() -> None:
     artifact = mgx_mlir.compile_to_bytecode(recurrent("LSTM", steps=200, hidden=64))
     steps = artifact.plan.steps
     assert len(steps) <= 8 and all(isinstance(step, Step) for step in steps)
+
+
+@pytest.mark.parametrize(
+    "model", [recurrent("LSTM", steps=4, hidden=64), recurrent("RNN", steps=2), nearest()]
+)
+def test_few_steps_are_a_loop_too(model: ModelProto) -> None:
+    steps = mgx_mlir.compile_to_bytecode(model).plan.steps
+    assert len(steps) <= 5 and all(isinstance(step, Step) for step in steps)
+
+
+def test_few_steps_of_much_work_are_written_out() -> None:
+    artifact = mgx_mlir.compile_to_bytecode(recurrent("LSTM", steps=4, hidden=512))
+    assert len(artifact.plan.steps) > 8
+    assert all(isinstance(step, Step) for step in artifact.plan.steps)
 
 
 def test_any_sizes() -> None:

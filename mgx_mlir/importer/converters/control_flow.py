@@ -145,7 +145,7 @@ def _stacked(result: ir.Value, trips: tensors.Dim) -> ir.Value:
 def scan(node: Node) -> list[ir.Value]:
     """A loop over the entries of the scanned inputs; each result is stacked along its axis.
 
-    It is written out where the entries are few.
+    It is written out where the entries are few, and all trips are too much work for a kernel.
     """
     if node.version < 9:
         return _scan_of_batches(node)
@@ -193,9 +193,41 @@ def _scanned(
         for x, axis, back in zip(scanned, axes, backwards, strict=True)
     ]
     if isinstance(steps, int):
-        written_out = unroll.scan(node, states, scanned, axes, steps)
-        if written_out is not None:
-            return written_out
+        made = _kernel_scan(node, states, scanned, axes, steps)
+        made = made or unroll.scan(node, states, scanned, axes, steps)
+        if made is not None:
+            return made
+    return _scan_loop(node, states, scanned, axes, steps)
+
+
+def _kernel_scan(
+    node: Node,
+    states: list[ir.Value],
+    scanned: list[ir.Value],
+    axes: list[int],
+    steps: int,
+) -> tuple[list[ir.Value], list[ir.Value]] | None:
+    """The results of `_scan_loop`, where that is a kernel."""
+    if steps < 2 or not states:
+        return None
+    before = len(node.conversion.unsupported)
+    try:
+        final, stacked = _scan_loop(node, states, scanned, axes, steps)
+    except UnsupportedError:  # trips written out may change the types of what they carry
+        node.conversion.forget_sizes()
+        del node.conversion.unsupported[before:]
+        return None
+    return (final, stacked) if unroll.stays(final) else None
+
+
+def _scan_loop(
+    node: Node,
+    states: list[ir.Value],
+    scanned: list[ir.Value],
+    axes: list[int],
+    steps: tensors.Dim,
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The final states of a Scan and its results, stacked along axis 0, by a loop."""
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         entries = [mgx.gather(x, i, axis) for x, axis in zip(scanned, axes, strict=True)]

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM as products and pointwise ops: a few steps written out, more in a loop.
+"""RNN, GRU and LSTM as a loop of products and pointwise ops.
 
 The products of all inputs with the input weights are one dot, before the steps. Two directions
 with equal functions run side by side, the second from the end: a step of both is one product.
@@ -17,7 +17,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.converters.activations import (
     TAKES_ALPHA,
     TAKES_BETA,
@@ -29,7 +29,7 @@ from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.sizes.arithmetic import Number
 
-# Up to so many steps become ops of their own.
+# Up to so many steps become ops of their own where their loop is no kernel.
 MAX_WRITTEN_OUT = 64
 
 
@@ -201,14 +201,26 @@ def _steps(
     `advance` gives a step's output, and then its states.
     """
     length = tensors.dims(projected)[axis]
-    if isinstance(length, int) and length <= MAX_WRITTEN_OUT:
-        outputs = [state[0]] * length
-        for number in range(length):
-            places = {False: number, True: length - 1 - number}
-            time = places[backwards]
-            here = emit.squeeze(emit.take(projected, axis, time, time + 1), [axis])
-            outputs[time], *state = advance(here, state, places.__getitem__)
-        return emit.stack(outputs, 0), state
+    if not isinstance(length, int) or length > MAX_WRITTEN_OUT:
+        return _in_loop(projected, axis, state, advance, backwards)
+    if length > 1:
+        every, final = _in_loop(projected, axis, state, advance, backwards)
+        if unroll.stays(final):
+            return every, final
+    outputs = [state[0]] * length
+    for number in range(length):
+        places = {False: number, True: length - 1 - number}
+        time = places[backwards]
+        here = emit.squeeze(emit.take(projected, axis, time, time + 1), [axis])
+        outputs[time], *state = advance(here, state, places.__getitem__)
+    return emit.stack(outputs, 0), state
+
+
+def _in_loop(
+    projected: ir.Value, axis: int, state: list[ir.Value], advance: Advance, backwards: bool
+) -> tuple[ir.Value, list[ir.Value]]:
+    """As `_steps`, by a loop."""
+    length = tensors.dims(projected)[axis]
     if backwards:
         projected = mgx.reverse(projected, [axis])
     trips = emit.size_of(projected, axis)
