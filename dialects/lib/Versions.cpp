@@ -13,12 +13,9 @@ struct AddedAttribute {
   unsigned minor;
 };
 constexpr AddedAttribute addedAttributes[] = {
-    {"mgx.attention", "earliest", 1},
-    {"mgx.attention", "empty_as_zero", 1},
-    {"mgx.attention", "nan_as_zero", 1},
-    {"mgx.convolution", "channels_last", 1},
-    {"mgx.convolution", "relaxed", 1},
-    {"mgx.quant_convolution", "channels_last", 1},
+    {"mgx.attention", "earliest", 1},       {"mgx.attention", "empty_as_zero", 1},
+    {"mgx.attention", "nan_as_zero", 1},    {"mgx.convolution", "channels_last", 1},
+    {"mgx.convolution", "relaxed", 1},      {"mgx.quant_convolution", "channels_last", 1},
     {"mgx.quantizelinear", "precision", 1},
 };
 
