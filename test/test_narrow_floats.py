@@ -46,7 +46,8 @@ def test_models_stay_close_to_f32_in_half_the_memory(name, floats):
         w.nbytes for w in wide.weights.values()
     )
     assert narrow.plan.arena_bytes <= 0.7 * wide.plan.arena_bytes
-    assert len(narrow.plan.steps) <= 1.05 * len(wide.plan.steps)
+    # A loop's input may be narrowed by a kernel of its own.
+    assert len(narrow.plan.steps) <= max(1.05 * len(wide.plan.steps), len(wide.plan.steps) + 1)
     given = inputs_of(wide.plan.inputs)
     expected = mgx_mlir.compile(wide).run(given)
     for key, found in mgx_mlir.compile(narrow).run(given).items():

@@ -242,11 +242,11 @@ def clocks(
     )
     busy = Share(matrix * uneven, read + written, memory, vector * uneven).busy
     # Alone, a wave waits for its own instructions and for LDS; without room for the fragments of
-    # two steps, it multiplies nothing meanwhile.
+    # two steps, it multiplies nothing meanwhile, unless another wave of its SIMD does.
     steps = unit.row_chunks // unit.step_chunks
     turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
     alone = Share(
-        matrix * turns + (0 if schedule.roomy(unit) else read),
+        matrix * turns + (0 if schedule.roomy(unit) or schedule.waves > simds else read),
         read + written + (steps + 1) * LDS_LATENCY,
         memory,
         vector * turns,
@@ -254,7 +254,7 @@ def clocks(
         GLOBAL_LATENCY / schedule.prefetch,
     ).busy
     rounds = ceil_div(a_unit, held)
-    loop = tiles * together(a_unit * busy, rounds * alone)
+    loop = tiles * max(a_unit * busy, rounds * alone)
     # The first tiles are read before any product.
     first = min(tiles, schedule.prefetch + BUFFERS)
     start = rounds * START_LATENCY + first * together(
