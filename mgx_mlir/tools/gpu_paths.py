@@ -3,8 +3,8 @@
     python -m mgx_mlir.tools.gpu_paths
 
 writes gpu_paths.json beside this file: the generators that took kernels on any of the chips,
-most frequent first. 'generic' is the path for everything else. "operators" has the kernels of
-the cases of one ONNX operator, "ops" those that hold an mgx op.
+most frequent first. 'loop' is a loop in one kernel, 'generic' the path for everything else.
+"operators" has the kernels of the cases of one ONNX operator, "ops" those that hold an mgx op.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
@@ -74,13 +75,14 @@ def measure(cases: Iterator[tuple[Any, dict[str, Any]]]) -> dict[str, Paths]:
 def _ops_and_paths(bytecode: bytes) -> tuple[set[str], list[str]]:
     """The ops of a kernel, and for each chip the generator that takes it."""
     module, kernel = read_kernel(bytecode)
+    other = "loop" if has_loop(kernel) else "generic"
     paths = []
     with module.context, ir.Location.unknown():
         for chip in CHIPS:
             target = Target.get(chip)
             programs = ((family.name, family.program(kernel, target)) for family in FAMILIES)
             taken = (name for name, made in programs if isinstance(made, Generated))
-            paths.append(next(taken, "generic"))
+            paths.append(next(taken, other))
         return _names(kernel.operation), paths
 
 
