@@ -41,6 +41,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(ROOT / "examples" / "digits.onnx", tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "cache"))
     blocks = BLOCK.findall((ROOT / "docs" / f"{name}.md").read_text())
     assert blocks
     for language, text in blocks:
