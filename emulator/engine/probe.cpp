@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <mutex>
 
 namespace mgx::emu {
 
@@ -460,6 +462,53 @@ static double transfers(const Chip &c) {
   return std::string_view(c.name) == "gfx1151" ? 8 : 16;
 }
 
+// The last cache, which all compute units share: bytes, and bytes a clock of the chip. AMD's
+// figures of the Infinity Cache (MI300X 17.2 TB/s, RX 7900 XTX 5.3 TB/s), or by the memory's
+// channels; else L2.
+struct Cache {
+  u64 bytes;
+  double rate;
+};
+
+static Cache last_cache(const Chip &c) {
+  static const std::map<std::string_view, Cache> caches = {
+      {"gfx90a", {8u << 20, 4096}},   {"gfx942", {256u << 20, 8192}},
+      {"gfx950", {256u << 20, 7168}}, {"gfx1030", {128u << 20, 883}},
+      {"gfx1100", {96u << 20, 2120}}, {"gfx1151", {32u << 20, 345}},
+      {"gfx1200", {32u << 20, 400}},  {"gfx1201", {64u << 20, 860}},
+  };
+  auto found = caches.find(c.name);
+  return found == caches.end() ? Cache{0, 1} : found->second;
+}
+
+// The clocks of the memory for the lines of 64 bytes that a kernel touches. Each that is read comes
+// once and each that is written goes once. What a kernel writes stays in the last cache if it takes
+// at most half of it, until the next kernel has read it: both pass at the cache's rate.
+static double clocks_of_memory(const Launch &l, Profile &p, double rate) {
+  using Touched = decltype(p.touched);
+  static std::mutex mutex;
+  static std::map<const void *, Touched> kept; // by device: lines that its last kernel wrote
+  std::lock_guard lock(mutex);
+  Touched &before = kept[l.memory];
+  auto count = [](u64 lines) { return u64(__builtin_popcountll(lines)); };
+  u64 hits = 0, reads = 0, writes = 0;
+  for (const auto &[page, lines] : p.touched) {
+    auto known = before.find(page);
+    hits += known == before.end() ? 0 : count(lines.read & known->second.written);
+    reads += count(lines.read);
+    writes += count(lines.written);
+  }
+  Cache cache = last_cache(*l.chip);
+  p.memory_bytes = 64 * (reads + writes);
+  u64 cached = 64 * hits;
+  bool stays = 2 * 64 * writes <= cache.bytes;
+  if (stays) cached += 64 * writes;
+  before.clear();
+  if (stays) before.swap(p.touched);
+  p.touched.clear();
+  return double(p.memory_bytes - cached) / rate + double(cached) / cache.rate;
+}
+
 void finish_profile(const Launch &l, Profile &p) {
   const Chip &c = *l.chip;
   const Kernel &k = *l.kernel;
@@ -482,16 +531,11 @@ void finish_profile(const Launch &l, Profile &p) {
   double clocks = std::max(p.modelled_clocks, group);
   p.rounds = rounds_of(l);
   p.unit_clocks = clocks * p.rounds;
-  // The memory roof: bus width times what a pin transfers in one memory clock. Each line of 64
-  // bytes that is read comes once and each that is written goes once: caches do the rest.
+  // The memory roof: bus width times what a pin transfers in one memory clock.
   if (l.options.sample) p.touched.clear();
-  for (const auto &[page, lines] : p.touched)
-    p.memory_bytes +=
-        64 * u64(__builtin_popcountll(lines.read) + __builtin_popcountll(lines.written));
-  p.touched.clear();
   double per_clock =
       double(c.memory_bus_bits) / 8 * transfers(c) * c.memory_clock_khz / c.clock_khz;
-  p.memory_clocks = double(p.memory_bytes) / per_clock;
+  p.memory_clocks = clocks_of_memory(l, p, per_clock);
   p.modelled_clocks = std::max(p.unit_clocks, p.memory_clocks) + 2000; // and a launch
   p.modelled_ms = p.modelled_clocks / c.clock_khz;
   if (p.rdna_bound == 0 && !c.is_gfx9() && matrix > 0 && group > 0) p.rdna_bound = matrix / bound;

@@ -18,7 +18,9 @@ KINDS = ("cpu", "gpu", "spirv")
 class Target:
     """One chip, or the common part of several.
 
-    Sizes are in bytes; `memory_bytes_a_clock` is the rate of a GPU's memory. `features` are names
+    Sizes are in bytes; `memory_bytes_a_clock` is the rate of a GPU's memory, `cache_bytes` and
+    `cache_bytes_a_clock` the size and the rate of its last cache, which all compute units share
+    and where one function finds what the function before it wrote. `features` are names
     that kernels can ask for; `architecture` the facts that a GPU shares with its generation, None
     for other targets. `generic` holds the identities of the targets whose code this one runs too,
     best first; `like` the chip that a generic target is generated as, for code that knows chips
@@ -36,6 +38,8 @@ class Target:
     lds_bytes: int = 0
     compute_units: int = 0
     memory_bytes_a_clock: int = 0
+    cache_bytes: int = 0
+    cache_bytes_a_clock: int = 0
     architecture: Architecture | None = None
     features: frozenset[str] = frozenset()
     cpu_features: str = ""
@@ -130,12 +134,14 @@ def _gpu(
     architecture: str,
     compute_units: int,
     memory_bytes_a_clock: int,
+    cache: tuple[int, int],
     features: str,
     lds_kib: int = 64,
     generic: str = "",
     like: str = "",
 ) -> Target:
     facts = ARCHITECTURES[architecture]
+    cache_mib, cache_bytes_a_clock = cache
     return Target(
         name,
         "gpu",
@@ -143,6 +149,8 @@ def _gpu(
         lds_bytes=lds_kib << 10,
         compute_units=compute_units,
         memory_bytes_a_clock=memory_bytes_a_clock,
+        cache_bytes=cache_mib << 20,
+        cache_bytes_a_clock=cache_bytes_a_clock,
         architecture=facts,
         features=frozenset(features.split()),
         generic=(generic,) if generic else (),
@@ -197,36 +205,43 @@ _RDNA3, _RDNA4 = "gfx11-generic", "gfx12-generic"
 # MI300X 304, MI355X 256, RX 6900 XT 80, RX 7900 XTX 96, RX 7600 32, 8060S 40, RX 9060 XT 32,
 # RX 9070 XT 64; those of a generic target are its smallest chip's.
 # Bytes of memory a clock: the product's data sheet, bandwidth by the highest clock.
+# The last cache, MiB and bytes a clock: the Infinity Cache, by AMD's figures (MI300X 17.2 TB/s,
+# RX 6900 XT 1.99 TB/s, RX 7900 XTX 5.3 TB/s), for chips without such figures by the channels of
+# their memory; else L2, at its units' rates.
 _TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         *_CPUS,
         Target("amdgcnspirv", "spirv", wave_size=0, features=frozenset(("f64",))),
-        _gpu("gfx10-3-generic", "rdna2", 2, 38, "f64", like="gfx1030"),
-        _gpu("gfx1030", "rdna2", 80, 228, "f64", generic="gfx10-3-generic"),
-        _gpu("gfx11-generic", "rdna3", 8, 43, "f64 bf16", like="gfx1100"),
-        _gpu("gfx1100", "rdna3", 96, 384, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1101", "rdna3", 60, 257, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1102", "rdna3", 32, 108, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1103", "rdna3", 12, 44, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1150", "rdna3", 16, 41, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1151", "rdna3", 40, 88, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1152", "rdna3", 8, 43, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1153", "rdna3", 8, 43, "f64 bf16", generic=_RDNA3),
-        _gpu("gfx12-generic", "rdna4", 32, 103, "f64 bf16 fp8-ocp", like="gfx1200"),
-        _gpu("gfx1200", "rdna4", 32, 103, "f64 bf16 fp8-ocp", generic=_RDNA4),
-        _gpu("gfx1201", "rdna4", 64, 217, "f64 bf16 fp8-ocp", generic=_RDNA4),
-        # No product is known: the compute units are MI355X's.
-        _gpu("gfx1250", "gfx1250", 256, 3413, "f64 bf16 fp8-ocp", lds_kib=320),
-        _gpu("gfx9-4-generic", "cdna3", 256, 2536, "f64 bf16 packed-f32", like="gfx942"),
-        _gpu("gfx908", "cdna1", 120, 818, "f64 bf16"),
-        _gpu("gfx90a", "cdna2", 104, 964, "f64 bf16 packed-f32"),
+        _gpu("gfx10-3-generic", "rdna2", 2, 38, (1, 48), "f64", like="gfx1030"),
+        _gpu("gfx1030", "rdna2", 80, 228, (128, 883), "f64", generic="gfx10-3-generic"),
+        _gpu("gfx11-generic", "rdna3", 8, 43, (2, 192), "f64 bf16", like="gfx1100"),
+        _gpu("gfx1100", "rdna3", 96, 384, (96, 2120), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1101", "rdna3", 60, 257, (64, 1450), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1102", "rdna3", 32, 108, (32, 440), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1103", "rdna3", 12, 44, (2, 288), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1150", "rdna3", 16, 41, (2, 384), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1151", "rdna3", 40, 88, (32, 345), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1152", "rdna3", 8, 43, (1, 192), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1153", "rdna3", 8, 43, (1, 192), "f64 bf16", generic=_RDNA3),
+        _gpu("gfx12-generic", "rdna4", 32, 103, (32, 400), "f64 bf16 fp8-ocp", like="gfx1200"),
+        _gpu("gfx1200", "rdna4", 32, 103, (32, 400), "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx1201", "rdna4", 64, 217, (64, 860), "f64 bf16 fp8-ocp", generic=_RDNA4),
+        # No product is known: the compute units and caches are MI355X's.
+        _gpu("gfx1250", "gfx1250", 256, 3413, (256, 7168), "f64 bf16 fp8-ocp", lds_kib=320),
         _gpu(
-            "gfx942", "cdna3", 304, 2536, "f64 bf16 packed-f32 fp8-fnuz", generic="gfx9-4-generic",
+            "gfx9-4-generic", "cdna3", 256, 2536, (256, 8192), "f64 bf16 packed-f32",
+            like="gfx942",
+        ),
+        _gpu("gfx908", "cdna1", 120, 818, (8, 4096), "f64 bf16"),
+        _gpu("gfx90a", "cdna2", 104, 964, (8, 4096), "f64 bf16 packed-f32"),
+        _gpu(
+            "gfx942", "cdna3", 304, 2536, (256, 8192), "f64 bf16 packed-f32 fp8-fnuz",
+            generic="gfx9-4-generic",
         ),
         _gpu(
-            "gfx950", "cdna4", 256, 3413, "f64 bf16 packed-f32 fp8-ocp mx bf16-round", lds_kib=160,
-            generic="gfx9-4-generic",
+            "gfx950", "cdna4", 256, 3413, (256, 7168), "f64 bf16 packed-f32 fp8-ocp mx bf16-round",
+            lds_kib=160, generic="gfx9-4-generic",
         ),
     )
 }  # fmt: skip

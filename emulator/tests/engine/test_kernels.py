@@ -232,6 +232,7 @@ extern "C" __global__ void reads(const float* x, float* y, int count, int step) 
   for (int i = 0; i < count; ++i) sum += x[(BX * step + i) * 64 + TX];
   if (sum == -1) y[0] = sum;
 }
+extern "C" __global__ void fills(float* x) { x[BX * 64 + TX] = TX; }
 """
 
 
@@ -270,6 +271,18 @@ class TestModel:
         assert apart["modelled_clocks"] >= apart["memory_clocks"]
         again = self.profile(model, "reads", groups, x, y, count, 0)
         assert again["global_bytes_read"] == size and again["memory_bytes"] == size // groups
+
+    def test_what_a_kernel_writes_is_in_the_last_cache_for_the_next_one(self, model):
+        groups = 1216
+        x, y, z = zeros(groups * 64), zeros(groups * 64), zeros(64)
+        size = groups * 64 * 4
+        for bytes_a_clock in (8192, 304 * 8.34):
+            written = self.profile(model, "fills", groups, x)
+            assert written["memory_bytes"] == size
+            assert written["memory_clocks"] == pytest.approx(size / 8192, rel=0.01)
+            source = x if bytes_a_clock == 8192 else y
+            read = self.profile(model, "reads", groups, source, z, 1, 1)
+            assert read["memory_clocks"] == pytest.approx(size / bytes_a_clock, rel=0.01)
 
 
 GRID = """

@@ -260,7 +260,7 @@ def clocks(
     start = rounds * START_LATENCY + first * together(
         rounds * ISSUE_CLOCKS * work, a_unit * memory / 2
     )
-    roof = _least_bytes(problem, schedule.splits) / target.memory_bytes_a_clock
+    roof = _least_clocks(problem, schedule.splits, target)
     adding = _adding_clocks(problem, schedule.splits, target) if schedule.splits > 1 else 0.0
     each, lds = a_unit * tiles, read + written
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
@@ -299,10 +299,10 @@ def _tile_work(
     return read, written, work
 
 
-def _least_bytes(problem: Contraction, splits: int) -> float:
-    """Bytes that pass the memory, each once: operands, and the partial sums of split-K."""
-    partial = _partial_bytes(problem, splits) if splits > 1 else 0
-    return _footprint(problem.a) + _footprint(problem.b) + partial
+def _least_clocks(problem: Contraction, splits: int, target: Target) -> float:
+    """Clocks in which operands, and the partial sums of split-K, pass the memory, each once."""
+    operands = (_footprint(problem.a) + _footprint(problem.b)) / target.memory_bytes_a_clock
+    return operands + (_partial_clocks(problem, splits, target) if splits > 1 else 0)
 
 
 def _footprint(operand: Matrix | Image) -> float:
@@ -322,6 +322,14 @@ def _partial_bytes(problem: Contraction, splits: int) -> int:
     return sums * emit.element_bytes(problem.accumulator)
 
 
+def _partial_clocks(problem: Contraction, splits: int, target: Target) -> float:
+    """Clocks in which the partial sums are written, or read: they stay in the last cache if they
+    take at most half of it, beside operands."""
+    moved = _partial_bytes(problem, splits)
+    cached = 2 * moved <= target.cache_bytes
+    return moved / (target.cache_bytes_a_clock if cached else target.memory_bytes_a_clock)
+
+
 def _adding_clocks(problem: Contraction, splits: int, target: Target) -> float:
     """The estimate for the function that adds the partial sums of split-K (see finish)."""
     moved = _partial_bytes(problem, splits)
@@ -332,7 +340,7 @@ def _adding_clocks(problem: Contraction, splits: int, target: Target) -> float:
     waits = ceil_div(splits, finish.TOGETHER)
     latency = ceil_div(a_unit, held) * (BLOCK_CLOCKS + waits * GLOBAL_LATENCY)
     path = moved / blocks * a_unit / LINE_BYTES
-    return LAUNCH_CLOCKS + max(latency, path, moved / target.memory_bytes_a_clock)
+    return LAUNCH_CLOCKS + max(latency, path, _partial_clocks(problem, splits, target))
 
 
 def operations(operand: Matrix | Image) -> float:
