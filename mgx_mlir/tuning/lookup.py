@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 from mgx_mlir.artifact.contents import PortableKernel
@@ -46,26 +47,35 @@ def tuned_schedules(
             (origin, stack.enter_context(database)) for origin, database in _databases(settings)
         ]
         known = set().union(*(database.chips() for _, database in databases))
-        wanted = [t for t in targets if (t.identity, t.compute_units) in known]
+        wanted = {t: units for t in targets if (units := _units(t, known))}
         if not wanted:
             return {}
         for digest, problem in _problems(kernels, databases, settings).items():
-            for target in wanted:
-                tuned = _best(problem, target, databases)
+            for target, units in wanted.items():
+                tuned = _best(problem, target, units, databases)
                 if tuned is not None:
                     found.setdefault(target.identity, {})[digest] = tuned
     return found
 
 
+def _units(target: Target, known: set[tuple[str, int]]) -> list[int]:
+    """The numbers of compute units that databases have records of: the target's own first, then
+    the larger ones. A chip has smaller products, and HIP counts RDNA's compute units in pairs."""
+    numbers = (units for chip, units in known if chip == target.identity)
+    return sorted(numbers, key=lambda units: (units != target.compute_units, -units))
+
+
 def _best(
-    problem: str, target: Target, databases: Sequence[tuple[Origin, Database]]
+    problem: str,
+    target: Target,
+    numbers: Sequence[int],
+    databases: Sequence[tuple[Origin, Database]],
 ) -> Tuned | None:
-    for modelled in (False, True):
-        for origin, database in databases:
-            record = database.get(key_of(problem, target, modelled))
-            if record is not None:
-                schedule = record.schedule
-                return None if schedule is None else Tuned(schedule, origin, modelled)
+    for modelled, units, (origin, database) in product((False, True), numbers, databases):
+        record = database.get(key_of(problem, target, modelled, units))
+        if record is not None:
+            schedule = record.schedule
+            return None if schedule is None else Tuned(schedule, origin, modelled)
     return None
 
 

@@ -47,7 +47,9 @@ def bench() -> Iterator[Bench]:
     found.close()
 
 
-def choose(folder: Path, artifact: Artifact, number: int = -1) -> Schedule:
+def choose(
+    folder: Path, artifact: Artifact, number: int = -1, units: int = TARGET.compute_units
+) -> Schedule:
     """Writes to the database that a kernel's option of that number won; gives its schedule."""
     kernel = artifact.kernels[0]
     problem, space = examine(kernel.bytecode, TARGET)
@@ -55,8 +57,8 @@ def choose(folder: Path, artifact: Artifact, number: int = -1) -> Schedule:
     schedule = space.options[number].schedule
     with Database(folder, write=True) as database:
         record = Record(
-            key_of(problem.key, TARGET, True), space.family, "", schedule, 2.0, 1.0, 0.0, False,
-            "device", "driver", "2026-01-02T03:04:05Z",
+            key_of(problem.key, TARGET, True, units), space.family, "", schedule,
+            2.0, 1.0, 0.0, False, "device", "driver", "2026-01-02T03:04:05Z",
         )  # fmt: skip
         database.put(record)
     return schedule
@@ -129,6 +131,17 @@ def test_a_shared_database_stands_below_the_users(artifact: Artifact, tmp_path: 
     mine = choose(own, artifact, -2)
     (found, *_) = mgx_mlir.finalize(artifact, CHIP, settings=both).schedules[CHIP]
     assert found == Tuned(mine, "user", True)
+
+
+def test_results_of_other_products_of_a_chip_stand_below_its_own(
+    artifact: Artifact, tmp_path: Path
+) -> None:
+    """MI300A has 228 compute units; and HIP counts those of RDNA in pairs."""
+    mine = settings(tmp_path)
+    for number, units in ((-1, 38), (-2, 228), (-3, TARGET.compute_units)):
+        expected = choose(tmp_path, artifact, number, units)
+        (found, *_) = mgx_mlir.finalize(artifact, CHIP, settings=mine).schedules[CHIP]
+        assert found == Tuned(expected, "user", True)
 
 
 def test_a_shared_database_that_others_can_write_is_not_used(
