@@ -50,11 +50,12 @@ class OutlineKernels(Pass):
 
     A contraction or an attention takes a `mgx.pointwise` that is its only consumer with it; two
     contractions of the same sizes that it only adds up are one kernel. A reduction of a product's
-    short rows takes the product with it. A contraction takes in the ops that compute an
-    operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes between
-    kernels stay in the program, where they cost nothing. Constants that are not splats become
-    weights. A view that neither of the two can read through by strides is copied first. A loop
-    of little work a trip, which the data do not end, is one kernel with its body.
+    short rows takes the product with it. An attention of any sizes writes
+    its results as the rows of the product that reads them. A contraction takes in the ops that
+    compute an operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes
+    between kernels stay in the program, where they cost nothing. Constants that are not splats
+    become weights. A view that neither of the two can read through by strides is copied first.
+    A loop of little work a trip, which the data do not end, is one kernel with its body.
     """
 
     arch: str = "gfxMIGX"
@@ -151,6 +152,32 @@ def _is_image(layout: Layout, op: ir.OpView) -> bool:
     return grouped is not None and all(len(dim) == 1 for dim in grouped.dims[3:])
 
 
+def _transposes_of(op: ir.OpView, product: ir.OpView | None) -> list[ir.OpView]:
+    """The views of an attention that its kernel writes: with a transpose, for a product's rows.
+
+    op: the last op of a kernel, which `product` is the first of.
+    """
+    if not isinstance(product, mgx.AttentionOp) or len(op.results) != 1:
+        return []
+    if ir.RankedTensorType(op.results[0].type).has_static_shape:
+        return []
+    found: list[ir.OpView] = []
+    value, taken = op.results[0], 0
+    while has_one_use(value):
+        user = users(value)[0]
+        if _has_uneven_rows(user) and user.operands[0] == value:
+            return found[:taken]
+        if not isinstance(user, (*mgx.RESHAPES, mgx.TransposeOp)):
+            return []
+        found.append(user)
+        if isinstance(user, mgx.TransposeOp):
+            if taken:
+                return []
+            taken = len(found)
+        value = user.results[0]
+    return []
+
+
 @dataclass
 class _Kernels:
     """The kernels of a module, by their text without name and locations."""
@@ -179,6 +206,8 @@ class _Kernels:
         elif not isinstance(anchor, mgx.LoopOp):
             made = product_of(anchor)
         taken = [*(op.opview for op in made), anchor]
+        if views := _transposes_of(anchor, taken[0]):
+            taken += views
         if any(isinstance(op, WITH_EPILOGUE) for op in taken):
             for view in [view for op in taken for view in _unreadable(op)]:
                 if _is_used(view):  # two operands can be one view
@@ -189,11 +218,14 @@ class _Kernels:
         symbol = self._unique(kernel, taken[0].operation.name.removeprefix("mgx."))
         names = "+".join(filter(None, (node_name(op) for op in taken)))
         self.context.note(symbol, names)
-        types = [result.type for result in anchor.results]
-        with ir.InsertionPoint(anchor), fused_location(taken):
+        last = taken[-1]
+        types = [result.type for result in last.results]
+        with ir.InsertionPoint(last), fused_location(taken):
             launch = mgx.LaunchOp(types, ir.FlatSymbolRefAttr.get(symbol), body.inputs)
-        for result, new in zip(anchor.results, launch.outputs, strict=True):
+        for result, new in zip(last.results, launch.outputs, strict=True):
             result.replace_all_uses_with(new)
+        if views:
+            return  # the views, which the walk over the block has yet to pass, are dead
         anchor.erase()
         for op in reversed(made):
             op.erase()

@@ -155,6 +155,11 @@ def ceil_div(value: Number, divisor: int) -> Number:
     return (value + (divisor - 1)) // divisor
 
 
+def is_more(value: Number, most: int) -> Number:
+    """1 where a size from 0 is more than `most`, also from 0; else 0."""
+    return 1 // (1 + (most + 1) // (value + 1))
+
+
 @overload
 def exact(value: int, divisor: int) -> int | None: ...
 @overload

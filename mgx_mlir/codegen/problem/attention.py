@@ -156,8 +156,11 @@ def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
     return Axis.of(*outer), Axis.of(*last)
 
 
-def match_attention(kernel: mgx.KernelOp) -> Attention | None:
-    """The kernel as an attention whose operands are views of its inputs; None for other kernels."""
+def match_attention(kernel: mgx.KernelOp, placed: bool = False) -> Attention | None:
+    """The kernel as an attention whose operands are views of its inputs; None for other kernels.
+
+    With `placed`, the kernel may return a transpose of the result (`Match.place`).
+    """
     block = kernel.regions[0].blocks[0]
     found = [op for op in block.operations if isinstance(op, mgx.AttentionOp)]
     if len(found) != 1:
@@ -175,7 +178,7 @@ def match_attention(kernel: mgx.KernelOp) -> Attention | None:
     score = "f64" if element == "f64" else "f32"
     values = matrix_of(v, rank)
     product = _second(batch, (M, N, E), values, element, score)
-    ended = with_epilogue(block, [op], product)
+    ended = with_epilogue(block, [op], product, placed)
     if ended is None:
         return None
     return Attention(

@@ -35,6 +35,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.fusing import are_added
 from mgx_mlir.rewriting.queries import definition, element_type
 from mgx_mlir.rewriting.symbolic import shape_of
+from mgx_mlir.rewriting.views import Layout, row_major
 
 _Dot: TypeAlias = mgx.DotOp | mgx.QuantDotOp
 
@@ -231,11 +232,12 @@ def _convolution(op: Convolution) -> Contraction | None:
 
 
 def with_epilogue(
-    block: ir.Block, anchors: Sequence[ir.OpView], problem: Contraction
+    block: ir.Block, anchors: Sequence[ir.OpView], problem: Contraction, placed: bool = False
 ) -> Match | None:
     """The match of a problem, which the last of `anchors` computes, with the ops after it.
 
-    None where these are not pointwise work on the anchors' results that ends the kernel.
+    None where these are not pointwise work on the anchors' results that ends the kernel. With
+    `placed`, a transpose of the one result may follow: it is the match's `place`.
     """
     anchor = anchors[-1]
     *_, terminator = block.operations
@@ -243,6 +245,12 @@ def with_epilogue(
     # Pointwise ops before the anchor compute operands.
     pointwise = [op for op in pointwise if anchor.operation.is_before_in_block(op.operation)]
     returned = [through_reshapes(value) for value in terminator.operands]
+    place = None
+    if placed and isinstance(moved := definition(returned[0]), mgx.TransposeOp):
+        place = _place_in(moved, (problem.batch, problem.M, problem.N))
+        returned[0] = through_reshapes(moved.x)
+        if place is None or len(returned) > 1:
+            return None
     result = anchor.results[0]
     element = element_name(result.type)
     if not pointwise:
@@ -253,7 +261,8 @@ def with_epilogue(
         ):
             return None
         count = len(returned)
-        return Match(problem, element, None, (), (0,) * count, (element,) * count)
+        numbers = (0,) * count
+        return Match(problem, element, None, (), numbers, (element,) * count, place=place)
     epilogue = pointwise[0]
     if len(pointwise) != 1:
         return None
@@ -286,13 +295,24 @@ def with_epilogue(
     if any(name not in _STORABLE for name in elements):
         return None
     numbers = tuple(results.index(value) for value in returned)
-    return Match(problem, element, epilogue, tuple(sources), numbers, elements)
+    return Match(problem, element, epilogue, tuple(sources), numbers, elements, place=place)
 
 
 def _zero(type_: ir.Type) -> ir.Attribute:
     if isinstance(type_, ir.IntegerType):
         return ir.IntegerAttr.get(type_, 0)
     return ir.FloatAttr.get(type_, 0.0)
+
+
+def _place_in(op: mgx.TransposeOp, sizes: Sequence[int]) -> Matrix | None:
+    """The layout in the result of [batch, row, column] of the operand, which `sizes` count.
+
+    None where these have no strides.
+    """
+    strides = dict(zip(op.permutation, row_major(shape_of(op.results[0].type)), strict=True))
+    dims = tuple(((size, strides[d]),) for d, size in enumerate(shape_of(op.x.type)))
+    layout = Layout(0, dims).reshaped(sizes)
+    return None if layout is None else Matrix(0, "", 0, *(Axis.of(*dim) for dim in layout.dims))
 
 
 def through_reshapes(value: ir.Value) -> ir.Value:

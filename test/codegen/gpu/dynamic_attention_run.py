@@ -37,7 +37,8 @@ def tensor(dims: str, element: str) -> str:
 @dataclass(frozen=True)
 class Case:
     """Heads of size `d`: of rows of heads (`rows`), or of tensors as caches are, `heads` of them
-    and `groups` of keys; with a mask of `mask` dimensions; with a residual (`end`)."""
+    and `groups` of keys; with a mask of `mask` dimensions; with a residual (`end`); with results
+    as rows of heads (`turned`)."""
 
     element: str
     d: int
@@ -47,6 +48,7 @@ class Case:
     mask: str = ""
     causal: str = ""
     end: bool = False
+    turned: bool = False
 
     @property
     def inputs(self) -> list[tuple[str, str]]:
@@ -108,11 +110,16 @@ class Case:
                 f"^bb0(%i: {e}, %j: {e}):\n%n = mgx.add %i, %j : {e}, {e} -> {e}\n"
                 f"mgx.yield %n : {e}\n}}"
             )
+        result = q
+        if self.turned:
+            result = tensor(f"b,s,{h},{d}", e)
+            lines.append(f"%r = mgx.transpose {last} permutation = [0, 2, 1, 3] : {q} -> {result}")
+            last = "%r"
         heads = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types))
         body = "\n".join(lines)
         return (
-            f"mgx.kernel @k({heads}) -> ({q}) attributes "
-            f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n{body}\nmgx.return {last} : {q}\n}}'
+            f"mgx.kernel @k({heads}) -> ({result}) attributes "
+            f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n{body}\nmgx.return {last} : {result}\n}}'
         )
 
     def meaning(self, arrays: list[np.ndarray]) -> np.ndarray:
@@ -131,7 +138,8 @@ class Case:
             scores = np.where(n <= m + int(self.causal), scores, -np.inf)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         y = powers / powers.sum(-1, keepdims=True) @ v
-        return y + wide[-1] if self.end else y
+        y = y + wide[-1] if self.end else y
+        return y.swapaxes(1, 2) if self.turned else y
 
 
 def mgx_attention(names: list[str], types: tuple[str, ...], own: str, causal: str) -> str:
@@ -152,6 +160,8 @@ CASES = (
     Case("bf16", 32, heads=4, groups=2),
     Case("f32", 16, causal="0"),
     Case("f16", 64, heads=3, groups=3, causal="0", end=True),
+    Case("f16", 40, heads=3, groups=1, turned=True),
+    Case("f32", 16, heads=2, mask="b,1,s,t", end=True, turned=True),
 )
 
 

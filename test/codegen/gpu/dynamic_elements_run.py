@@ -93,7 +93,30 @@ def added(dims: str, other: str, element: str) -> Case:
     )
 
 
+def below_maximum(dims: str, other: str) -> Case:
+    """x + y less its maximum in the row, with rows of y that the leading dimension repeats."""
+    one, axis = tensor(dims.rpartition(",")[0] + ",1", "f32"), dims.count(",")
+    ops = (
+        f"%p = mgx.multibroadcast %x1 : @T1 -> @T0\n"
+        f"%y = mgx.fused_reduce(%x0, %p) axes = [{axis}] : (@T0, @T0) -> @R {{\n"
+        f"^bb0(%a: @T0, %q: @T0):\n%s = mgx.add %a, %q : @T0, @T0 -> @T0\n"
+        f"%m = mgx.reduce_max %s axes = [{axis}] : @T0 -> {one}\n"
+        f"%b = mgx.multibroadcast %m : {one} -> @T0\n"
+        f"%d = mgx.sub %s, %b : @T0, @T0 -> @R\nmgx.yield %d : @R\n}}"
+    )
+
+    def meaning(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        s = x + y
+        return s - s.max(-1, keepdims=True)
+
+    pairs = ((dims, "f32"), (other, "f32"))
+    return Case(f"rows of {dims} + {other}", pairs, pairs[0], ops, meaning)
+
+
 CASES = (
+    below_maximum("a,b,40", "b,40"),
+    below_maximum("a,5,b,37", "5,b,1"),
+    below_maximum("a,12,20", "12,1"),
     softmax("a,b,40", "f16", 40),
     softmax("a,37", "f32", 37),
     softmax("a,1100", "f16", 1100),

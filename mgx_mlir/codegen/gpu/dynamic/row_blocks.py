@@ -10,17 +10,20 @@ So a generator builds a static function for that number of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
-from mgx_mlir.capabilities import MAX_TENSORS
+from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
+from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
@@ -31,7 +34,7 @@ from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import Layout
-from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
 
 # The number of rows that a schedule is chosen for: it is odd, so no block of rows divides it.
 USUAL_ROWS = 509
@@ -43,7 +46,8 @@ class RowBlocks:
 
     used: the inputs' numbers, in order. steps: elements from row to row, by an input's number;
     inputs without a step have no rows, and are read from their start. columns: elements in a row
-    of each result.
+    of each result. whole: inputs whose sizes are open, and whose rows have no step: each work-group
+    has all of them, and `first` gives its first row. It gives the bytes that offsets span.
     """
 
     kernel: mgx.KernelOp
@@ -51,6 +55,7 @@ class RowBlocks:
     used: tuple[int, ...]
     steps: dict[int, int]
     columns: tuple[int, ...]
+    whole: Mapping[int, Number] = field(default_factory=dict)
 
     def refusal(self) -> Refusal | None:
         """Why the rows cannot be split over work-groups; None where they can."""
@@ -58,7 +63,9 @@ class RowBlocks:
         for number in self.used:
             size = math.prod(sizes_of(inputs[number]))
             step = self.steps.get(number)
-            if isinstance(size, Size) if step is None else size != self.rows * step:
+            if number not in self.whole and (
+                isinstance(size, Size) if step is None else size != self.rows * step
+            ):
                 return Refusal(
                     f"input {number} is not of whole rows, or has no size without arguments"
                 )
@@ -83,17 +90,46 @@ class RowBlocks:
         given = [self._tensor(inputs[n], self.steps.get(n)) for n in self.used]
         written = [replace(self._tensor(type_, 1), written=True) for type_ in results]
         steps = [*(self.steps.get(n) for n in self.used), *self.columns]
-        grid = (1, parts, 1)
+        grid, names, numbers = (1, parts, 1), self.symbols, self.numbers
         tensors = [*given, *written]
-        with builder.function(block, f"{name}_0", tensors, threads, grid, lds, 1) as frame:
-            pointers = builder.rows_of_block(frame.pointers, steps, rows, *frame.sizes)
+        with builder.function(
+            block, f"{name}_0", tensors, threads, grid, lds, len(numbers)
+        ) as frame:
+            count, *others = frame.sizes
+            pointers = list(builder.rows_of_block(frame.pointers, steps, rows, count))
+            for input_, size in zip(self.whole, others[len(names) :], strict=False):
+                place = self.used.index(input_)
+                zero = arith.constant(ir.IntegerType.get_signless(64), 0)
+                pointers[place] = memory.moved(pointers[place], zero, size)
+            index = ir.IndexType.get()
+            short = [arith.index_cast(index, x) for x in others[: len(names)]]
             buffers = tuple(memory.buffer(pointer) for pointer in pointers)
-            yield _Made(self, module, rows, threads, parts), Frame(buffers, frame.lds, pointers)
+            with symbol_values(dict(zip(names, short, strict=True))):
+                made = _Made(self, module, rows, threads, parts)
+                yield made, Frame(buffers, frame.lds, tuple(pointers))
 
-    @staticmethod
-    def _tensor(type_: ir.Type, step: int | None) -> Tensor:
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols whose sizes a launch passes, for the rows of whole inputs."""
+        return kernel_symbols(self.kernel) if self.whole else ()
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers that a launch passes. Those behind the sizes of whole inputs are read by no
+        function: if one is below 0, the launch is refused (see formulas)."""
+        sizes: list[Number] = [math.prod(sizes_of(self._inputs[n])) for n in self.whole]
+        limits: list[Number] = [MAX_BYTES - reach for reach in self.whole.values()]
+        limits += [MAX_BYTES - self.rows] if self.whole else []
+        return [self.rows, *(Size.of(Symbol(x)) for x in self.symbols), *sizes, *limits]
+
+    @property
+    def _inputs(self) -> Sequence[ir.Type]:
+        return builder.signature(self.kernel)[1][0]
+
+    def _tensor(self, type_: ir.Type, step: int | None) -> Tensor:
         """A tensor as an argument. With rows its size is open: a buffer covers a part of it."""
-        return builder.tensor_of(type_) if step is None else Tensor(1, element_of(type_))
+        is_open = step is not None or any(isinstance(size, Size) for size in sizes_of(type_))
+        return Tensor(1, element_of(type_)) if is_open else builder.tensor_of(type_)
 
 
 @dataclass(frozen=True)
@@ -112,7 +148,7 @@ class _Made:
         name, (_, results) = builder.signature(own.kernel)
         arguments = [Argument("input", number) for number in own.used]
         arguments += [Argument("output", number) for number in range(len(results))]
-        arguments.append(Argument("size", formulas.number(own.rows)))
+        arguments += [Argument("size", formulas.number(number)) for number in own.numbers]
         grid = (formulas.number(ceil_div(own.rows, self.rows)), self.parts, 1)
         launch = Launch(f"{name}_0", grid, (self.threads, 1, 1), tuple(arguments))
         if narrow(results):

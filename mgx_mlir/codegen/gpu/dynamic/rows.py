@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
-from mgx_mlir.codegen.gpu.builders.function import element_bytes, thread_number
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.function import (
+    MAX_THREADS,
+    block_number,
+    element_bytes,
+    thread_number,
+)
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
@@ -20,7 +27,7 @@ from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Size
+from mgx_mlir.sizes.arithmetic import Number, Size
 
 _UNEVEN = Refusal("rows that are not evenly apart in memory")
 
@@ -31,8 +38,9 @@ def _program(
     if isinstance(rows.columns, Size):
         return Refusal("the length of its rows is an argument")
     steps: dict[int, int] = {}
+    rows, whole = _with_whole(rows)
     for source in rows.sources.values():
-        if isinstance(source, MemoryOperand):
+        if isinstance(source, MemoryOperand) and source.argument not in whole:
             step = source.outer.stride
             if step is None or isinstance(step, Size) or isinstance(source.offset, Size):
                 return _UNEVEN
@@ -42,7 +50,7 @@ def _program(
         return _UNEVEN
     columns = tuple(result.operand.outer.stride or 0 for result in rows.results)
     moved = {number: step for number, step in steps.items() if step}
-    blocks = RowBlocks(kernel, rows.rows, tuple(rows.used), moved, columns)
+    blocks = RowBlocks(kernel, rows.rows, tuple(rows.used), moved, columns, whole)
     if refusal := blocks.refusal():
         return refusal
     usual = _with_rows(rows, USUAL_ROWS)
@@ -70,10 +78,49 @@ def _generate(
     return made.program()
 
 
+@dataclass(frozen=True)
+class _Whole(MemoryOperand):
+    """An operand whose rows have no step, as other rows repeat them: offsets are from its start.
+
+    first: rows of a work-group.
+    """
+
+    first: int = 0
+
+    def start(self, outer: Index) -> Index:
+        before = emit.mul(block_number("x", MAX_THREADS), self.first)
+        return super().start(emit.add(before, outer))
+
+
+def _with_whole(rows: Rows) -> tuple[Rows, dict[int, Number]]:
+    """The rows with operands that have no step as `_Whole`, and the bytes that these span."""
+    found: dict[int, Number] = {}
+    sources = dict(rows.sources)
+    for value, x in rows.sources.items():
+        if isinstance(x, MemoryOperand) and x.outer.stride is None:
+            strides = [stride for axis in (x.outer, x.inner) for _, stride in axis.factors]
+            if any(isinstance(n, Size) or n < 0 for n in (x.offset, *strides)):
+                continue
+            span: Number = x.offset
+            for axis in (x.outer, x.inner):
+                for count, stride in axis.factors:
+                    span = span + count * stride
+            found[x.argument] = span * element_bytes(x.element)
+            sources[value] = _Whole(x.argument, x.element, x.offset, x.outer, x.inner)
+    mixed = [
+        x
+        for x in sources.values()
+        if isinstance(x, MemoryOperand) and x.argument in found and not isinstance(x, _Whole)
+    ]
+    return (rows, {}) if mixed else (replace(rows, sources=sources), found)
+
+
 def _with_rows(rows: Rows, count: int) -> Rows:
     """The same kernel with `count` rows."""
 
     def counted(x: MemoryOperand) -> MemoryOperand:
+        if isinstance(x, _Whole):
+            return replace(x, first=count)
         return replace(x, outer=rows_axis(count, x.outer.stride or 0))
 
     return replace(

@@ -210,9 +210,8 @@ class Generator:
         """Stores results; vector 0 of the state's columns is vector `first` of the result."""
         attention, unit = self.attention, self.unit
         M, bounded = attention.M, attention.E % unit.columns != 0
-        epilogue = Epilogue(
-            attention.result, row_major(attention.result.problem), self.inputs, outputs
-        )
+        place = attention.result.place or row_major(attention.result.problem)
+        epilogue = Epilogue(attention.result, place, self.inputs, outputs)
         for tile, query in enumerate(self.queries):
             inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []
             columns = layout.columns(unit, self.group, state.values[tile], first)
