@@ -1,4 +1,6 @@
 // The only file that talks to LLVM: names an instruction, prints it.
+#include <algorithm>
+
 #include "decode.h"
 
 #include <llvm/ADT/SmallString.h>

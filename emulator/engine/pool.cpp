@@ -1,5 +1,7 @@
 #include "engine.h"
 
+#include <algorithm>
+
 namespace mgx::emu {
 
 ThreadPool::ThreadPool(unsigned threads) {

@@ -1,5 +1,6 @@
 #include "api.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
 // Copies and fills as values: building, checking, doing.
+#include <algorithm>
 #include <cstring>
 
 #include "memory.h"

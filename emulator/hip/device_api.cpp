@@ -1,4 +1,5 @@
 // Devices, their properties and limits at the C ABI.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 

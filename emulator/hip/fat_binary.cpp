@@ -1,5 +1,6 @@
 // Entry points that clang-compiled HIP programs call: registration of their device code, and
 // the configuration of the <<<>>> syntax.
+#include <algorithm>
 #include <cstdio>
 
 #include "launch.h"

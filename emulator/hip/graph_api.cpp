@@ -1,4 +1,5 @@
 // Graphs at the C ABI: creation, dependencies, queries, clones, user objects.
+#include <algorithm>
 #include <cstring>
 
 #include "graph.h"

@@ -1,6 +1,7 @@
 // Modules: loading code objects, finding kernels and globals in them.
 #include "module.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>

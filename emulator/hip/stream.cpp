@@ -1,6 +1,7 @@
 // The order of work: streams, completions and the rules of the null stream.
 #include "stream.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "event.h"

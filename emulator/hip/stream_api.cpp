@@ -1,4 +1,6 @@
 // Streams at the C ABI: creation, queries, waiting, callbacks and values in memory.
+#include <algorithm>
+
 #include "capture.h"
 #include "event.h"
 #include "memory.h"

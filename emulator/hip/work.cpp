@@ -1,6 +1,7 @@
 // Running work: what each kind of operation does when its turn comes.
 #include "work.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <thread>
