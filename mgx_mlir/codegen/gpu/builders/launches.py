@@ -21,6 +21,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK = 256
+OUTPUT = Argument("output", 0)
 
 
 @dataclass(frozen=True)

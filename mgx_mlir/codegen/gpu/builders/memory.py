@@ -128,7 +128,7 @@ def load_far(memory: ir.Value, offset: Index, step: Index, count: int) -> ir.Val
     most = CHUNK_BYTES * 8 // bit_width(element)
     if count > most:  # one instruction takes no more
         parts = [load_far(memory, emit.add(offset, i), step, most) for i in range(0, count, most)]
-        return reduce(concatenated, parts)
+        return concatenated(parts)
     i32 = ir.IntegerType.get_signless(32)
     at, far = (arith.index_cast(i32, emit.value(x)) for x in (offset, step))
     type_ = ir.VectorType.get([count], element)
@@ -169,10 +169,14 @@ def joined(values: Sequence[ir.Value]) -> ir.Value:
     return vector.FromElementsOp(type_, list(values)).result
 
 
-def concatenated(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The elements of two vectors as one vector."""
-    lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
-    return vector.ShuffleOp(a, b, list(range(lanes))).result
+def concatenated(vectors: Sequence[ir.Value]) -> ir.Value:
+    """The elements of some vectors as one vector."""
+
+    def pair(a: ir.Value, b: ir.Value) -> ir.Value:
+        lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
+        return vector.ShuffleOp(a, b, list(range(lanes))).result
+
+    return reduce(pair, vectors)
 
 
 def word(x: ir.Value, number: int) -> ir.Value:

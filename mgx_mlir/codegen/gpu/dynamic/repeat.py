@@ -22,7 +22,6 @@ from mgx_mlir.codegen.generic.dynamic.body import (
     memory_type,
 )
 from mgx_mlir.codegen.generic.dynamic.kernel import (
-    argument_sizes,
     is_dynamic,
     kernel_symbols,
     launch_arguments,
@@ -84,10 +83,8 @@ def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | Dy
     (arguments,), scratch = launch_arguments(symbols, [tuple(function.pointers)], formulas)
     grid = formulas.number(math.prod(parts))
     launch = Launch(name, (grid, 1, 1), (threads, 1, 1), arguments)
-    if not is_dynamic(kernel):
-        return GpuProgram(module, (launch,), scratch, 64)
-    sizes = argument_sizes(kernel, formulas)
-    return DynamicProgram(GpuProgram(module, (launch,), scratch, 64), sizes, tuple(formulas.texts))
+    program = GpuProgram(module, (launch,), scratch, 64)
+    return DynamicProgram.of(program, kernel, formulas) if is_dynamic(kernel) else program
 
 
 def _threads(kernel: mgx.KernelOp, parts: int) -> int:

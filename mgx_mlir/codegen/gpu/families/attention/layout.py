@@ -20,7 +20,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
-from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.layout.fragments import MFMA, QUERIES
 from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
@@ -101,7 +100,7 @@ def runs(unit: Unit, tiles: Sequence[ir.Value]) -> list[ir.Value]:
     if unit.values >= each:
         return [memory.part(x, i, each) for x in tiles for i in range(0, unit.values, each)]
     count = each // unit.values
-    return [softmax.joined(tiles[i : i + count]) for i in range(0, len(tiles), count)]
+    return [memory.concatenated(tiles[i : i + count]) for i in range(0, len(tiles), count)]
 
 
 def columns(

@@ -97,7 +97,7 @@ class PlainWork(Work):
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
         """The shares of all keys of a step; the lane's own group comes first."""
         lanes, words = self.offsets.lanes, ir.VectorType.get([4], ir.IntegerType.get_signless(32))
-        own = softmax.joined(pairs)
+        own = memory.concatenated(pairs)
         found: list[ir.Value] = [vector.bitcast(words, own)]
         for distance in lanes.distances():
             found += [lanes.exchanged(x, distance) for x in found]

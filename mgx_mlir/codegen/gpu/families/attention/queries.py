@@ -11,7 +11,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.families.attention import layout, softmax
+from mgx_mlir.codegen.gpu.families.attention import layout
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader
 from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
@@ -42,7 +42,7 @@ def in_registers(
                 inside = [emit.compare("slt", d, depth)] if depth % step_depth else []
                 at = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
                 parts.append(memory.load(buffer, at, width))
-            whole = emit.convert(softmax.joined(parts), q.element, unit.element)
+            whole = emit.convert(memory.concatenated(parts), q.element, unit.element)
             starts = range(0, unit.lane_chunks * unit.chunk, unit.chunk)
             vectors = [memory.part(whole, start, unit.chunk) for start in starts]
             row.append(multiply.pieces(unit, vectors))

@@ -176,13 +176,6 @@ class Total:
         self._sums[which] = precision.dot(narrow, one, self._sums[which], precision.no_clamp())
 
 
-def joined(vectors: Sequence[ir.Value]) -> ir.Value:
-    """The elements of some vectors as one vector."""
-    if len(vectors) == 1:
-        return vectors[0]
-    return memory.joined([memory.element(x, i) for x in vectors for i in range(lane_count(x))])
-
-
 def splat(x: ir.Value, lanes: int) -> ir.Value:
     return vector.broadcast(ir.VectorType.get([lanes], x.type), x)
 

@@ -149,7 +149,7 @@ class Merge:
         rows = []
         for tile in range(tiles):
             firsts = [tiles + (stored.index(i) * tiles + tile) * each for i in columns]
-            rows.append([softmax.joined([read(n + i) for i in range(each)]) for n in firsts])
+            rows.append([memory.concatenated([read(n + i) for i in range(each)]) for n in firsts])
         return State(
             [memory.element(x, 0) for x in ends], [memory.element(x, 1) for x in ends], rows
         )

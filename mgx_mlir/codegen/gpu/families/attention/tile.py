@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, LdsTile
 from mgx_mlir.codegen.gpu.builders.ordering import fence
-from mgx_mlir.codegen.gpu.families.attention import softmax, streams
+from mgx_mlir.codegen.gpu.families.attention import streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,
     SWIZZLE,
@@ -24,6 +24,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
 )
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.families.contraction.tile import columns
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -230,12 +231,12 @@ class AttentionTile:
         for move, target in enumerate(self.targets):
             mine = [self._converted(x) for x in values[move * each :][:each]]
             if self.shape.along_k:
-                memory.store(softmax.joined(mine), self.held.lds, target)
+                memory.store(memory.concatenated(mine), self.held.lds, target)
                 yield streams.SLOT_CLOCKS
                 continue
+            column = columns(mine)
             for i in range(self.across):
-                column = memory.joined([memory.element(x, i) for x in mine])
-                memory.store(column, self.held.lds, self.held.below(target, i))
+                memory.store(column(i), self.held.lds, self.held.below(target, i))
                 yield streams.SLOT_CLOCKS * (1 + self.run // 2)
 
     def _converted(self, x: ir.Value) -> ir.Value:

@@ -340,7 +340,7 @@ class Work:
         """The lane's first operands of the second product for the keys of one step, from pairs
         of shares."""
         unit = self.unit
-        share = softmax.joined(pairs)
+        share = memory.concatenated(pairs)
         if unit.groups > 1:
             return multiply.pieces(unit, [share])
         # RDNA 3: a lane supplies all keys of the step; the lane 16 away holds half of them.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import amdgpu
@@ -302,7 +302,7 @@ class _Generator:
                     inside = [emit.compare("slt", m, problem.M)]
                 for j, n in columns:
                     at = i * schedule.tiles_n + j
-                    x = reduce(memory.concatenated, sums[at : at + self.joined])
+                    x = memory.concatenated(sums[at : at + self.joined])
                     epilogue(x, batch, m, n, inside, bounded)
             # The sums of the next rows take the place of these.
             stored = each * schedule.tiles_n

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm, vector
@@ -23,20 +22,12 @@ def zero(unit: Unit) -> ir.Value:
 
 def pieces(unit: Unit, fragment: Fragment) -> list[ir.Value]:
     """A fragment as the operands of one instruction after another."""
-    if unit.kind == "fma" and unit.depth == 1:
-        return [memory.element(x, k) for x in fragment for k in range(unit.chunk)]
-    if unit.kind == "fma":
-        starts = range(0, unit.chunk, unit.depth)
-        return [memory.part(x, start, unit.depth) for x in fragment for start in starts]
     if unit.per_lane > unit.chunk:
-        return [reduce(memory.concatenated, fragment)]
-    parts = [
-        memory.part(x, start, unit.per_lane)
-        for x in fragment
-        for start in range(0, unit.chunk, unit.per_lane)
-    ]
+        return [memory.concatenated(fragment)]
+    each = unit.depth if unit.kind == "fma" else unit.per_lane
+    parts = [memory.part(x, start, each) for x in fragment for start in range(0, unit.chunk, each)]
     # A lane's one element is a scalar.
-    return [memory.element(x, 0) for x in parts] if unit.per_lane == 1 else parts
+    return [memory.element(x, 0) for x in parts] if each == 1 else parts
 
 
 def multiply(

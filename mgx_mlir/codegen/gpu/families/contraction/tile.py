@@ -88,11 +88,7 @@ class Tile:
 
     def _store_chunk(self, parts: Sequence[ir.Value], target: Index, half: Index) -> None:
         mine = [self._converted(x) for x in self.source.finish(parts)]
-        x = mine[0]
-        if len(mine) > 1:
-            lanes = ir.VectorType(x.type).shape[0]
-            x = memory.joined([memory.element(p, i) for p in mine for i in range(lanes)])
-        memory.store(x, self.held.lds, emit.add(target, half))
+        memory.store(memory.concatenated(mine), self.held.lds, emit.add(target, half))
 
     def _store_transposed(self, column: Column, target: Index, i: int, half: Index) -> None:
         at = emit.add(self.held.below(target, i), half)

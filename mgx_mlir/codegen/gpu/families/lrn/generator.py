@@ -16,14 +16,12 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
-from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
 from mgx_mlir.codegen.problem.problem import Axis
-
-_OUTPUT = Argument("output", 0)
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def generate(
     source = Argument("input", lrn.source.argument)
     groups, columns = lrn.channels // own, lrn.pixels // lanes
     total = lrn.images * lrn.channels * lrn.pixels
-    with launches.each([source], [_OUTPUT], lrn.images * groups * columns) as work:
+    with launches.each([source], [OUTPUT], lrn.images * groups * columns) as work:
         pixel = emit.mul(emit.rem(work.offset, columns), lanes)
         rest = emit.div(work.offset, columns)
         first = emit.mul(emit.rem(rest, groups), own)
@@ -88,7 +86,7 @@ def generate(
             y = store(a, lrn.source.element, y)
             offset = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
             target = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
-            target.store(y, work.buffers[_OUTPUT], 0, emit.add(offset, pixel), work.inside)
+            target.store(y, work.buffers[OUTPUT], 0, emit.add(offset, pixel), work.inside)
     return launches.program()
 
 

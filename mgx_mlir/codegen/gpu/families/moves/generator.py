@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from mlir import ir
 from mlir.dialects import arith
@@ -195,11 +196,8 @@ def _padded(
     padding = conditions[len(inside) :]
     if not padding or (part.value == 0 and part.source.element.kind != BOOL):
         return x  # reads outside give 0
-    present = padding[0]
-    for condition in padding[1:]:
-        present = arith.andi(present, condition)
     other = emit.splat(number(Arithmetic(), part.source.element, part.value), lanes)
-    return arith.select(present, x, other)
+    return arith.select(reduce(arith.andi, padding), x, other)
 
 
 FAMILY = Family("moves", 70, Scheduled(match_moves, choose, generate, together=False))

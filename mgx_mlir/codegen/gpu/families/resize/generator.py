@@ -24,7 +24,7 @@ from mgx_mlir.codegen.generic.lowering.element import F32
 from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes, memory
-from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
@@ -38,7 +38,6 @@ _UNROLLED = 4
 _KEPT = 16
 # The most elements of lines of x, weighted along them, that a thread keeps.
 _ROWS = 32
-_OUTPUT = Argument("output", 0)
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def generate(
     grid = builder.grid_of(blocks)
     source = Argument("input", resize.source.argument)
     shared = _shared(resize, schedule, launches)
-    with launches.function([source], [_OUTPUT], BLOCK, grid) as (buffers, _):
+    with launches.function([source], [OUTPUT], BLOCK, grid) as (buffers, _):
         thread, block = builder.thread_number(BLOCK), builder.linear_block(grid)
         side = emit.div(thread, schedule.across)
         if schedule.across % target.wave_size == 0:
@@ -193,7 +192,7 @@ class _Lines:
     ) -> None:
         self.shared = shared
         self.resize, self.schedule, self.tables = resize, schedule, tables
-        self.source, self.output = buffers[source], buffers[_OUTPUT]
+        self.source, self.output = buffers[source], buffers[OUTPUT]
         self.a = Arithmetic([schedule.lanes])
         computed = resize.element.computed()
         self.wide = computed if computed.is_float else F32

@@ -18,7 +18,7 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
@@ -30,7 +30,6 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-OUTPUT = Argument("output", 0)
 # Converts a vector in the type of memory to a vector of terms.
 Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
 

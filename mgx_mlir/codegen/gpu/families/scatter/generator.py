@@ -26,14 +26,12 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.launches import Launches, Work
+from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches, Work
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.problem.problem import Axis
-
-OUTPUT = Argument("output", 0)
 
 
 class Generator:

@@ -24,11 +24,11 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import I64
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.launches import Work
+from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Work
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
-from mgx_mlir.codegen.gpu.families.scatter.generator import OUTPUT, Generator
+from mgx_mlir.codegen.gpu.families.scatter.generator import Generator
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.gpu.families.topk.match import run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge

@@ -23,9 +23,10 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, I64, Element
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import OUTPUT
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
-from mgx_mlir.codegen.gpu.families.scatter.generator import OUTPUT, Generator, atomic
+from mgx_mlir.codegen.gpu.families.scatter.generator import Generator, atomic
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 
 _BIAS, _MANTISSA = 127, 23

@@ -23,7 +23,7 @@ from mgx_mlir.codegen.generic.lowering.boxes import overlaps
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
@@ -31,7 +31,6 @@ from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-OUTPUT = Argument("output", 0)
 _WAVES = 16  # the most waves of a work-group
 _AT_ONCE = 4  # kept boxes that a wave reads at a time
 _COUNT, _END = 0, 1  # words of LDS: the number of kept boxes; the index after the last candidate

@@ -194,10 +194,12 @@ class _Block:
                     memory.joined([memory.element(x, n) for x in rows[k : k + 2]])
                     for n in range(cut.width)
                 ]
-                right = pairs[0] if len(pairs) == 1 else _flat(pairs)
+                right = memory.concatenated(pairs)
                 for m, factors in enumerate(left):
                     both = memory.joined(factors[k : k + 2])
-                    totals[m] = dot_products(_flat([both] * cut.width), right, totals[m])
+                    totals[m] = dot_products(
+                        memory.concatenated([both] * cut.width), right, totals[m]
+                    )
             return totals
         wide = [emit.convert(x, self.b.element, "f32") for x in rows]
         for m, factors in enumerate(left):
@@ -259,14 +261,6 @@ class _Block:
         if self.problem.N % self.cut.columns:
             inside.append(emit.compare("slt", n, self.problem.N))
         epilogue(total, batch, m, n, inside, False)
-
-
-def _flat(vectors: Sequence[ir.Value]) -> ir.Value:
-    """Vectors one after another."""
-    elements = [
-        memory.element(x, i) for x in vectors for i in range(ir.VectorType(x.type).shape[0])
-    ]
-    return memory.joined(elements)
 
 
 RECIPE = Recipe("broad", as_broad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith
@@ -182,7 +182,7 @@ class _Block(ImageWork):
             emit.when(mine, partial(self._put, place, values))
         amdgpu.LDSBarrierOp()
         filters = [
-            [reduce(memory.concatenated, map(self._clean, parts)) for parts in mine]
+            [memory.concatenated([self._clean(x) for x in parts]) for parts in mine]
             for mine in read
         ]
         lane = self._spread(self.row) if not found.transposed else self.row
@@ -371,7 +371,7 @@ class _Block(ImageWork):
                 zero = emit.constant(0, unit.element, PIXEL_CHANNELS)
                 pixel = arith.select(emit.compare("slt", t, found.taps), pixel, zero)
             parts.append(pixel)
-        return self._pieces(reduce(memory.concatenated, parts))
+        return self._pieces(memory.concatenated(parts))
 
     def _pieces(self, x: ir.Value) -> list[ir.Value]:
         """A lane's pixels as the operands of one instruction after another."""
@@ -391,7 +391,7 @@ class _Block(ImageWork):
         beyond = found.count % found.own != 0
         for number, n in enumerate(self.columns):
             first = number * found.joined
-            total = reduce(memory.concatenated, sums[first : first + found.joined])
+            total = memory.concatenated(sums[first : first + found.joined])
             if found.transposed:
                 epilogue(total, 0, position, n, inside, beyond)
                 continue

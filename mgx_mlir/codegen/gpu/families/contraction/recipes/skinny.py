@@ -325,7 +325,7 @@ class _Wave:
             """The next vector, as memory holds it."""
             x = values.pop(0)
             while not single and ir.VectorType(x.type).shape[0] * per_byte < lanes:
-                x = memory.concatenated(x, values.pop(0))
+                x = memory.concatenated([x, values.pop(0)])
             return x
 
         element = "f16" if self.cut.pairs else "f32"
