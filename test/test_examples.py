@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import string
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+import mgx_mlir
 from test.decoder_models import VOCABULARY, llama
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -107,3 +110,47 @@ def test_a_chat_answers_each_line(tmp_path: Path) -> None:
     first, second, end = (line.removeprefix("> ") for line in done.stdout.splitlines())
     assert len(first) == len(second) == 5 and set(first + second) <= set(letters)
     assert end == ""
+
+
+@pytest.fixture(scope="module")
+def train_chat() -> Any:
+    spec = importlib.util.spec_from_file_location("train_chat", EXAMPLES / "train_chat.py")
+    assert spec and spec.loader
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    return example
+
+
+def test_the_decoder_of_the_chat_is_the_trained_one(train_chat: Any, tmp_path: Path) -> None:
+    """Its tokens, past the window too, are those of the network in numpy."""
+    command = [sys.executable, EXAMPLES / "train_chat.py", tmp_path, "--steps", "12"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) < np.log(len(train_chat.LETTERS))
+    model = onnx.load(tmp_path / "model.onnx")
+    network = train_chat.Network(
+        {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    )
+    tokens = list(train_chat.dialogue(np.random.default_rng(1), train_chat.WINDOW + 20))
+    (found,) = mgx_mlir.generate(tmp_path / "model.onnx", [tokens], max_new_tokens=6)
+    for _ in found:
+        tokens.append(int(network.forward(np.array([tokens]))[0, -1].argmax()))
+    assert len(found) == 6 and found == tokens[-6:]
+    letters = json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"]
+    assert [letters[c] for c in train_chat.LETTERS] == list(range(len(letters)))
+
+
+def test_gradients_of_the_chat_are_those_of_small_steps(train_chat: Any) -> None:
+    rng = np.random.default_rng(0)
+    weights = {n: w.astype(np.float64) for n, w in train_chat.initial(rng).items()}
+    tokens = rng.integers(0, len(train_chat.LETTERS), (2, train_chat.WINDOW + 10))
+    network = train_chat.Network(weights)
+    network.loss(tokens)
+    assert network.gradients.keys() == weights.keys()
+    for name, gradient in network.gradients.items():
+        step = rng.normal(0, 1e-7, gradient.shape)
+        up, down = (
+            train_chat.Network(weights | {name: weights[name] + sign * step}).loss(tokens)
+            for sign in (1, -1)
+        )
+        assert (up - down) / 2 == pytest.approx((gradient * step).sum(), rel=1e-4), name
