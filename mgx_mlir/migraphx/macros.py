@@ -1,16 +1,21 @@
-"""MIGraphX's macros: composites of operators, each computed by an operator of ONNX."""
+"""MIGraphX's macros: composites of operators, most of them computed by an operator of ONNX."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from mlir import ir
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
 from mgx_mlir.migraphx.by_onnx import OnnxNode
-from mgx_mlir.migraphx.operators import advice, both_sides
+from mgx_mlir.migraphx.operators import Made, advice, both_sides, build, op
+from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,52 @@ _MACROS = {
     "mean_variance_normalization": _Macro("MeanVarianceNormalization", {"axes": "axes"}),
     "quant_dot": _Macro("MatMulInteger", {}),
     "quantizelinear": _Macro("QuantizeLinear", {"axis": "axis", "block_size": "block_size"}),
+    "rotary_embedding": _Macro("RotaryEmbedding", {"interleaved": "interleaved"}, "com.microsoft"),
     "tile": _Macro("Tile", {}, constant="repeats"),
+}
+
+
+def _gelu_split(x: ir.Value) -> ir.Value:
+    """The first half of the last dimension times the gelu of the second."""
+    axis, size = rank_of(x) - 1, sizes_of(x)[-1]
+    if size % 2:
+        raise ValueError(f"a last dimension of {size}, which has no halves")
+    left, right = (mgx.slice(x, [axis], [at], [at + size // 2]) for at in (0, size // 2))
+    half, one, root = (mgx.splat(n, right.type) for n in (0.5, 1, math.sqrt(0.5)))
+    share = mgx.mul(half, mgx.add(one, mgx.erf(mgx.mul(right, root))))
+    return mgx.mul(left, mgx.mul(right, share))
+
+
+def _bias_uint8(x: ir.Value, bias: ir.Value, *, has_bias: bool = False) -> list[ir.Value]:
+    """x and its difference from the bias, or x twice, as int8: uint8 less 128."""
+
+    def shifted(y: ir.Value) -> ir.Value:
+        wide = as_type(y, np.int16)
+        return as_type(mgx.sub(wide, mgx.splat(128, wide.type)), np.int8)
+
+    if mgx.numpy_dtype(x.type) == np.uint8:
+        x, bias = shifted(x), shifted(bias) if has_bias else bias
+        bias = bias if has_bias else x
+    return [x, mgx.sub(x, mgx.multibroadcast(bias, sizes_of(x))) if has_bias else bias]
+
+
+def _pointwise(name: str) -> Callable[..., Made]:
+    def pointwise(a: ir.Value, b: ir.Value, *, broadcasted_axis: int | None = None) -> Made:
+        """The tensor of fewer dimensions lies along the other's from the axis on; else as numpy."""
+        if broadcasted_axis is None:
+            sizes = list(np.broadcast_shapes(tuple(sizes_of(a)), tuple(sizes_of(b))))
+            return build(op(name), [mgx.multibroadcast(x, sizes) for x in (a, b)])
+        more, fewer = (b, a) if rank_of(a) < rank_of(b) else (a, b)
+        return build(op(name), [more, mgx.broadcast(fewer, sizes_of(more), broadcasted_axis)])
+
+    return pointwise
+
+
+_POINTWISE = "add bitwise_and div logical_and logical_or logical_xor mul pow prelu sqdiff sub"
+COMPOSED: dict[str, Callable[..., Made]] = {
+    "bias_uint8": _bias_uint8,
+    "gelu_split": _gelu_split,
+    **{name: _pointwise(name) for name in _POINTWISE.split()},
 }
 
 
@@ -51,11 +101,11 @@ class macro:
     """A composite of operators, which `module.add_macro` builds. Raises UsageError as `op`."""
 
     def __init__(self, name: str, **attributes: Any) -> None:
-        if name not in _MACROS:
-            raise UsageError(f"MIGraphX's macro '{name}' {advice(name, _MACROS)}")
-        row = _MACROS[name]
+        if name not in macros():
+            raise UsageError(f"MIGraphX's macro '{name}' {advice(name, macros())}")
+        row = _MACROS.get(name)
         for attribute in attributes:
-            if attribute not in row.renamed and attribute != row.constant:
+            if row and attribute not in row.renamed and attribute != row.constant:
                 known = ", ".join([*row.renamed, *filter(None, [row.constant])]) or "none"
                 raise UsageError(f"macro '{name}' has no attribute '{attribute}'; it has: {known}")
         self._name = name
@@ -64,6 +114,9 @@ class macro:
     def name(self) -> str:
         """The macro's name."""
         return self._name
+
+    def __repr__(self) -> str:
+        return f"macro '{self._name}'"
 
     def onnx(self, rank: int) -> OnnxNode:
         """The ONNX node; x has `rank` dimensions. Raises UsageError for a missing attribute."""
@@ -81,4 +134,4 @@ class macro:
 
 def macros() -> frozenset[str]:
     """The macros there are."""
-    return frozenset(_MACROS)
+    return frozenset(_MACROS) | frozenset(COMPOSED)

@@ -18,8 +18,8 @@ from mgx_mlir.migraphx.argument import argument, as_argument
 from mgx_mlir.migraphx.composed import padded_rows
 from mgx_mlir.migraphx.converted import converted
 from mgx_mlir.migraphx.described import described
-from mgx_mlir.migraphx.macros import macro
-from mgx_mlir.migraphx.operators import build, op, plain
+from mgx_mlir.migraphx.macros import COMPOSED, macro
+from mgx_mlir.migraphx.operators import applied, build, op, plain
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import (
     as_type,
@@ -365,6 +365,9 @@ class module:
         return states[place]
 
     def _expanded(self, macro: macro, values: list[ir.Value]) -> list[ir.Value]:
+        if macro.name() in COMPOSED:
+            made = applied(macro, COMPOSED[macro.name()], values)
+            return [made] if isinstance(made, ir.Value) else list(made)
         rank = rank_of(values[0]) if values else 0
         return converted(self._constants, f"macro '{macro.name()}'", macro.onnx(rank), values)
 

@@ -66,7 +66,11 @@ class op:
 
 def build(operator: op, operands: Sequence[ir.Value]) -> Made:
     """The op at the insertion point. Raises UsageError where attributes or operands do not fit."""
-    function = _function(operator.name())
+    return applied(operator, _function(operator.name()), operands)
+
+
+def applied(operator: Any, function: Callable[..., Made], operands: Sequence[ir.Value]) -> Made:
+    """What the function of an op or a macro builds. Raises UsageError as `build`."""
     signature = inspect.signature(function)
     known = [
         name

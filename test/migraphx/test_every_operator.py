@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mgx_mlir import migraphx
+from mgx_mlir.errors import UsageError
 
 from .test_programs import results
 
@@ -177,3 +178,67 @@ def test_more_macros_are_those_of_numpy():
     found = results(p, x=X)
     for (macro, _, expected), one in zip([*rows, rows[1]], found, strict=True):
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5, err_msg=macro.name())
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("starts", [[[1, 3], [0, 2]], [1]])
+def test_rotations_are_at_the_positions(interleaved, starts):
+    """A position each, or the first of all; operands in MIGraphX's order."""
+    rng = np.random.default_rng(0)
+    x, angles = rng.normal(size=(2, 3, 2, 8)).astype("f4"), rng.normal(size=(6, 4))
+    p = migraphx.program()
+    m = p.get_main_module()
+    given = m.add_parameter("x", migraphx.shape(lens=x.shape))
+    caches = [m.add_literal(f(angles).astype("f4")) for f in (np.cos, np.sin)]
+    rotation = migraphx.macro("rotary_embedding", interleaved=interleaved)
+    m.add_return(m.add_macro(rotation, [given, m.add_literal(np.array(starts)), *caches]))
+    places = np.array(starts) if len(starts) > 1 else np.array([[1, 2], [1, 2]])
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :4], x[..., 4:])
+    turned = (a + 1j * b) * np.exp(1j * angles[places][:, None])
+    parts = [turned.real, turned.imag]
+    expected = np.stack(parts, -1).reshape(x.shape) if interleaved else np.concatenate(parts, -1)
+    np.testing.assert_allclose(results(p, x=x)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "operands", "expected"),
+    [
+        ("gelu_split", {}, [np.array([[2.0, 1.0], [3.0, 0.0]], "f4")], [[[2 * 0.8413447], [0]]]),
+        ("bias_uint8", {"has_bias": True}, [np.array([130, 255], "u1"), np.array([128], "u1")],
+         [[2, 127], [2, 127]]),
+        ("bias_uint8", {}, [np.array([130, 0], "u1"), np.array([7], "u1")], [[2, -128]] * 2),
+        ("bias_uint8", {"has_bias": True}, [np.array([5, -3], "i1"), np.array([2], "i1")],
+         [[5, -3], [3, -5]]),
+        ("sub", {"broadcasted_axis": 0}, [np.arange(3, dtype="f4"), np.ones((3, 2), "f4")], None),
+        *((name, {}, [X[0], X], None) for name in ("add", "mul", "div", "sub", "sqdiff")),
+        ("pow", {}, [np.abs(X) + 1, X[:, :1]], None),
+        ("prelu", {}, [X, np.full((1, 3), 0.5, "f4")], [np.where(X > 0, X, X / 2)]),
+        *((name, {}, [X > 0, X[0] > 0], None) for name in
+          ("logical_and", "logical_or", "logical_xor")),
+        ("bitwise_and", {}, [np.array([[6], [5]]), np.array([3, 4])], [[[2, 4], [1, 4]]]),
+    ],
+)  # fmt: skip
+def test_macros_of_several_operators(name, attributes, operands, expected):
+    p = migraphx.program()
+    m = p.get_main_module()
+    given = [
+        m.add_parameter(f"x{i}", migraphx.argument(x).get_shape()) for i, x in enumerate(operands)
+    ]
+    m.add_return(m.add_macro(migraphx.macro(name, **attributes), given))
+    if expected is None:
+        function = {"div": np.divide, "mul": np.multiply, "pow": np.power, "sub": np.subtract,
+                    "sqdiff": lambda a, b: (a - b) ** 2}.get(name) or getattr(np, name)  # fmt: skip
+        a, b = operands
+        expected = [function(b, a[:, None]) if attributes else function(a, b)]
+    found = results(p, **{f"x{i}": x for i, x in enumerate(operands)})
+    for one, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=1e-5)
+
+
+def test_macros_name_what_does_not_fit():
+    m = migraphx.program().get_main_module()
+    x = m.add_parameter("x", migraphx.shape(lens=[2, 3]))
+    with pytest.raises(UsageError, match=r"gelu_split.*no halves"):
+        m.add_macro(migraphx.macro("gelu_split"), [x])
+    with pytest.raises(UsageError, match="has no attribute 'axis'"):
+        m.add_macro(migraphx.macro("add", axis=1), [x, x])
