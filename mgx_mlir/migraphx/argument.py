@@ -16,9 +16,11 @@ from mgx_mlir.migraphx.shape import shape, type_name
 if TYPE_CHECKING:
     from mgx_mlir.runtime.hip.tensor import DeviceTensor
 
+_ROCM = 10  # DLPack's number of devices of HIP
+
 
 class argument:
-    """A tensor with a `shape`. `data` is anything that numpy reads, or a tensor of a device.
+    """A tensor with a `shape`. `data` is anything that numpy or DLPack reads, or a device's tensor.
 
     numpy reads it (`np.array(a)`); on Python 3.12 and later it is a buffer. Memory of numpy arrays
     is used in place.
@@ -27,11 +29,16 @@ class argument:
     def __init__(self, data: Any = None, *, like: shape | None = None) -> None:
         self._device: DeviceTensor | None = None
         self._array: np.ndarray | None = None
+        if is_on_device(data):
+            from mgx_mlir.runtime.hip.tensor import device_tensor  # needs hip-python
+
+            _open_device()
+            data = device_tensor(data, "the tensor", data.__dlpack_device__()[1], 0)
         if hasattr(data, "address") and hasattr(data, "ordinal"):
             self._device = data
             self._shape = like or shape(type=type_name(data.dtype), lens=data.shape)
             return
-        array = np.asarray(data)
+        array = np.asarray(data) if hasattr(data, "__array__") else _from_dlpack(data)
         strides = [step // max(array.itemsize, 1) for step in array.strides]
         self._array = array
         self._shape = like or shape(type=type_name(array.dtype), lens=array.shape, strides=strides)
@@ -168,6 +175,15 @@ def gpu_sync() -> None:
 def as_argument(value: Any) -> argument:
     """An argument as it is; anything else as numpy reads it, or as DLPack gives it."""
     return value if isinstance(value, argument) else argument(value)
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether it is a tensor, of any library that speaks DLPack, in memory of an AMD GPU."""
+    return hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) == _ROCM
+
+
+def _from_dlpack(value: Any) -> np.ndarray:
+    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
 
 
 def _open_device() -> None:

@@ -14,7 +14,7 @@ from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import UsageError
 from mgx_mlir.loader import compile as load
 from mgx_mlir.loader import finalize
-from mgx_mlir.migraphx.argument import argument, as_argument
+from mgx_mlir.migraphx.argument import argument, as_argument, is_on_device
 from mgx_mlir.models.tune import tune
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph, value_names
@@ -69,7 +69,10 @@ class Compiled:
 
         Parts run after the stream's work so far, and are done at the end: they are the host's.
         """
-        given = {name: as_argument(value).value() for name, value in params.items()}
+        given = {
+            name: value if self.is_gpu and is_on_device(value) else as_argument(value).value()
+            for name, value in params.items()
+        }
         own = {
             self.outputs[int(name.removeprefix(OUTPUT))]: given.pop(name)
             for name in list(given)

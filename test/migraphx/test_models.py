@@ -113,6 +113,52 @@ def test_run_async_works_on_the_callers_stream():
     call("hipStreamDestroy", stream)
 
 
+class Spoken:
+    """A tensor of another library: nothing is known of it but DLPack's two methods."""
+
+    def __init__(self, held):
+        self.held, self.streams = held, []
+
+    def __dlpack_device__(self):
+        return self.held.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, **rest):
+        self.streams.append(stream)
+        return self.held.__dlpack__(stream=stream, **rest)
+
+
+def torch_tensor(x):
+    return pytest.importorskip("torch").from_numpy(x)
+
+
+@pytest.mark.parametrize("made", [Spoken, torch_tensor], ids=["any library", "torch"])
+def test_tensors_of_other_libraries_are_inputs(made):
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target("cpu"))
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    np.testing.assert_array_equal(np.array(p.run({"x": made(x)})[0]), np.maximum(x, 0))
+
+
+def test_a_tensor_of_the_device_is_used_in_place_on_the_callers_stream():
+    from mgx_mlir.runtime.hip.library import call
+    from mgx_mlir.runtime.hip.tensor import DeviceTensor
+
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target(CHIP))
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    migraphx.to_gpu(x)  # opens the device
+    held = DeviceTensor.from_numpy(x)
+    given, stream = Spoken(held), call("hipStreamCreate")
+    (found,) = p.run_async({"x": given}, int(stream), "ihipStream_t")
+    call("hipStreamSynchronize", stream)
+    np.testing.assert_array_equal(np.array(found), np.maximum(x, 0))
+    assert given.streams == [int(stream)]
+    call("hipStreamDestroy", stream)
+    here = migraphx.argument(given)
+    assert here.data_ptr() == held.address and here.get_shape().lens() == [2, 5]
+    np.testing.assert_array_equal(np.array(here), x)
+
+
 def test_a_compiled_program_for_a_chip_is_saved_with_its_code():
     p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
     p.compile(migraphx.get_target(CHIP))
