@@ -16,7 +16,8 @@ A = hip.hipDeviceAttribute_t
 
 
 def test_counts_the_devices_of_the_environment():
-    assert ok(hip.hipGetDeviceCount()) == len(DEVICES)
+    script = "print(ok(hip.hipGetDeviceCount()))"
+    assert passes(run_python(script, MGX_EMULATED_DEVICES=",".join(DEVICES))).split() == ["2"]
 
 
 def test_default_is_one_gfx942():
@@ -59,9 +60,10 @@ assert [d.chip for d in emulator.devices()] == ["gfx942", "gfx1100"]
 
 
 def test_an_unknown_chip_is_not_added():
+    before = ok(hip.hipGetDeviceCount())
     with pytest.raises(UsageError, match="gfx7"):
         emulator.add_device("gfx7")
-    assert ok(hip.hipGetDeviceCount()) == len(DEVICES)
+    assert ok(hip.hipGetDeviceCount()) == before
 
 
 def test_devices_are_added_by_many_threads_up_to_a_limit():
@@ -130,7 +132,7 @@ def test_every_attribute_of_the_enumeration_answers():
 
 
 def test_wrong_ordinals_are_invalid_devices():
-    for ordinal in (-1, 2, 1 << 30):
+    for ordinal in (-1, ok(hip.hipGetDeviceCount()), 1 << 30):
         assert code(hip.hipSetDevice(ordinal)) == E.hipErrorInvalidDevice
         assert code(hip.hipDeviceGet(ordinal)) == E.hipErrorInvalidDevice
         assert code(hip.hipGetDeviceProperties(ordinal)) == E.hipErrorInvalidDevice

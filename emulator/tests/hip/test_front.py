@@ -41,7 +41,7 @@ def test_the_root_holds_the_library_under_every_linked_name():
 
 
 def test_devices_are_records():
-    found = emulator.devices()
+    found = emulator.devices()[: len(DEVICES)]  # others were added in this process
     assert [d.chip for d in found] == list(DEVICES)
     assert found[0].wave_size == 64 and found[1].wave_size == 32
 
