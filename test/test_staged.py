@@ -297,6 +297,19 @@ def test_absurd_sizes_are_refused(staged):
         model.run({"x": np.ones(3, np.float32)})
 
 
+def test_absurd_ranges_are_refused(staged):
+    nodes = [
+        node("NonZero", "x", "places"),
+        node("ReduceMax", "places", "top", keepdims=0),
+        node("Mul", "top huge", "n"),
+        node("Range", "zero n one", "y", name="count"),
+    ]
+    constants = {"huge": np.array(1 << 31), "zero": np.array(0), "one": np.array(1)}
+    model = staged(nodes, [("x", FLOAT, [3])], ["y"], constants)
+    with pytest.raises(ModelError, match="Range 'count': 'y' would have the size"):
+        model.run({"x": np.ones(3, np.float32)})
+
+
 def test_what_nothing_runs_is_named(staged):
     nodes = [
         node("StringConcat", "a a", "c"),

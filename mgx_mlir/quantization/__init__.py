@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def quantize(
     if not precision.products and not precision.weights and not precision.kv_cache:
         raise UsageError("the precision names neither products, nor weights, nor a cache")
     network = Network.of(model, _opset(precision))
+    _tell_unmatched(network, precision)
     takes_products = bool(precision.products or precision.weights)
     products = (p for each in network.with_bodies() for p in each.products)
     if takes_products and not any(precision.takes(product.node) for product in products):
@@ -161,6 +163,15 @@ def _opset(precision: Precision) -> int:
     if precision.kv_cache:
         opset = max(opset, _OPSETS["fp8"])
     return opset
+
+
+def _tell_unmatched(network: Network, precision: Precision) -> None:
+    nodes = [node for each in network.with_bodies() for node in each.graph.node]
+    words = sorted({word for node in nodes for word in (node.name, node.op_type)})
+    for pattern, option in precision.unmatched(nodes).items():
+        close = get_close_matches(pattern, words, 1)
+        advice = f"; did you mean '{close[0]}'?" if close else ""
+        _log.warning("%s: no node's name or operator is '%s'%s", option, pattern, advice)
 
 
 def _nothing(network: Network) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -88,6 +89,12 @@ class Precision:
     def takes(self, node: onnx.NodeProto) -> bool:
         """Whether the patterns include a node."""
         return _matches(node, self.include) and not _matches(node, self.exclude)
+
+    def unmatched(self, nodes: Sequence[onnx.NodeProto]) -> dict[str, str]:
+        """Patterns that match none of the nodes, with the option that gives them."""
+        options = ("include", "exclude", "only_weights")
+        given = {pattern: name for name in options for pattern in getattr(self, name)}
+        return {p: name for p, name in given.items() if not any(_matches(n, (p,)) for n in nodes)}
 
     def takes_product(self, node: onnx.NodeProto) -> bool:
         """Whether both operands of a node are to be quantized."""

@@ -207,6 +207,16 @@ def test_a_model_without_products_is_refused():
         quantize(convolutional(), Precision("int8", include=("nothing",)))
 
 
+def test_patterns_that_match_nothing_are_told(caplog):
+    patterns = {"include": ("*", "Matmul"), "exclude": ("Con",)}
+    quantize(convolutional(), Precision("int8", **patterns))
+    told = [m for m in caplog.messages if "no node" in m]
+    assert told == [
+        "include: no node's name or operator is 'Matmul'",
+        "exclude: no node's name or operator is 'Con'; did you mean 'Conv'?",
+    ]
+
+
 @pytest.mark.parametrize(
     "wrong", [{"products": "int9"}, {"weights": "int3"}, {"block": 24}, {"rounding": "up"}]
 )

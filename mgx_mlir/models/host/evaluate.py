@@ -99,7 +99,7 @@ class Evaluator:
                 onnx.defs.get_schema(self._node.op_type, version, self._node.domain),
                 self._node,
                 {n: _sized_type(v) for n, v in zip(self._node.input, inputs, strict=True) if n},
-                {n: numpy_helper.from_array(np.ascontiguousarray(v), n) for n, v in small.items()},
+                {n: numpy_helper.from_array(np.asarray(v, order="C"), n) for n, v in small.items()},
                 opset_imports=[helper.make_opsetid(d, v) for d, v in self._opsets.items()],
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError,
