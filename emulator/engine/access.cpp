@@ -121,6 +121,14 @@ static bool resolve_buffer(Wave &w, const Inst &in, u64 mask, Access &a) {
       if (d.stride == 0) in_whole = off + a.bytes <= d.records;
       in_part = false;
     }
+    if (w.strict && d.raw && !in_whole && mask >> i & 1) {
+      u64 sum = off + soffset + idx * d.stride;
+      if (sum >> 32 && u64(u32(sum)) + a.bytes <= d.records) {
+        raise_fault(w, Fault::out_of_bounds, int(i), d.base + u32(sum),
+                    "the offsets of a buffer access are in bounds only if their sum wraps");
+        return false;
+      }
+    }
     whole |= u64(in_whole) << i;
     partial |= u64(!in_whole && in_part && a.bytes > 4) << i;
   }

@@ -23,6 +23,12 @@ extern "C" __global__ void racing(int* out) { __shared__ int s[256]; s[TX] = 0; 
 extern "C" __global__ void global_race(int* x) { x[0] = TX + BX; }
 extern "C" __global__ void unset_lds(int* out) { __shared__ int s[64]; if (TX < 8) s[TX] = 1; barrier(); out[TX] = s[TX]; }
 extern "C" __global__ __launch_bounds__(64) void small(int* x) { x[TX] = 1; }
+#ifdef __GFX9__
+#define RAW 0x27000
+#else
+#define RAW 0x31004000
+#endif
+extern "C" __global__ void wraps(int* x, int back) { __amdgpu_buffer_rsrc_t r = __builtin_amdgcn_make_buffer_rsrc(x, 0, 256, RAW); x[TX] = __builtin_amdgcn_raw_buffer_load_b32(r, 4 * TX - back, back, 0) + 1; }
 typedef ulong __attribute__((address_space(4)))* implicit;
 extern "C" __global__ void prints(int* x) { x[0] = *(int*)((implicit)__builtin_amdgcn_implicitarg_ptr())[10]; }
 """
@@ -96,6 +102,12 @@ class TestStrict:
             ).kind
             == "race"
         )
+
+    def test_offsets_whose_sum_wraps(self, module):
+        x = engine.Array(np.zeros(64, np.int32))
+        module.run("wraps", 1, 64, x, 0, strict=True)
+        module.run("wraps", 1, 64, x, 8)
+        assert "only if their sum wraps" in str(fault(module, "wraps", 1, 64, x, 8, strict=True))
 
     def test_uninitialized_lds(self, module):
         out = engine.Array(np.zeros(64, np.int32))

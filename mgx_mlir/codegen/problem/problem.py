@@ -54,11 +54,14 @@ class Axis:
 
     @property
     def grows(self) -> bool:
-        """Whether `offset` is a sum of the index and its quotients, none of them negative."""
+        """Whether `offset` is a sum of terms of which none is negative, as LLVM writes it.
+
+        x / 3 * 6 + x % 3 is x + x / 3 * 3, but LLVM may make 2 * x - x % 3 of it.
+        """
         strides = [stride for _, stride in self.factors]
         pairs = zip(self.factors, self.factors[1:], strict=False)
         return min(strides, default=0) >= 0 and all(
-            outer >= size * inner for (_, outer), (size, inner) in pairs
+            outer >= size * inner and size & (size - 1) == 0 for (_, outer), (size, inner) in pairs
         )
 
     def contiguous(self, lanes: int) -> bool:
@@ -107,6 +110,11 @@ class Matrix:
     batch: Axis
     row: Axis
     column: Axis
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows and columns grow; constants are not added to the number of a batch."""
+        return self.row.grows and self.column.grows
 
     def start(self, batch: Index) -> Index:
         return emit.add(self.batch.offset(batch), self.offset)

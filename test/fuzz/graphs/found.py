@@ -99,3 +99,19 @@ def pooled_and_added_to_a_row_and_a_column(g: Graph) -> Value:
 def one_row_of_wider_numbers(g: Graph) -> Value:
     x = g.op("Cast", g.fresh((16,), F64, False), to=1)
     return g.op("MatMul", x, g.fresh((16, 197)))
+
+
+@_found
+def sums_along_two_axes_apart(g: Graph) -> Value:
+    return g.op("ReduceMean", g.fresh((3, 96, 2, 3), weight=False), g.ints(1, 3), keepdims=1)
+
+
+@_found
+def sums_across_rows_of_odd_lengths(g: Graph) -> Value:
+    return g.op("ReduceSum", g.fresh((8, 2, 2, 13), weight=False), g.ints(0, 2))
+
+
+@_found
+def images_and_a_number_for_each_pixel(g: Graph) -> Value:
+    x, filters = g.fresh((2, 128, 3), weight=False), g.fresh((2, 128, 3))
+    return g.op("Add", g.op("Conv", x, filters, pads=[2, 2]), g.fresh((1, 1, 5)))

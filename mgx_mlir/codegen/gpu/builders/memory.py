@@ -12,6 +12,7 @@ from mgx_mlir.capabilities import CHUNK_BYTES, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped
 # (CDNA 3 ISA, 9.1.5.1: range checking of raw buffers).
@@ -78,6 +79,11 @@ def guarded(offset: Index, inside: Sequence[ir.Value], element_bytes: int) -> In
     # Where LLVM proves the condition, nothing else stops it from splitting the offset.
     here = emit.value(opaque(offset))
     return arith.select(condition, here, emit.value(OUTSIDE // element_bytes))
+
+
+def unsplit(offset: Index, along: Axis | Matrix) -> Index:
+    """An offset along an axis, or in a matrix: opaque to LLVM where that does not grow."""
+    return offset if along.grows else opaque(offset)
 
 
 def opaque(offset: Index) -> Index:

@@ -53,7 +53,7 @@ class MemoryOperand:
     def offset_of(self, start: Index, inner: Index) -> Index:
         """The offset of element `inner`, given `start`, the offset of its outer index."""
         offset = emit.add(start, self.inner.offset(inner))
-        return offset if self.inner.grows and self.outer.grows else memory.opaque(offset)
+        return memory.unsplit(offset, self.outer if self.inner.grows else self.inner)
 
     def load(
         self, buffer: ir.Value, start: Index, inner: Index, lanes: int, inside: Sequence[ir.Value]

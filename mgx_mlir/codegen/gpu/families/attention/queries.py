@@ -40,7 +40,8 @@ def in_registers(
             for part in range(0, unit.lane_chunks * unit.chunk, width):
                 d = emit.add(first, part)
                 inside = [emit.compare("slt", d, depth)] if depth % step_depth else []
-                at = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
+                at = memory.unsplit(emit.add(start, q.column.offset(d)), q)
+                at = memory.guarded(at, inside, size)
                 parts.append(memory.load(buffer, at, width))
             whole = emit.convert(memory.concatenated(parts), q.element, unit.element)
             starts = range(0, unit.lane_chunks * unit.chunk, unit.chunk)

@@ -210,7 +210,7 @@ class AttentionTile:
         else:
             k = emit.add(k, key)
         offset = emit.add(self.shape.row.offset(row), self.shape.k.offset(k))
-        return emit.add(self.batch_start, offset)
+        return memory.unsplit(emit.add(self.batch_start, offset), self.shape.matrix)
 
     def _inside(self, k: Index) -> list[ir.Value]:
         if self.extent % self.shape.length == 0:

@@ -84,7 +84,7 @@ class Epilogue:
                 column = emit.add(n, start)
                 if bounded:
                     conditions.append(emit.compare("slt", column, problem.N))
-                at = emit.add(place, result.column.offset(column))
+                at = memory.unsplit(emit.add(place, result.column.offset(column)), result)
                 at = memory.guarded(at, conditions, size)
                 memory.store(memory.part(value, start, width), buffer, at)
 
@@ -138,12 +138,13 @@ def stored_vector(
     """The elements of `operand_vector` as memory holds them: a bool is a byte."""
     place = source.at(batch, m, 0)
     if source.column.stride == 0:
+        place = memory.unsplit(place, source)
         return emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
     limit = min(lanes, 16 // emit.element_bytes(source.element))
     width = vector_width(source.column, source.row, source.batch, offset=source.offset, limit=limit)
     elements = []
     for start in range(0, lanes, width):
         at = emit.add(place, source.column.offset(emit.add(n, start)))
-        x = memory.load(buffer, at, width)
+        x = memory.load(buffer, memory.unsplit(at, source), width)
         elements += [memory.element(x, i) for i in range(width)]
     return memory.joined(elements)

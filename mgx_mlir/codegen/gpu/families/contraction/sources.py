@@ -125,10 +125,9 @@ class Strided:
         return [self._at(emit.add(row, place), width) for row in self.rows for place in offsets]
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
-        if not (self.row.grows and self.k.grows and self.matrix.batch.grows):
-            place = memory.opaque(place)
         buffer = self.buffer
         assert buffer is not None
+        place = memory.unsplit(place, self.matrix)
         return lambda: memory.load_far(buffer, place, step, width)
 
 
