@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import product
 
 from mlir import ir
-from mlir.dialects import math as math_dialect
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
@@ -21,13 +20,12 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import grid_of, linear_block, thread_number
-from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.choice import least
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, split
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_vector
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
+from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
@@ -77,24 +75,12 @@ class Depthwise(PlainSums):
         return WorkGroups(threads, grid_of(ceil_div(self.threads, threads)), is_vectors=True)
 
     @property
-    def spans(self) -> tuple[int, int]:
-        """Rows and columns that the windows of a thread cover."""
-        high, wide = (
-            len(
-                {
-                    i * dim.step + tap * dim.dilation
-                    for i in range(count)
-                    for tap in range(dim.window)
-                }
-            )
-            for count, dim in zip(self.each[-2:], self.geometry[-2:], strict=True)
-        )
-        return high, wide
+    def vector(self) -> tuple[int, int]:
+        return self.lanes, 1
 
     @property
     def prefetch_distance(self) -> int:
-        """Steps whose reads are on their way before the first's are used."""
-        vectors = self.spans[1] + self.geometry[-1].window
+        vectors = len(self.columns) + self.geometry[-1].window
         return max(1, _MOST_WAITING // (vectors * self.lanes * self.size // 4))
 
     @property
@@ -102,7 +88,7 @@ class Depthwise(PlainSums):
         """Whether a thread's instructions and registers are not too many."""
         high, wide = self.geometry[-2:]
         # Sums; a row of pixels; elements of the filter, kept while rows of results need them.
-        kept = self.spans[1] + wide.window * min(high.window, 1 + (self.rows - 1) * high.step)
+        kept = len(self.columns) + wide.window * min(high.window, 1 + (self.rows - 1) * high.step)
         pixels = self.rows * self.width
         registers = self.lanes * pixels + kept * self.lanes * self.size // 4
         work = self.match.problem.K * self.lanes * pixels
@@ -112,7 +98,7 @@ class Depthwise(PlainSums):
     def clocks(self) -> float:
         target, lanes = self.target, self.lanes
         taps, pixels = self.match.problem.K, self.rows * self.width
-        reads = len(self.steps) * self.spans[1]
+        reads = len(self.steps) * len(self.columns)
         work = taps * lanes * pixels
         if not self.mixed:
             # Two products at a time where instructions take them, and the conversions.
@@ -191,117 +177,29 @@ def _emit(
     chunks = problem.N // lanes
     channel = emit.mul(emit.rem(thread, chunks), lanes)
     image, starts = depthwise.starts(emit.div(thread, chunks))
-    zero = emit.constant(0, problem.accumulator, lanes)
-    sums = [[zero] * depthwise.width for _ in range(depthwise.rows)]
     epilogue.prepare(image, channel, lanes)
-    read = _Reader(depthwise, inputs, starts, (image, channel), inside)
-    steps, early = depthwise.steps, depthwise.prefetch_distance
-    for number in range(-early, len(steps)):
-        # LLVM would wait for each read where it is used.
-        if number + early < len(steps):
-            read.start_step(steps[number + early])
-        fence()
-        if number >= 0:
-            read.multiply(steps[number], sums)
-    for i, j in product(range(depthwise.rows), range(depthwise.width)):
-        pixel, conditions = depthwise.result(starts, i, j)
-        epilogue(sums[i][j], image, pixel, channel, [*inside, *conditions], False)
+    view, taps, element = depthwise.image, depthwise.filter, depthwise.image.element
+    dims = [Axis.of((dim.size, dim.stride)) for dim in depthwise.geometry]
+    width = vector_width(depthwise.channel, *dims, view.batch, offset=view.offset, limit=lanes)
 
+    def tap(number: int) -> ir.Value:
+        return stored_vector(inputs[taps.argument], taps, 0, number, channel, lanes)
 
-class _Reader:
-    """A thread's reads: pixels of its windows, and elements of the filter, each once."""
+    def pixels(place: Index, conditions: Sequence[ir.Value], _: int) -> Sequence[ir.Value]:
+        parts = []
+        for first in range(0, lanes, width):
+            at = emit.add(place, depthwise.channel.offset(emit.add(channel, first)))
+            at = memory.guarded(at, conditions, emit.element_bytes(element))
+            parts.append(memory.load(inputs[view.argument], at, width))
+        return [memory.concatenated(parts)]
 
-    def __init__(
-        self,
-        depthwise: Depthwise,
-        inputs: Mapping[int, ir.Value],
-        starts: Sequence[Index],
-        place: tuple[Index, Index],
-        inside: Sequence[ir.Value],
-    ) -> None:
-        """place: the image, and the thread's first channel."""
-        self.depthwise, self.inputs = depthwise, inputs
-        image, self.channel = place
-        self.starts, self.inside = starts, inside
-        view = depthwise.image
-        self.start = view.start(image)
-        rows = [Axis.of((dim.size, dim.stride)) for dim in depthwise.geometry]
-        self.width = vector_width(
-            depthwise.channel, *rows, view.batch, offset=view.offset, limit=depthwise.lanes
-        )
-        # Vectors as they lie in memory: of the filters by tap, and of rows of pixels by their
-        # distance from the first window's column.
-        self._taps: dict[int, ir.Value] = {}
-        self._pixels: dict[Step, dict[int, ir.Value]] = {}
-
-    def start_step(self, step: Step) -> None:
-        """Reads a step's pixels, and the elements of the filter that no step before it read."""
-        depthwise, dim = self.depthwise, self.depthwise.geometry[-1]
-        for _, first in step.users:
-            for tap in range(first, first + dim.window):
-                if tap not in self._taps:
-                    self._taps[tap] = self._tap(tap)
-        place, conditions = depthwise.row(self.start, self.starts, step)
-        found = {}
-        for j, s in product(range(depthwise.width), range(dim.window)):
-            distance = j * dim.step + s * dim.dilation
-            if distance not in found:
-                at, condition = depthwise.along(-1, self.starts[-1], distance)
-                at = emit.add(place, emit.mul(at, dim.stride))
-                found[distance] = self._pixel(at, [*self.inside, *conditions, *condition])
-        self._pixels[step] = found
-
-    def multiply(self, step: Step, sums: list[list[ir.Value]]) -> None:
-        """Adds the products of a row of pixels to the results' sums, row by row."""
-        depthwise, dim = self.depthwise, self.depthwise.geometry[-1]
-        pixels = self._pixels.pop(step)
-        if not depthwise.mixed:
-            pixels = {at: self._converted(x) for at, x in pixels.items()}
-        for i, first in step.users:
-            for s in range(dim.window):
-                w = self._taps[first + s]
-                if not depthwise.mixed:
-                    w = self._converted(w)
-                for j in range(depthwise.width):
-                    x = pixels[j * dim.step + s * dim.dilation]
-                    sums[i][j] = self._sum(x, w, sums[i][j])
-
-    def _sum(self, x: ir.Value, w: ir.Value, total: ir.Value) -> ir.Value:
-        if not self.depthwise.mixed:
-            return emit.multiply_add(x, w, total, self.depthwise.match.problem.accumulator)
-        return memory.joined(
-            [
-                math_dialect.fma(
-                    self._converted(memory.element(x, n)),
-                    self._converted(memory.element(w, n)),
-                    memory.element(total, n),
-                )
-                for n in range(self.depthwise.lanes)
-            ]
-        )
-
-    def _tap(self, number: int) -> ir.Value:
-        """Element `number` of the filters of the thread's channels."""
-        taps = self.depthwise.filter
-        buffer = self.inputs[taps.argument]
-        return stored_vector(buffer, taps, 0, number, self.channel, self.depthwise.lanes)
-
-    def _pixel(self, place: Index, conditions: Sequence[ir.Value]) -> ir.Value:
-        image, lanes = self.depthwise.image, self.depthwise.lanes
-        buffer, size = self.inputs[image.argument], emit.element_bytes(image.element)
-        elements: list[ir.Value] = []
-        for first in range(0, lanes, self.width):
-            offset = self.depthwise.channel.offset(emit.add(self.channel, first))
-            at = memory.guarded(emit.add(place, offset), conditions, size)
-            x = memory.load(buffer, at, self.width)
-            if self.width == lanes:
-                return x
-            elements += [memory.element(x, i) for i in range(self.width)]
-        return memory.joined(elements)
-
-    def _converted(self, x: ir.Value) -> ir.Value:
-        problem = self.depthwise.match.problem
-        return emit.convert(x, self.depthwise.image.element, problem.accumulator)
+    windows = Windows(
+        depthwise, view.start(image), starts, inside, tap, pixels, mixed=depthwise.mixed
+    )
+    for i, row in enumerate(windows.sums()):
+        for j, total in enumerate(row):
+            pixel, conditions = depthwise.result(starts, i, j)
+            epilogue(total, image, pixel, channel, [*inside, *conditions], False)
 
 
 RECIPE = Recipe("depthwise", as_depthwise, plain=True)

@@ -8,7 +8,7 @@ share the filter's elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from mlir import ir
@@ -22,7 +22,7 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.cost import LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Step
+from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.codegen.refusal import Refusal
@@ -52,14 +52,6 @@ class Direct(PlainSums):
         return WorkGroups(THREADS, grid)
 
     @cached_property
-    def columns(self) -> list[int]:
-        """Columns that a thread's windows need, by their distance from its first result's times
-        the step."""
-        last = self.geometry[-1]
-        taps = range(-last.pad, last.window * last.dilation - last.pad, last.dilation)
-        return sorted({i * last.step + tap for i in range(self.width) for tap in taps})
-
-    @cached_property
     def reads(self) -> list[tuple[int, int]]:
         """The reads of a row of pixels: the first column, as in `columns`, and how many."""
         (*outer, last), image = self.geometry, self.image
@@ -70,14 +62,19 @@ class Direct(PlainSums):
             row, offset = Axis(((last.size, 1),)), image.offset
             most = vector_width(row, *rows, image.batch, offset=offset, limit=limit)
         found = []
-        for first in sorted({x // most * most for x in self.columns}):
-            mine = [x - first for x in self.columns if first <= x < first + most]
+        columns = [column - last.pad for column in self.columns]
+        for first in sorted({x // most * most for x in columns}):
+            mine = [x - first for x in columns if first <= x < first + most]
             # The narrowest vector that holds them.
             count = most
             while count > 1 and mine[0] // (count // 2) == mine[-1] // (count // 2):
                 count //= 2
-            found.append((first + mine[0] // count * count, count))
+            found.append((first + mine[0] // count * count + last.pad, count))
         return found
+
+    @property
+    def vector(self) -> tuple[int, int]:
+        return self.width, self.width
 
     @property
     def clocks(self) -> float:
@@ -116,71 +113,28 @@ def _emit(direct: Direct, tensors: Tensors, epilogue: Epilogue) -> None:
     problem, thread = direct.match.problem, thread_number(THREADS)
     x, m, batch = (block_number(d, n) for d, n in zip("xyz", direct.groups.grid, strict=True))
     number = emit.linear(thread, (x, THREADS))
-    accumulator, total = problem.accumulator, direct.threads
-    inside = [emit.compare("slt", number, total)] if total % THREADS else []
+    inside = [emit.compare("slt", number, direct.threads)] if direct.threads % THREADS else []
     rest, starts = direct.starts(number)
     if direct.flat:
         # Threads beyond the last have to stay in bounds: filters are read without a check.
         rest = emit.minimum(rest, problem.batch * problem.M - 1)
         m, batch = emit.rem(rest, problem.M), emit.div(rest, problem.M)
 
-    weights = []
-    for tap in range(problem.K):
-        weight = emit.load(tensors.pointers[problem.a.argument], problem.a.at(batch, m, tap))
-        weight = emit.convert(weight, problem.a.element, accumulator)
-        weights.append(emit.splat(weight, direct.width))
-    read = _Reader(direct, tensors.inputs[direct.image.argument], starts, batch, inside)
-    sums: list[ir.Value] = [emit.constant(0, accumulator, direct.width)] * direct.rows
-    for step in direct.steps:
-        elements = read.row(step)
-        for i, first in step.users:
-            for s in range(direct.geometry[-1].window):
-                window = read.window(elements, s)
-                sums[i] = emit.multiply_add(window, weights[first + s], sums[i], accumulator)
-    for i, total_ in enumerate(sums):
+    filters, image, element = problem.a, direct.image, direct.image.element
+    pointer, buffer = tensors.pointers[filters.argument], tensors.inputs[image.argument]
+
+    def tap(number: int) -> ir.Value:
+        x = emit.load(pointer, filters.at(batch, m, number))
+        return emit.splat(emit.convert(x, element, problem.accumulator), direct.width)
+
+    def pixels(at: Index, conditions: Sequence[ir.Value], count: int) -> Sequence[ir.Value]:
+        x = memory.load(buffer, memory.guarded(at, conditions, emit.element_bytes(element)), count)
+        return [memory.element(x, i) for i in range(count)]
+
+    windows = Windows(direct, image.start(batch), starts, inside, tap, pixels)
+    for i, (total,) in enumerate(windows.sums()):
         n, conditions = direct.result(starts, i, 0)
-        epilogue(total_, batch, m, n, [*inside, *conditions], False)
-
-
-class _Reader:
-    """Rows of a thread's windows."""
-
-    def __init__(
-        self,
-        direct: Direct,
-        buffer: ir.Value,
-        starts: Sequence[Index],
-        batch: Index,
-        inside: Sequence[ir.Value],
-    ) -> None:
-        self.direct, self.image, self.buffer = direct, direct.image, buffer
-        self.starts, self.inside = starts, inside
-        self.start = direct.image.start(batch)
-
-    def row(self, step: Step) -> dict[int, ir.Value]:
-        """Elements by their distance from the first result's coordinate times the step."""
-        direct, image, last = self.direct, self.image, self.direct.geometry[-1]
-        place, conditions = direct.row(self.start, self.starts, step)
-        base = emit.mul(self.starts[-1], last.step)
-        end = (last.outputs - direct.width) * last.step + direct.columns[-1]
-        elements: dict[int, ir.Value] = {}
-        for begin, count in direct.reads:
-            column = emit.add(base, begin)
-            bounds = [*self.inside, *conditions]
-            if direct.columns[0] < 0 or end >= last.size:
-                bounds.append(emit.compare("ult", column, last.size))
-            at = emit.add(place, emit.mul(column, last.stride))
-            at = memory.guarded(at, bounds, emit.element_bytes(image.element))
-            x = memory.load(self.buffer, at, count)
-            elements |= {begin + i: memory.element(x, i) for i in range(count)}
-        return elements
-
-    def window(self, elements: Mapping[int, ir.Value], tap: int) -> ir.Value:
-        """The elements that the results of a row multiply with one tap."""
-        last, problem = self.direct.geometry[-1], self.direct.match.problem
-        first = tap * last.dilation - last.pad
-        x = memory.joined([elements[i * last.step + first] for i in range(self.direct.width)])
-        return emit.convert(x, self.image.element, problem.accumulator)
+        epilogue(total, batch, m, n, [*inside, *conditions], False)
 
 
 RECIPE = Recipe("direct", as_direct, plain=True)

@@ -1,18 +1,25 @@
-"""Plans of plain sums: a thread's results lie side by side, and their windows share pixels."""
+"""Plans of plain sums: a thread's results lie side by side, and their windows share pixels.
+
+A thread reads each pixel that its windows share once, and each element of the filter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 from mlir import ir
+from mlir.dialects import math as math_dialect
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY, LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
@@ -100,6 +107,28 @@ class PlainSums(OneFunction):
                     found.append(Step(plane, row, users))
         return tuple(found)
 
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of pixels that a thread's windows meet, from the first window's corner."""
+        *_, wide = self.geometry
+        taps = range(0, wide.window * wide.dilation, wide.dilation)
+        return tuple(sorted({i * wide.step + tap for i in range(self.width) for tap in taps}))
+
+    @property
+    def reads(self) -> Sequence[tuple[int, int]]:
+        """The reads of a row of pixels: the first column, as in `columns`, and how many."""
+        return [(column, 1) for column in self.columns]
+
+    @property
+    @abstractmethod
+    def vector(self) -> tuple[int, int]:
+        """The elements of a vector of sums, and how many neighbouring results they are."""
+
+    @property
+    def prefetch_distance(self) -> int:
+        """Steps whose reads are on their way before the first's are used; 0: LLVM orders them."""
+        return 0
+
     def estimate(self, work: int, path: int, threads: int, target: Target) -> float:
         """The estimate, from a thread's instructions of the vector units, and its bytes.
 
@@ -153,3 +182,93 @@ class PlainSums(OneFunction):
         for at, dim in zip((*outer, y, x), self.geometry, strict=True):
             number = emit.add(emit.mul(number, dim.outputs), at)
         return number, conditions
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A thread's windows.
+
+    start: the image's first element. starts: the thread's first result along each dimension.
+    inside: conditions for the thread to have work. tap: reads an element of the filter. pixels:
+    reads so many of a row, from a place on, where conditions hold. Vectors of sums along channels
+    take both as vectors of the image's type, which `mixed` multiplies without a conversion before;
+    those along a row take a tap as a vector of the sums' type, and pixels one by one.
+    """
+
+    plan: PlainSums
+    start: Index
+    starts: Sequence[Index]
+    inside: Sequence[ir.Value]
+    tap: Callable[[int], ir.Value]
+    pixels: Callable[[Index, Sequence[ir.Value], int], Sequence[ir.Value]]
+    mixed: bool = False
+
+    def sums(self) -> list[list[ir.Value]]:
+        """The vectors of sums, row by row."""
+        plan, (lanes, across) = self.plan, self.plan.vector
+        zero = emit.constant(0, plan.match.problem.accumulator, lanes)
+        sums = [[zero] * (plan.width // across) for _ in range(plan.rows)]
+        steps, early, depth = plan.steps, plan.prefetch_distance, plan.match.problem.K
+        taps = {} if early else {number: self.tap(number) for number in range(depth)}
+        rows: dict[Step, dict[int, ir.Value]] = {}
+        for number in range(-early, len(steps)):
+            # LLVM would wait for each read where it is used.
+            if number + early < len(steps):
+                step = steps[number + early]
+                for _, first in step.users:
+                    for tap in range(first, first + plan.geometry[-1].window):
+                        if tap not in taps:
+                            taps[tap] = self.tap(tap)
+                rows[step] = self._row(step)
+            if early:
+                fence()
+            if number >= 0:
+                self._multiply(steps[number], rows.pop(steps[number]), taps, sums)
+        return sums
+
+    def _row(self, step: Step) -> dict[int, ir.Value]:
+        """A step's pixels, by their columns."""
+        plan = self.plan
+        found: dict[int, ir.Value] = {}
+        place, conditions = plan.row(self.start, self.starts, step)
+        for first, count in plan.reads:
+            at, condition = plan.along(-1, self.starts[-1], first)
+            at = emit.add(place, emit.mul(at, plan.geometry[-1].stride))
+            read = self.pixels(at, [*self.inside, *conditions, *condition], count)
+            found |= dict(enumerate(read, first))
+        return found
+
+    def _multiply(
+        self,
+        step: Step,
+        pixels: Mapping[int, ir.Value],
+        taps: Mapping[int, ir.Value],
+        sums: Sequence[list[ir.Value]],
+    ) -> None:
+        """Adds the products of a row of pixels to the results' sums."""
+        wide, (lanes, across) = self.plan.geometry[-1], self.plan.vector
+        if not self.mixed:
+            pixels = {column: self._converted(x) for column, x in pixels.items()}
+        for i, first in step.users:
+            for s in range(wide.window):
+                w = taps[first + s]
+                if not (self.mixed or lanes == across):
+                    w = self._converted(w)
+                for j in range(len(sums[i])):
+                    places = range(j * across, (j + 1) * across)
+                    mine = [pixels[place * wide.step + s * wide.dilation] for place in places]
+                    x = memory.joined(mine) if lanes == across else mine[0]
+                    sums[i][j] = self._sum(x, w, sums[i][j])
+
+    def _sum(self, x: ir.Value, w: ir.Value, total: ir.Value) -> ir.Value:
+        if not self.mixed:
+            return emit.multiply_add(x, w, total, self.plan.match.problem.accumulator)
+        elements = [
+            [memory.element(v, n) for v in (x, w, total)] for n in range(self.plan.vector[0])
+        ]
+        return memory.joined(
+            [math_dialect.fma(self._converted(x), self._converted(w), s) for x, w, s in elements]
+        )
+
+    def _converted(self, x: ir.Value) -> ir.Value:
+        return emit.convert(x, self.plan.image.element, self.plan.match.problem.accumulator)
