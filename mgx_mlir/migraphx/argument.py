@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgx_mlir.artifact.files import atomic_file
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import DeviceError, UsageError
 from mgx_mlir.migraphx.shape import shape, type_name
 
 if TYPE_CHECKING:
@@ -127,7 +128,14 @@ def create_argument(s: shape, values: Sequence[Any]) -> argument:
 
 
 def argument_from_pointer(s: shape, address: int) -> argument:
-    """The host's memory at an address as a tensor; the caller keeps it alive."""
+    """Memory at an address, the host's or a GPU's, as a tensor; the caller keeps it alive."""
+    ordinal = _device_of(address)
+    if ordinal is not None:
+        from mgx_mlir.runtime.hip.tensor import DeviceTensor  # needs hip-python
+
+        if not s.standard():
+            raise UsageError(f"{s!r}: tensors in a GPU's memory are row-major; make a copy that is")
+        return argument(DeviceTensor(None, address, tuple(s.lens()), s.dtype, ordinal), like=s)
     raw = (ctypes.c_ubyte * s.bytes()).from_address(address)
     steps = [step * s.type_size() for step in s.strides()]
     return argument(np.ndarray(s.lens(), s.dtype, raw, strides=steps), like=s)
@@ -184,6 +192,23 @@ def is_on_device(value: Any) -> bool:
 
 def _from_dlpack(value: Any) -> np.ndarray:
     return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+
+
+def _device_of(address: int) -> int | None:
+    """The number of the GPU whose memory an address is in; None for the host's."""
+    if importlib.util.find_spec("hip") is None:
+        return None
+    from mgx_mlir.runtime.hip.library import DRIVER, call, hip_python, library_kind
+
+    if not library_kind() and not DRIVER.exists():
+        return None
+    try:
+        found = call("hipPointerGetAttributes", address)
+    except DeviceError:  # older versions of HIP know the memory alone that HIP allocated
+        return None
+    kinds = hip_python().hipMemoryType
+    on_device = found.type in (kinds.hipMemoryTypeDevice, kinds.hipMemoryTypeManaged)
+    return int(found.device) if on_device else None
 
 
 def _open_device() -> None:

@@ -13,12 +13,13 @@ from mgx_mlir.artifact.target import kind_of
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import UsageError
 from mgx_mlir.loader import compile as load
-from mgx_mlir.loader import finalize
+from mgx_mlir.loader import finalize, hip_device
 from mgx_mlir.migraphx.argument import argument, as_argument, is_on_device
 from mgx_mlir.models.tune import tune
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph, value_names
 from mgx_mlir.rewriting.queries import yielded
+from mgx_mlir.settings import Settings
 from mgx_mlir.tuning.search import Effort
 
 # Inputs that programs get for their outputs where memory is the caller's.
@@ -29,13 +30,14 @@ OUTPUT = "main:#output_"
 class Compiled:
     """`execute` gets the inputs and the caller's outputs by name, and what else a run takes.
 
-    `copies`: inputs and outputs are the host's, and copied. `in_parts`: the host computes some.
+    `target` is the machine's, as `get_target` names it. `copies`: inputs and outputs are the
+    host's, and copied. `in_parts`: the host computes some.
     """
 
     execute: Callable[..., Mapping[str, Any]]
     outputs: tuple[str, ...]
+    target: str
     copies: bool = True
-    is_gpu: bool = False
     in_parts: bool = False
     artifact: Artifact | None = None
 
@@ -46,7 +48,8 @@ class Compiled:
         if target == "ref":
             with graph.module.context:
                 count = len(yielded(graph.main.regions[0].blocks[0]))
-                return Compiled(_walk(graph), tuple(value_names(graph.main, "res_attrs", count)))
+                outputs = tuple(value_names(graph.main, "res_attrs", count))
+                return Compiled(_walk(graph), outputs, target)
         mode = "full-dynamic" if graph.open_dims() else "default"
         options = CompileOptions(mode=mode, exact=exact)
         artifact = compile_to_bytecode(graph, options_for(options, kind_of(target)))
@@ -57,12 +60,18 @@ class Compiled:
     @staticmethod
     def loaded(artifact: Artifact, target: str, copies: bool) -> Compiled:
         """An artifact for a target, with the code for it."""
-        if target not in ("cpu", "gpu"):
-            artifact = finalize(artifact, target)
+        settings = Settings.from_environment()
+        chip = hip_device(target, settings).chip if target == "gpu" else target
+        artifact = finalize(artifact, chip)
         made = load(artifact, target)
         outputs = tuple(spec.name for spec in made.outputs)
-        is_gpu = kind_of(target) != "cpu"
-        return Compiled(made.run, outputs, copies or not is_gpu, is_gpu, artifact=artifact)
+        copies = copies or kind_of(target) == "cpu"
+        return Compiled(made.run, outputs, target, copies, artifact=artifact)
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether kernels run on a GPU."""
+        return self.target != "ref" and kind_of(self.target) != "cpu"
 
     def run(self, params: Mapping[str, Any], stream: int | None = None) -> list[argument]:
         """The outputs, in order; with a stream they stay on the device.

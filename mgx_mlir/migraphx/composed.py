@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import constant_array
+from mgx_mlir.migraphx.shape import dtype_of
 from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of, zeros
 from mgx_mlir.rewriting.queries import element_type
 
@@ -299,11 +301,44 @@ def padded_rows(found: Sequence[ir.Value], operands: Sequence[ir.Value]) -> ir.V
     return mgx.pad(rows, [0, 0], [wanted - most, 0])
 
 
+# Indices ---------------------------------------------------------------------------------
+
+
+def nonzero(x: ir.Value) -> ir.Value:
+    """The indices, then zeros: MIGraphX's result has a column for each element of x."""
+    rank, count = rank_of(x), int(np.prod(sizes_of(x)))
+    flat = mgx.reshape(x, [count])
+    if str(element_type(flat)) != "i1":
+        flat = mgx.convert(flat, np.bool_)
+    # Elements that are not zero come first, in order: the sum before each is its column.
+    number = mgx.convert(flat, np.int64)
+    column = mgx.prefix_scan_sum(number, 0, exclusive=True)
+    outside = mgx.constant(np.full(count, count))
+    target = mgx.where(flat, column, outside)
+    order = mgx.constant(np.indices(tuple(sizes_of(x))).reshape(rank, count).astype(np.int64))
+    empty = mgx.constant(np.zeros((rank, count + 1), np.int64))
+    places = mgx.multibroadcast(mgx.reshape(target, [1, count]), [rank, count])
+    filled = mgx.scatter_none(empty, places, order, 1)
+    return mgx.slice(filled, [1], [0], [count])
+
+
+def multinomial(cdf: ir.Value, random: ir.Value, *, dtype: Any = "int32") -> ir.Value:
+    """The first class of each row of sums whose share is above the random number from 0 to 1."""
+    (rows, classes), (_, count) = sizes_of(cdf), sizes_of(random)
+    shape = [rows, count, classes]
+    total = mgx.multibroadcast(mgx.slice(cdf, [1], [classes - 1], [classes]), [rows, count])
+    wanted = mgx.reshape(mgx.mul(random, total), [rows, count, 1])
+    sums = mgx.multibroadcast(mgx.reshape(cdf, [rows, 1, classes]), shape)
+    below = mgx.not_(mgx.greater(sums, mgx.multibroadcast(wanted, shape)))
+    found = mgx.reduce_sum(mgx.convert(below, dtype_of(dtype)), [2])
+    return mgx.reshape(found, [rows, count])
+
+
 TABLE = {
     function.__name__: function
     for function in (
         broadcast_for_dot, broadcast_with_dims, concat_past_present, fill, fixed_pad,
-        gqa_rotary_embedding, im2col, pack_fp4, pack_int4, random_uniform,
+        gqa_rotary_embedding, im2col, multinomial, nonzero, pack_fp4, pack_int4, random_uniform,
         rnn_var_sl_last_output, rnn_var_sl_shift_output,
         rnn_var_sl_shift_sequence, scan_slice, unpack_fp4,
     )

@@ -53,5 +53,7 @@ def _value(attribute: ir.Attribute) -> Any:
         return list(attribute)
     if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
         return attribute.value
+    if isinstance(attribute, ir.TypeAttr):
+        return type_name(mgx.numpy_dtype(attribute.value))
     # An enum's text is #mgx<pooling_mode max>.
     return re.findall(r"\w+", str(attribute))[-1]

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,15 @@ from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import DTYPES
 from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.migraphx.compiled import Compiled
-from mgx_mlir.migraphx.program import program
+from mgx_mlir.migraphx.program import get_target, program, target
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
 from mgx_mlir.models.staged import Model
 from mgx_mlir.rewriting.graph import Graph
 
 FORMATS = ("msgpack", "json")
 _ZIP = b"PK"
+# The option of an artifact that says for which target a program was compiled, and how it is run.
+_WHERE = "migraphx"
 _VERSION = 1
 # A date that zip files can hold: equal programs have equal bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -48,8 +51,13 @@ def save(p: program, filename: str, format: str = "msgpack") -> None:
 
 def save_buffer(p: program) -> bytes:
     """The bytes that `save` writes."""
-    if p.is_compiled() and p._state.compiled.artifact is not None:
-        return bytes(p._state.compiled.artifact.to_bytes())
+    made = p._state.compiled
+    if made is not None and made.artifact is not None:
+        artifact = made.artifact
+        if _where(artifact) != (made.target, made.copies):
+            where = {"target": made.target, "offload_copy": made.copies}
+            artifact = replace(artifact, options={**artifact.options, _WHERE: where})
+        return bytes(artifact.to_bytes())
     graph = p.graph()
     used = dict(graph.weights)
     table = [
@@ -59,7 +67,12 @@ def save_buffer(p: program) -> bytes:
     text = graph.module.operation.get_asm(enable_debug_info=True)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        header = {"version": _VERSION, "name": graph.name, "weights": table}
+        header = {
+            "version": _VERSION,
+            "name": graph.name,
+            "weights": table,
+            "ref": made is not None,
+        }
         _write(file, "program.json", json.dumps(header, sort_keys=True).encode())
         _write(file, "program.mlir", text.encode())
         for index, weight in enumerate(used.values()):
@@ -92,7 +105,10 @@ def load_buffer(buffer: bytes) -> program:
                 weights.add(_weight(file, f"weights/{index}", row))
             text = _read(file, "program.mlir", _MOST_TEXT).decode()
         with context(), ir.Location.unknown():
-            return program(Graph(ir.Module.parse(text), weights, str(header["name"])))
+            found = program(Graph(ir.Module.parse(text), weights, str(header["name"])))
+        if header.get("ref"):
+            found.compile(target("ref"))
+        return found
     except (zipfile.BadZipFile, ir.MLIRError, KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"the saved program is damaged: {error}") from error
 
@@ -102,22 +118,20 @@ class LoadedProgram(program):
 
     def __init__(self, artifact: Artifact) -> None:
         super().__init__()
-        chips = [name for name in artifact.code_objects if name.startswith("gfx")]
-        target = chips[0] if chips else "cpu"
+        name, copies = _where(artifact)
         if artifact.parts is None:
             self._inputs = {spec.name: _shape_of(spec) for spec in artifact.plan.inputs}
             self._results = [_shape_of(spec) for spec in artifact.plan.outputs]
-            self._state.compiled = Compiled.loaded(artifact, target, True)
+            self._state.compiled = Compiled.loaded(artifact, name, copies)
             return
-        model = Model(artifact, target)
+        model = Model(artifact, name)
         self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
         self._results = [_shape_of_type(n, model.output_types[n]) for n in model.outputs]
         self._state.compiled = Compiled(
-            model.run, model.outputs, is_gpu=bool(chips), in_parts=True, artifact=artifact
+            model.run, model.outputs, name, in_parts=True, artifact=artifact
         )
 
-    def get_parameter_shapes(self) -> dict[str, shape]:
-        """The inputs by name."""
+    def _parameters(self) -> dict[str, shape]:
         return dict(self._inputs)
 
     def get_output_shapes(self) -> list[shape]:
@@ -127,6 +141,18 @@ class LoadedProgram(program):
     def graph(self) -> Graph:
         """Raises UsageError: only the kernels are left."""
         raise UsageError("a compiled program from a file has no operators; save it uncompiled")
+
+
+def _where(artifact: Artifact) -> tuple[str, bool]:
+    """The target, and whether inputs and outputs are copied. Raises ArtifactError, TargetError."""
+    given = artifact.options.get(_WHERE)
+    if given is None:
+        chips = [name for name in artifact.code_objects if name.startswith("gfx")]
+        return chips[0] if chips else "cpu", True
+    name = given.get("target") if isinstance(given, dict) else None
+    if not isinstance(name, str):
+        raise ArtifactError(f"the option '{_WHERE}' of {artifact.name} names no target")
+    return get_target(name).name, given.get("offload_copy") is not False
 
 
 def _shape_of(spec: TensorSpec) -> shape:

@@ -12,11 +12,16 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import names
-from mgx_mlir.migraphx.shape import shape
-from mgx_mlir.migraphx.tensors import shape_of
+from mgx_mlir.migraphx.shape import ENDLESS_DIM, shape
+from mgx_mlir.migraphx.tensors import shape_of, sizes_of
 
 # Larger constants are random ones in the text, as in MIGraphX's.
 _MOST_ELEMENTS = 4096
+_COMPARED = ("equal", "greater", "less")
+# Ops whose sizes an operand holds, and the operator that has them as an attribute.
+_STATED = {"broadcast_with_dims": ("multibroadcast", "out_lens"), "reshape_to": ("reshape", "dims")}
+# Operators whose results have sizes that are stated, or that are padded where the data decide.
+_SIZED = ("broadcast", "multibroadcast", "nonzero", "reshape", "resize")
 
 
 def listing(main: module) -> str:
@@ -54,14 +59,25 @@ def _instruction(
             bodies.append(f"b{len(known)}_{len(bodies)}")
             yield from _body(m, bodies[-1], region.blocks[0], known)
         name = str(found.operation.name).removeprefix("mgx.")
+        if name == "loop":
+            attributes["max_iterations"] = _trips(found)
     else:
         name, attributes = described(found)
     if name not in names():
         raise UnsupportedError(f"mgx.{name} cannot be built through this interface")
-    operands = ", ".join(known[value] for value in found.operands)
-    given = "".join(f", {key}={value!r}" for key, value in sorted(attributes.items()))
+    inputs = list(found.operands)
+    if name in _STATED:
+        name, attribute = _STATED[name]
+        inputs, attributes = inputs[:1], {attribute: _sizes(found, 0)}
+    elif name in _SIZED:
+        _sizes(found, 0)
+    operands = ", ".join(known[value] for value in inputs)
+    given = "".join(f", {key}={_text(value)}" for key, value in sorted(attributes.items()))
     extra = f", [{', '.join(bodies)}]" if bodies else ""
     made = f"{owner}.add_instruction(migraphx.op({name!r}{given}), [{operands}]{extra})"
+    if name in _COMPARED and shape_of(found.operands[0].type).type_string() != "bool_type":
+        # In MIGraphX the result of a comparison has the operands' type.
+        made = f"{owner}.add_instruction(migraphx.op('convert', target_type='bool_type'), [{made}])"
     if len(results) == 1 and not bodies:
         yield _named(known, results, made)
         return
@@ -72,6 +88,31 @@ def _instruction(
             f'{owner}.add_instruction(migraphx.op("get_tuple_elem", index={index}), [{whole}])'
         )
         yield _named(known, [value], element)
+
+
+def _trips(found: ir.OpView) -> int:
+    """The rows of a loop's scan outputs; without any, no bound."""
+    carried = len(found.operands) - 2
+    rows = [_sizes(found, i)[0] for i in range(carried, len(found.results))]
+    return min(rows, default=ENDLESS_DIM)
+
+
+def _sizes(found: ir.OpView, index: int) -> list[int]:
+    """The sizes of a result. Raises UnsupportedError where they are open."""
+    result = found.results[index]
+    if shape_of(result.type).dynamic():
+        raise UnsupportedError(
+            f"{result.type} of {found.operation.name} has sizes that this interface cannot state; "
+            "give parse_onnx the sizes of the inputs"
+        )
+    return sizes_of(result)
+
+
+def _text(value: Any) -> str:
+    """The Python text of a number, or of a list of numbers."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return f"float('{value}')" if isinstance(value, float) and value - value != 0 else repr(value)
 
 
 def _body(m: module, name: str, block: ir.Block, known: dict[ir.Value, str]) -> Iterator[str]:
@@ -112,8 +153,4 @@ def _literal(m: module, value: ir.Value) -> str:
     s = found.shape()
     if s.elements() > _MOST_ELEMENTS:
         return f"migraphx.generate_argument({shape_text(s)})"
-    values: list[Any] = found.get_literal().tolist()
-    texts = ", ".join(
-        f"float('{v}')" if isinstance(v, float) and v - v != 0 else repr(v) for v in values
-    )
-    return f"migraphx.create_argument({shape_text(s)}, [{texts}])"
+    return f"migraphx.create_argument({shape_text(s)}, {_text(found.get_literal().tolist())})"

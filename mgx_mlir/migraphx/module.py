@@ -20,7 +20,7 @@ from mgx_mlir.migraphx.converted import converted
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.macros import COMPOSED, macro
 from mgx_mlir.migraphx.operators import applied, build, op, plain
-from mgx_mlir.migraphx.shape import shape
+from mgx_mlir.migraphx.shape import ENDLESS_DIM, shape
 from mgx_mlir.migraphx.tensors import (
     as_type,
     rank_of,
@@ -136,7 +136,10 @@ class module:
 
     def add_literal(self, data: Any) -> instruction_ref:
         """A constant of an argument, or of anything that numpy reads."""
-        array = np.ascontiguousarray(as_argument(data).numpy())
+        array = as_argument(data).numpy()
+        # A scalar of numpy has one element in one dimension, as in MIGraphX.
+        sizes = array.shape if isinstance(data, argument) else array.shape or (1,)
+        array = np.ascontiguousarray(array).reshape(sizes)
         with self._building():
             value = self._constants.materialise(Value("literal", array=array))
         return self._added([value])
@@ -290,7 +293,8 @@ class module:
         (body,) = bodies
         most = int(op.attributes.get("max_iterations", _ITERATIONS))
         trips = as_type(mgx.reshape(values[0], []), np.int64)
-        trips = mgx.min(trips, mgx.constant(np.int64(most)))
+        if most < ENDLESS_DIM:
+            trips = mgx.min(trips, mgx.constant(np.int64(most)))
         count = len(values) - 2
         body._scalar_arguments()
         again, *returned = body._results()

@@ -148,6 +148,23 @@ def _window(
     return both_sides(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
 
 
+def _convolution_backwards(
+    x: ir.Value,
+    w: ir.Value,
+    *,
+    padding: Sequence[int] = (),
+    stride: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    group: int = 1,
+    padding_mode: int | str = 0,
+    output_pads: Sequence[int] = (),
+) -> ir.Value:
+    """A transposed convolution; `output_pads`, which MIGraphX lacks, adds rows at the ends."""
+    pads, strides = _window(x, padding, stride, padding_mode)
+    more = list(output_pads) or None
+    return mgx.convolution_backwards(x, w, pads, strides, list(dilation) or None, more, group)
+
+
 def _convolution_like(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     def convolution(
         x: ir.Value,
@@ -216,16 +233,19 @@ def _scalar(x: ir.Value, *, scalar_bcst_dims: Sequence[int]) -> ir.Value:
     return mgx.multibroadcast(mgx.reshape(x, []), list(scalar_bcst_dims))
 
 
-def _convert(x: ir.Value, *, target_type: Any = "float") -> ir.Value:
-    return mgx.convert(x, dtype_of(target_type))
+def _convert(x: ir.Value, *, target_type: Any = "float", saturate: bool | None = None) -> ir.Value:
+    return mgx.convert(x, dtype_of(target_type), saturate=saturate)
 
 
 def _bit_cast(x: ir.Value, *, target_type: Any) -> ir.Value:
     return mgx.bit_cast(x, dtype_of(target_type))
 
 
-def _quantizelinear(*xs: ir.Value, out_type: Any = None) -> ir.Value:
-    return mgx.quantizelinear(*xs, to=None if out_type is None else dtype_of(out_type))
+def _quantizelinear(
+    *xs: ir.Value, out_type: Any = None, saturate: bool | None = None, precision: Any = None
+) -> ir.Value:
+    to, divided = (None if t is None else dtype_of(t) for t in (out_type, precision))
+    return mgx.quantizelinear(*xs, to=to, saturate=saturate, precision=divided)
 
 
 def _pad(
@@ -282,24 +302,6 @@ def _topk(x: ir.Value, *, k: int, axis: int = 0, largest: bool = True) -> Made:
     return mgx.topk(x, k, axis, largest=bool(largest))
 
 
-def _nonzero(x: ir.Value) -> ir.Value:
-    """The indices, then zeros: MIGraphX's result has a column for each element of x."""
-    rank, count = rank_of(x), int(np.prod(sizes_of(x)))
-    flat = mgx.reshape(x, [count])
-    if str(element_type(flat)) != "i1":
-        flat = mgx.convert(flat, np.bool_)
-    # Elements that are not zero come first, in order: the sum before each is its column.
-    number = mgx.convert(flat, np.int64)
-    column = mgx.prefix_scan_sum(number, 0, exclusive=True)
-    outside = mgx.constant(np.full(count, count))
-    target = mgx.where(flat, column, outside)
-    order = mgx.constant(np.indices(tuple(sizes_of(x))).reshape(rank, count).astype(np.int64))
-    empty = mgx.constant(np.zeros((rank, count + 1), np.int64))
-    places = mgx.multibroadcast(mgx.reshape(target, [1, count]), [rank, count])
-    filled = mgx.scatter_none(empty, places, order, 1)
-    return mgx.slice(filled, [1], [0], [count])
-
-
 def _unpack_int4(x: ir.Value, *, axis: int = -1) -> ir.Value:
     """Each byte's two numbers along a dimension, low bits first, in the bytes' type."""
     order = [*range(rank_of(x))]
@@ -308,18 +310,6 @@ def _unpack_int4(x: ir.Value, *, axis: int = -1) -> ir.Value:
     packed = mgx.bit_cast(mgx.transpose(x, order), np.uint8)
     found = mgx.unpack(packed, "uint4" if "u" in str(element) else "int4")
     return mgx.transpose(mgx.convert(found, element), order)
-
-
-def _multinomial(cdf: ir.Value, random: ir.Value, *, dtype: Any = "int32") -> ir.Value:
-    """The first class of each row of sums whose share is above the random number from 0 to 1."""
-    (rows, classes), (_, count) = sizes_of(cdf), sizes_of(random)
-    shape = [rows, count, classes]
-    total = mgx.multibroadcast(mgx.slice(cdf, [1], [classes - 1], [classes]), [rows, count])
-    wanted = mgx.reshape(mgx.mul(random, total), [rows, count, 1])
-    sums = mgx.multibroadcast(mgx.reshape(cdf, [rows, 1, classes]), shape)
-    below = mgx.not_(mgx.greater(sums, mgx.multibroadcast(wanted, shape)))
-    found = mgx.reduce_sum(mgx.convert(below, dtype_of(dtype)), [2])
-    return mgx.reshape(found, [rows, count])
 
 
 def _undefined() -> ir.Value:
@@ -370,7 +360,7 @@ _OWN: dict[str, Callable[..., Made]] = {
     "concat": _concat,
     "convert": _convert,
     "convolution": _convolution_like(mgx.convolution),
-    "convolution_backwards": _convolution_like(mgx.convolution_backwards),
+    "convolution_backwards": _convolution_backwards,
     "equal": _compared(mgx.equal),
     "greater": _compared(mgx.greater),
     "less": _compared(mgx.less),
@@ -378,8 +368,6 @@ _OWN: dict[str, Callable[..., Made]] = {
     "logical_or": _logical(mgx.logical_or),
     "logical_xor": _logical(mgx.logical_xor),
     "multibroadcast": _multibroadcast,
-    "multinomial": _multinomial,
-    "nonzero": _nonzero,
     "not": _logical(mgx.not_),
     "pad": _pad,
     "pooling": _pooling,

@@ -144,13 +144,14 @@ class program:
 
     def get_parameter_shapes(self) -> dict[str, shape]:
         """The inputs by name; with `offload_copy=False` the memory of outputs too."""
-        block = self._main._block
-        found = {
-            n: shape_of(a.type) for n, a in zip(self._state.names, block.arguments, strict=True)
-        }
+        found = self._parameters()
         if self._state.compiled is not None and not self._state.compiled.copies:
             found |= {f"{OUTPUT}{i}": s for i, s in enumerate(self.get_output_shapes())}
         return found
+
+    def _parameters(self) -> dict[str, shape]:
+        types = [value.type for value in self._main._block.arguments]
+        return {n: shape_of(t) for n, t in zip(self._state.names, types, strict=True)}
 
     def get_output_shapes(self) -> list[shape]:
         """The outputs, in order."""

@@ -40,8 +40,11 @@ Differences:
   than MIGraphX's; equal seeds give equal ones. Limits of `nonmaxsuppression` are literals.
 - Scan outputs of `loop` have `max_iterations` rows (10), zeros after the last trip.
 - `argument` is a buffer on Python 3.12 and later; numpy reads it on any (`np.array(a)`).
-- `save` writes an artifact of this project (`.mgx`) for a compiled program, a zip of its IR and
-  weights otherwise. MIGraphX's own files cannot be read.
+- `save` writes an artifact of this project (`.mgx`) for a compiled program, which says its target
+  and whether inputs and outputs are copied; a zip of its IR and weights otherwise. MIGraphX's own
+  files cannot be read.
+- `to_py` gives constants of more than 4096 elements as random ones. It refuses results whose sizes
+  are open.
 - Symbolic dimensions compile to one program for all their sizes.
 - `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
   `exhaustive_tune=True` is `mgx tune --exhaustive` ([tuning.md](tuning.md)).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,10 +12,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from mgx_mlir import migraphx
-from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.errors import ArtifactError, ModelError, TargetError, UnsupportedError, UsageError
+from mgx_mlir.runtime.hip.library import call
 from mgx_mlir.tuning.database import NAME, Database
 
 CHIP = "gfx942"
+F = migraphx.shape(lens=[2, 5])
 
 
 def model(operator="Relu", batch="batch"):
@@ -100,8 +104,23 @@ def test_without_offload_copy_outputs_are_parameters_in_device_memory():
     np.testing.assert_array_equal(np.array(migraphx.from_gpu(found)), np.maximum(x, 0))
 
 
+def test_an_address_may_be_in_device_memory():
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target(CHIP), offload_copy=False)
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    shapes = p.get_parameter_shapes()
+    held = {"x": migraphx.to_gpu(x), "main:#output_0": migraphx.allocate_gpu(shapes["x"])}
+    given = {n: migraphx.argument_from_pointer(shapes[n], a.data_ptr()) for n, a in held.items()}
+    p.run(given)
+    migraphx.gpu_sync()
+    np.testing.assert_array_equal(np.array(held["main:#output_0"]), np.maximum(x, 0))
+    np.testing.assert_array_equal(migraphx.argument_from_pointer(F, x.ctypes.data), x)
+    with pytest.raises(UsageError, match="row-major"):
+        across = migraphx.shape(lens=[5, 2], strides=[1, 5])
+        migraphx.argument_from_pointer(across, held["x"].data_ptr())
+
+
 def test_run_async_works_on_the_callers_stream():
-    from mgx_mlir.runtime.hip.library import call
 
     p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
     p.compile(migraphx.get_target(CHIP))
@@ -140,7 +159,6 @@ def test_tensors_of_other_libraries_are_inputs(made):
 
 
 def test_a_tensor_of_the_device_is_used_in_place_on_the_callers_stream():
-    from mgx_mlir.runtime.hip.library import call
     from mgx_mlir.runtime.hip.tensor import DeviceTensor
 
     p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
@@ -165,6 +183,35 @@ def test_a_compiled_program_for_a_chip_is_saved_with_its_code():
     again = migraphx.load_buffer(migraphx.save_buffer(p))
     x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
     np.testing.assert_array_equal(np.array(again.run({"x": x})[0]), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(("target", "copies"), [("gpu", False), (CHIP, True), ("cpu", True)])
+def test_a_saved_program_knows_its_target_and_whose_memory_it_uses(target, copies):
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target(target), offload_copy=copies)
+    data = migraphx.save_buffer(p)
+    again = migraphx.load_buffer(data)
+    assert again.get_parameter_shapes() == p.get_parameter_shapes()
+    assert migraphx.save_buffer(again) == data
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    on_device = target != "cpu"
+    (found,) = again.run({"x": migraphx.to_gpu(x) if on_device and not copies else x})
+    np.testing.assert_array_equal(np.array(found), np.maximum(x, 0))
+    if on_device:
+        stream = call("hipStreamCreate")
+        (found,) = again.run_async({"x": migraphx.to_gpu(x)}, int(stream))
+        np.testing.assert_array_equal(np.array(found), np.maximum(x, 0))
+        call("hipStreamDestroy", stream)
+
+
+def test_a_file_that_names_no_target_is_refused():
+    p = migraphx.parse_onnx_buffer(model().SerializeToString())
+    p.compile(migraphx.get_target("cpu"))
+    artifact = Artifact.from_bytes(migraphx.save_buffer(p))
+    for option in ("cpu", {"target": 3}, {"target": "gfx0"}):
+        damaged = replace(artifact, options={**artifact.options, "migraphx": option})
+        with pytest.raises((ArtifactError, TargetError), match="target"):
+            migraphx.load_buffer(damaged.to_bytes())
 
 
 SCRIPT = """
@@ -207,7 +254,6 @@ def test_an_artifact_in_parts_is_loaded_and_runs(tmp_path):
 
 def test_an_artifact_in_parts_runs_after_the_callers_stream(tmp_path):
     import mgx_mlir
-    from mgx_mlir.runtime.hip.library import call
 
     text = '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (int64[1, n] y) '
     text += "{ a = Neg(x) b = Relu(a) y = NonZero(b) }"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import onnx
 import pytest
 
 from mgx_mlir import migraphx
@@ -273,6 +274,44 @@ def test_a_program_and_a_module_print_their_instructions(capsys):
     p.print()
     p.get_main_module().print()
     assert capsys.readouterr().out.count("add") == 2
+
+
+LISTED = {
+    "types": "(float[2, 3] x) => (uint8[2, 3] y, bool[2, 3] z) "
+    "{ s = Constant<value_float = 0.5>() y = QuantizeLinear(x, s) z = Greater(x, s) }",
+    "infinite values": "(float[2, 3] x) => (float[4, 3] y) "
+    "{ p = Constant<value_ints = [1, 0, 1, 0]>() "
+    "v = Constant<value_float = -inf>() y = Pad(x, p, v) }",
+    "rows of a loop": """(float[2, 3] x) => (float[3] y, float[12, 3] rows) {
+    n = Constant<value = int64 {12}>() c = Constant<value = bool {1}>()
+    z = Constant<value_int = 0>() a = Gather(x, z)
+    y, rows = Loop(n, c, a) <body =
+    b (int64 i, bool k, float[3] v) => (bool k2, float[3] w, float[3] o)
+    { k2 = Identity(k) f = Cast<to = 1>(i) w = Add(v, f) o = Identity(w) }> }""",
+    "more rows of a convolution": "(float[1, 1, 4, 4] x) => (float[1, 1, 9, 9] y) "
+    "<float[1, 1, 2, 2] w = {1, 2, 3, 4}> "
+    "{ y = ConvTranspose<strides = [2, 2], output_padding = [1, 1]>(x, w) }",
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_the_listing_of_a_parsed_model_computes_the_same(name, monkeypatch):
+    text = f'<ir_version: 8, opset_import: ["": 17]> g {LISTED[name]}'
+    p = migraphx.parse_onnx_buffer(onnx.parser.parse_model(text).SerializeToString())
+    monkeypatch.setitem(sys.modules, "migraphx", migraphx)
+    names = {}
+    exec(compile(p.to_py(), "listing", "exec"), names)
+    given = inputs_of(p)
+    for one, other in zip(results(p, **given), results(names["p"], **given), strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
+
+
+def test_a_listing_with_sizes_that_the_data_decide_is_refused():
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (int64[1, n] y) '
+    model = onnx.parser.parse_model(text + "{ y = NonZero(x) }")
+    p = migraphx.parse_onnx_buffer(model.SerializeToString())
+    with pytest.raises(UnsupportedError, match="nonzero has sizes"):
+        p.to_py()
 
 
 def test_the_listing_builds_the_same_program(monkeypatch):
