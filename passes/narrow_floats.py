@@ -68,13 +68,14 @@ class NarrowFloats(Pass):
              %y = mgx.softmax %f axis = 1 : tensor<2x4xf32>
 
     An op stays in f32 when it is sensitive, when all its users stay, when an operand is the result
-    of a sensitive op, when it reads a constant that `to` cannot hold, and when `keep` (patterns
-    such as `*/head/*`) names its node. Inputs and outputs of the program keep their types. Products
-    sum in f32 as ever.
+    of a sensitive op, when it reads a constant that `to` cannot hold, when `keep` (patterns such as
+    `*/head/*`) names its node, and when `only` (ops such as `dot`) leaves it out. Inputs and
+    outputs of the program keep their types. Products sum in f32 as ever.
     """
 
     to: str = "f16"
     keep: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     cleanup: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
@@ -84,7 +85,7 @@ class NarrowFloats(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         if self.to not in _NARROW:
             raise UsageError(f"{self.name}: to is '{self.to}'; use one of {', '.join(_NARROW)}")
-        narrowing = _Narrowing(_NARROW[self.to], self.keep, context)
+        narrowing = _Narrowing(self, context)
         for block in blocks(main_function(module)):
             narrowing.apply(block)
             erase_dead(block)
@@ -93,9 +94,11 @@ class NarrowFloats(Pass):
 class _Narrowing:
     """Changes the ops of blocks, the outermost first. `narrowed` are the results that were f32."""
 
-    def __init__(self, dtype: np.dtype, keep: tuple[str, ...], context: PassContext) -> None:
+    def __init__(self, options: NarrowFloats, context: PassContext) -> None:
+        dtype = _NARROW[options.to]
         self.context = context
-        self.keep = keep
+        self.keep = options.keep
+        self.only = {f"mgx.{name}" for name in options.only}
         self.f32 = ir.F32Type.get()
         self.narrow = mgx.element_type(dtype)
         self.largest = float(ml_dtypes.finfo(dtype).max)
@@ -156,10 +159,11 @@ class _Narrowing:
         found: set[ir.Value] = sensitive | summed
         for op in ops:
             kept = any(fnmatchcase(name, p) for name in node_name(op).split("+") for p in self.keep)
+            kept = kept or bool(self.only and op.operation.name not in self.only)
             if kept or _is_quantized(op) or self._overflows(op):
                 found.update(op.results)
         # Work whose results only such ops read: it is in their kernels.
-        for op in reversed(ops):
+        for op in () if self.only else reversed(ops):
             if not mgx.is_pointwise(op) and not isinstance(op, mgx.BROADCASTS):
                 continue
             readers = [user for result in op.results for user in users(result)]

@@ -11,10 +11,11 @@ import numpy as np
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import kind_of
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.loader import compile as load
 from mgx_mlir.loader import finalize, hip_device
 from mgx_mlir.migraphx.argument import argument, as_argument, is_on_device
+from mgx_mlir.models.staged import Model
 from mgx_mlir.models.tune import tune
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph, value_names
@@ -59,10 +60,15 @@ class Compiled:
 
     @staticmethod
     def loaded(artifact: Artifact, target: str, copies: bool) -> Compiled:
-        """An artifact for a target, with the code for it."""
+        """An artifact for a target, with the code for it. Raises UnsupportedError for 'ref'."""
+        if target == "ref":
+            raise UnsupportedError("the target 'ref' runs no program that is compiled already")
         settings = Settings.from_environment()
         chip = hip_device(target, settings).chip if target == "gpu" else target
         artifact = finalize(artifact, chip)
+        if artifact.parts is not None:
+            model = Model(artifact, target)
+            return Compiled(model.run, model.outputs, target, in_parts=True, artifact=artifact)
         made = load(artifact, target)
         outputs = tuple(spec.name for spec in made.outputs)
         copies = copies or kind_of(target) == "cpu"

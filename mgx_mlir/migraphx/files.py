@@ -5,27 +5,21 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from mlir import ir
 
-from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.files import write_atomically
-from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import DTYPES
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.migraphx.compiled import Compiled
+from mgx_mlir.migraphx.parted import LoadedProgram
 from mgx_mlir.migraphx.program import get_target, program, target
-from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
-from mgx_mlir.models.staged import Model
 from mgx_mlir.rewriting.graph import Graph
 
 FORMATS = ("msgpack", "json")
@@ -94,7 +88,8 @@ def load(filename: str, format: str = "msgpack") -> program:
 def load_buffer(buffer: bytes) -> program:
     """The program of bytes that `save_buffer` gave. Raises ArtifactError as `load`."""
     if buffer[:2] != _ZIP:
-        return LoadedProgram(Artifact.from_bytes(bytes(buffer)))
+        artifact = Artifact.from_bytes(bytes(buffer))
+        return LoadedProgram(artifact, *_where(artifact))
     try:
         with zipfile.ZipFile(io.BytesIO(buffer)) as file:
             header = json.loads(_read(file, "program.json", _MOST_TEXT))
@@ -113,36 +108,6 @@ def load_buffer(buffer: bytes) -> program:
         raise ArtifactError(f"the saved program is damaged: {error}") from error
 
 
-class LoadedProgram(program):
-    """A compiled program from a file, whole or in parts: it runs, and its operators are gone."""
-
-    def __init__(self, artifact: Artifact) -> None:
-        super().__init__()
-        name, copies = _where(artifact)
-        if artifact.parts is None:
-            self._inputs = {spec.name: _shape_of(spec) for spec in artifact.plan.inputs}
-            self._results = [_shape_of(spec) for spec in artifact.plan.outputs]
-            self._state.compiled = Compiled.loaded(artifact, name, copies)
-            return
-        model = Model(artifact, name)
-        self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
-        self._results = [_shape_of_type(n, model.output_types[n]) for n in model.outputs]
-        self._state.compiled = Compiled(
-            model.run, model.outputs, name, in_parts=True, artifact=artifact
-        )
-
-    def _parameters(self) -> dict[str, shape]:
-        return dict(self._inputs)
-
-    def get_output_shapes(self) -> list[shape]:
-        """The outputs, in order."""
-        return list(self._results)
-
-    def graph(self) -> Graph:
-        """Raises UsageError: only the kernels are left."""
-        raise UsageError("a compiled program from a file has no operators; save it uncompiled")
-
-
 def _where(artifact: Artifact) -> tuple[str, bool]:
     """The target, and whether inputs and outputs are copied. Raises ArtifactError, TargetError."""
     given = artifact.options.get(_WHERE)
@@ -153,30 +118,6 @@ def _where(artifact: Artifact) -> tuple[str, bool]:
     if not isinstance(name, str):
         raise ArtifactError(f"the option '{_WHERE}' of {artifact.name} names no target")
     return get_target(name).name, given.get("offload_copy") is not False
-
-
-def _shape_of(spec: TensorSpec) -> shape:
-    return _shape(numpy_dtype(spec.dtype), spec.shape)
-
-
-def _shape_of_type(name: str, kind: onnx.TypeProto) -> shape:
-    """The shape for a type of ONNX. Raises UsageError for strings, sequences and the like."""
-    tensor = kind.tensor_type
-    if not tensor.elem_type or tensor.elem_type == onnx.TensorProto.STRING:
-        raise UsageError(f"'{name}' is no tensor of numbers; mgx_mlir.Model(artifact) takes it")
-    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-    return _shape(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes)
-
-
-def _shape(dtype: np.dtype, sizes: Sequence[Any]) -> shape:
-    """The shape; a size that is no number is an open one."""
-    if all(isinstance(size, int) for size in sizes):
-        return shape(type=type_name(dtype), lens=sizes)
-    dims = [
-        dynamic_dimension(n, n) if isinstance(n, int) else dynamic_dimension(0, ENDLESS_DIM)
-        for n in sizes
-    ]
-    return shape(type=type_name(dtype), dyn_dims=dims)
 
 
 def _weight(file: zipfile.ZipFile, name: str, row: dict[str, Any]) -> Weight:

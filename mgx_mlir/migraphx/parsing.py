@@ -11,6 +11,7 @@ from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.compiler import CompileOptions, import_model
 from mgx_mlir.errors import MgxError, UnsupportedError
 from mgx_mlir.importer import loading
+from mgx_mlir.migraphx.parted import PartedProgram
 from mgx_mlir.migraphx.program import Origin, program
 from mgx_mlir.migraphx.shape import dynamic_dimension
 from mgx_mlir.sizes.range import Range
@@ -102,8 +103,13 @@ def _parsed(
             max_loop_iterations=min(trips),
         )
         source = loading.load(model, Path(folder) if folder else None)
-        made = program(import_model(source, options))
-        made._origin = Origin(source, options)
+        origin = Origin(source, options)
+        try:
+            graph = import_model(source, options)
+        except UnsupportedError:
+            return PartedProgram(origin)
+        made = program(graph)
+        made._origin = origin
         return made
     except MgxError as error:
         if show:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, import_model
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
 from mgx_mlir.migraphx.listing import listing
 from mgx_mlir.migraphx.module import State, module
+from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import shape_of
+from mgx_mlir.models.compile import compile_to_bytecode
+from mgx_mlir.models.staged.rows import data_decide
 from mgx_mlir.passes.narrow_floats import NarrowFloats
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.quantization import Calibration, Precision, quantize
@@ -40,10 +44,27 @@ from mgx_mlir.rewriting.topology import sort_topologically
 
 @dataclass(frozen=True)
 class Origin:
-    """The ONNX model that a program was parsed from, and the sizes of its inputs."""
+    """The ONNX model that a program was parsed from, with the sizes of its inputs.
+
+    `floats` are the types, and the operators if not all, that its floats were changed to since.
+    """
 
     source: Source
     options: CompileOptions
+    floats: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def graph(self) -> Graph:
+        """The program anew. Raises what the importer raises."""
+        graph = import_model(self.source, self.options)
+        for to, only in self.floats:
+            narrow = NarrowFloats(to=to, only=only)
+            run_pipeline(graph.module, [narrow], PassContext(weights=graph.weights))
+        return graph
+
+    def artifact(self, exact: bool = False) -> Artifact:
+        """The model as an artifact, in parts where the host computes some. Raises as `compile`."""
+        floats = self.floats[-1][0] if self.floats else self.options.floats
+        return compile_to_bytecode(self.source, replace(self.options, floats=floats, exact=exact))
 
 
 @dataclass(frozen=True)
@@ -84,23 +105,26 @@ class program:
 
     def _narrow(self, floats: str, names: Sequence[str]) -> None:
         """Changes the program to compute in `floats`, where range and precision allow it."""
-        if list(names) != ["all"]:
-            raise UnsupportedError("ins_names other than ['all'] are not supported")
-        graph = self.graph()
-        run_pipeline(graph.module, [NarrowFloats(to=floats)], PassContext(weights=graph.weights))
+        only = () if "all" in names else tuple(sorted(names))
+        for name in only:
+            op(name)
+        graph, origin = self.graph(), self._origin
+        narrow = NarrowFloats(to=floats, only=only)
+        run_pipeline(graph.module, [narrow], PassContext(weights=graph.weights))
         self.__init__(graph)  # type: ignore[misc]
+        if origin is not None:
+            self._origin = replace(origin, floats=(*origin.floats, (floats, only)))
 
     def _quantize(self, precision: Precision, calibration: Sequence[Mapping[str, Any]]) -> None:
         """Changes the program to that of its ONNX model, quantized."""
         origin = self._origin
-        if origin is None or self != program(import_model(origin.source, origin.options)):
+        if origin is None or self != program(origin.graph()):
             raise UnsupportedError(
                 "only programs of parse_onnx that nothing changed since are quantized"
             )
-        samples = [{n: np.array(a) for n, a in one.items()} for one in calibration]
-        given = Calibration(samples or None, options=origin.options.sizes_only())
-        source = quantize(origin.source, precision, given).source
-        self.__init__(import_model(source, origin.options))  # type: ignore[misc]
+        made = quantized(origin, precision, calibration)
+        self.__init__(made.graph())  # type: ignore[misc]
+        self._origin = made
 
     def _autocast(self) -> None:
         """Changes inputs and outputs of fp8 to f32, and converts them inside."""
@@ -173,9 +197,15 @@ class program:
         raises. `exhaustive_tune` times every legal schedule on the GPU first, as `mgx tune` does,
         and keeps the results; a CPU has none.
         """
-        self._state.compiled = Compiled.of(
-            self.graph(), t.name, offload_copy, not fast_math, exhaustive_tune
-        )
+        exact, origin = not fast_math, self._origin
+        try:
+            self._state.compiled = Compiled.of(
+                self.graph(), t.name, offload_copy, exact, exhaustive_tune
+            )
+        except OpenError:
+            if origin is None or not data_decide(origin.source) or self != program(origin.graph()):
+                raise
+            self._state.compiled = Compiled.loaded(origin.artifact(exact), t.name, True)
 
     def run(self, params: Mapping[str, Any]) -> list[argument]:
         """The outputs, in order. Raises UsageError where inputs are missing or do not fit."""
@@ -253,7 +283,7 @@ class program:
 def quantize_fp16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
     """Changes a program to compute in f16; sums, statistics and what would overflow stay in f32.
 
-    Inputs and outputs keep their types. Raises UnsupportedError for names of operators.
+    Inputs and outputs keep their types. `ins_names` are the operators that change, or "all".
     """
     prog._narrow("f16", ins_names)
 
@@ -282,13 +312,25 @@ def quantize_int8(
     others = sorted(set(ins_names) - set(_PRODUCTS))
     if others:
         raise UnsupportedError(f"ins_names {others}; convolution and dot are quantized")
-    include = tuple(name for kind in sorted(ins_names) for name in _PRODUCTS[kind])
-    prog._quantize(Precision("int8", include=include), calibration)
+    precision = Precision("int8")
+    if set(ins_names) != set(_PRODUCTS):
+        include = tuple(name for kind in sorted(ins_names) for name in _PRODUCTS[kind])
+        precision = replace(precision, include=include)
+    prog._quantize(precision, calibration)
 
 
 def quantize_fp8(prog: program, t: target, calibration: Sequence[Mapping[str, Any]] = ()) -> None:
     """As `quantize_int8`, in fp8 (E4M3)."""
     prog._quantize(Precision("fp8"), calibration)
+
+
+def quantized(
+    origin: Origin, precision: Precision, calibration: Sequence[Mapping[str, Any]]
+) -> Origin:
+    """The quantized model; without calibration, by random inputs. Raises what `quantize` raises."""
+    samples = [{n: np.array(a) for n, a in one.items()} for one in calibration]
+    given = Calibration(samples or None, options=origin.options.sizes_only())
+    return replace(origin, source=quantize(origin.source, precision, given).source)
 
 
 def autocast_fp8(prog: program) -> None:

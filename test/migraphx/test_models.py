@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import TensorProto, helper
 
@@ -249,7 +250,62 @@ def test_an_artifact_in_parts_is_loaded_and_runs(tmp_path):
     assert p.get_output_shapes()[0].dynamic()
     (y,) = p.run({"x": np.array([1, -1, 0, 3], np.float32)})
     assert y.tolist() == [0, 3]
-    assert migraphx.save_buffer(p) == (tmp_path / "parts.mgx").read_bytes()
+    data = migraphx.save_buffer(p)  # with the code for this machine
+    assert migraphx.save_buffer(migraphx.load_buffer(data)) == data
+
+
+HOSTED = {
+    "boxes": "(float[1, 4, 4] boxes, float[1, 1, 4] scores) => (int64[n, 3] y) "
+    "<int64[1] most = {2}, float[1] overlap = {0.5}, float[1] least = {-1}> "
+    "{ y = NonMaxSuppression(boxes, scores, most, overlap, least) }",
+    "open sizes": "(float[4] x) => (int64[1, n] y) { y = NonZero(x) }",
+    "random": "(float[4] x) => (float[4] y) "
+    "{ r = RandomUniform<shape = [4], seed = 1.0, high = 0.0>() y = Add(x, r) }",
+    "unique": "(float[4] x) => (float[n] y) { y = Unique(x) }",
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", CHIP])
+@pytest.mark.parametrize("name", HOSTED)
+def test_models_of_which_the_host_computes_parts_run(name, target):
+    source = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {HOSTED[name]}')
+    given = {
+        "x": np.array([1, 0, 1, 2], np.float32),
+        "boxes": np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [4, 4, 5, 5]]], np.float32),
+        "scores": np.array([[[0.9, 0.8, 0.7, 0.6]]], np.float32),
+    }
+    p = migraphx.parse_onnx_buffer(source.SerializeToString())
+    given = {name: given[name] for name in p.get_parameter_names()}
+    (expected,) = onnx.reference.ReferenceEvaluator(source).run(None, given)
+    p.compile(migraphx.get_target(target))
+    again = migraphx.load_buffer(migraphx.save_buffer(p))
+    for made in (p, again):
+        (found,) = made.run(given)
+        if name == "random":
+            expected = np.array(found)
+            assert (expected <= given["x"]).all() and (expected > given["x"] - 1).all()
+        np.testing.assert_array_equal(np.array(found), expected)
+
+
+def test_parts_that_the_host_computes_stay_while_the_others_are_quantized():
+    text = """(float[2, 8] x) => (int64[2, n] y)
+        <float[8, 4] w = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1,
+         -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1}, float r = {0}>
+        { u = RandomUniform<shape = [2, 4]>() v = Mul(u, r) a = MatMul(x, w) b = Add(a, v)
+        c = Relu(b) y = NonZero(c) }"""
+    data = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+    p = migraphx.parse_onnx_buffer(data.SerializeToString())
+    shapes, x = p.get_parameter_shapes(), np.ones((2, 8), np.float32)
+    migraphx.quantize_fp16(p)
+    migraphx.quantize_int8(p, migraphx.get_target("cpu"), [{"x": x}])
+    assert p.get_parameter_shapes() == shapes
+    p.compile(migraphx.get_target("cpu"))
+    assert p.run({"x": x})[0].tolist() == [0, 0, 1, 1, 0, 2, 0, 2]
+    for act in (lambda: print(p), lambda: p.compile(migraphx.get_target("ref"))):
+        with pytest.raises((UsageError, UnsupportedError), match=r"host computes|compiled already"):
+            act()
+    with pytest.raises(UnsupportedError, match="ins_names"):
+        migraphx.quantize_fp16(p, ["dot"])
 
 
 def test_an_artifact_in_parts_runs_after_the_callers_stream(tmp_path):
