@@ -119,6 +119,10 @@ MODELS: dict[str, tuple[str, str]] = {
         "z = AveragePool <ceil_mode = 1, strides = [2, 2], kernel_shape = [3, 3], "
         "pads = [1, 1, 1, 1]> (x)",
     ),
+    "windows rounded up, the last one behind the image": (
+        "float[c, 2, 16, b] x => y",
+        "y = MaxPool <ceil_mode = 1, strides = [2, 2], kernel_shape = [1, 2]> (x)",
+    ),
     "equal by the model": ("float[a, b] x, float[c, b] z => y", "y = Add(x, z)"),
     "branches": (
         "float[a, b] x => y",

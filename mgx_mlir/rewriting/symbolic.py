@@ -199,8 +199,10 @@ def _windows(op: Convolution | mgx.PoolingOp, x: Sizes, lengths: Sequence[Number
             result.append(None)  # the last window may start behind the image, and be none
             continue
         room = size + (pads[i] + behind - extent)
-        count = ceil_div(room, strides[i]) if round_up else room // strides[i]
-        result.append(count + 1)
+        count = 1 + (ceil_div(room, strides[i]) if round_up else room // strides[i])
+        if round_up and isinstance(size, int) and (count - 1) * strides[i] >= size + pads[i]:
+            count -= 1  # the last window would start behind the image
+        result.append(count)
     return result
 
 

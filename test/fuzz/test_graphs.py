@@ -31,6 +31,10 @@ def test_graphs_of_a_few_seeds() -> None:
     fuzz("--seed", "9100", "--count", "12")
 
 
+def test_graphs_of_open_sizes() -> None:
+    fuzz("--seed", "9300", "--count", "12", "--mode", "full-dynamic", "--targets", "cpu,gfx942")
+
+
 def test_graphs_that_went_wrong() -> None:
     targets = "cpu,gfx942,gfx1030,gfx1100"
     fuzz("--found", "--count", str(len(FOUND)), "--all", "--targets", targets, "--mode", "default")

@@ -297,13 +297,16 @@ class Case:
         weights = tuple(v for v in self.weights if v.name in needed)
         return Case(tuple(reversed(nodes)), inputs, weights, self.outputs, self.values)
 
-    def model(self) -> onnx.ModelProto:
-        """The model, with f16 and bf16 as they are."""
+    def model(self, is_open: bool = False) -> onnx.ModelProto:
+        """The model, with f16 and bf16 as they are; some of the inputs' sizes open, if so."""
+        rng = random.Random(len(self.nodes))
+        sizes = sorted({size for v in self.inputs for size in v.shape if size > 1})
+        names = {size: f"s{size}" for size in sizes if is_open and rng.random() < 0.6}
         graph = helper.make_graph(
             list(self.nodes),
             "random",
-            [_info(v) for v in self.inputs],
-            [_info(v) for v in self.outputs],
+            [_info(v, [names.get(size, size) for size in v.shape]) for v in self.inputs],
+            [_info(v, None if names else v.shape) for v in self.outputs],
             [numpy_helper.from_array(v.array(), v.name) for v in self.weights],
         )
         return _model(graph)
@@ -327,9 +330,9 @@ def _short(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _info(value: Value) -> onnx.ValueInfoProto:
+def _info(value: Value, shape: Sequence[int | str] | None) -> onnx.ValueInfoProto:
     kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-    return helper.make_tensor_value_info(value.name, kind, value.shape)
+    return helper.make_tensor_value_info(value.name, kind, shape)
 
 
 def _model(graph: onnx.GraphProto) -> onnx.ModelProto:
@@ -342,7 +345,9 @@ def _types(node: NodeProto, known: dict[str, Value]) -> list[np.dtype[Any]]:
     outputs = [onnx.ValueInfoProto(name=n) for n in node.output]
     for output in outputs:
         output.type.tensor_type.elem_type = TensorProto.UNDEFINED
-    model = _model(helper.make_graph([node], "one", [_info(v) for v in known.values()], outputs))
+    model = _model(
+        helper.make_graph([node], "one", [_info(v, v.shape) for v in known.values()], outputs)
+    )
     try:
         inferred = onnx.shape_inference.infer_shapes(model, True, True).graph.output
     except Exception as error:  # onnx's own, of a class without a public name
