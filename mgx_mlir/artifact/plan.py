@@ -277,7 +277,7 @@ def _symbolic(reader: Reader, value: Any) -> tuple[tuple[Symbol, ...], tuple[str
         return (), ()
     dims = []
     for entry in reader.list(value, "dims"):
-        low = reader.integer(entry, "min", 1)
+        low = reader.integer(entry, "min")
         high = reader.integer(entry, "max", low) if "max" in entry else None
         optimals = reader.integers(entry, "optimals") if "optimals" in entry else ()
         dims.append(Symbol(reader.text(entry, "name"), low, high, optimals))

@@ -134,7 +134,10 @@ def _bind_symbol(bound: _Bound, symbol: str, size: int | Range, giver: str) -> N
             raise UsageError(f"dimension '{symbol}': {error}") from None
     elif size < 0:
         raise UsageError(f"dimension '{symbol}' cannot have size {size}")
-    if bound.setdefault(symbol, size) != size:
+    known = bound.setdefault(symbol, size)
+    if isinstance(known, Range) and isinstance(size, int) and size in known:
+        bound[symbol] = size
+    elif known != size:
         raise UsageError(
             f"dimension '{symbol}' is given both {bound[symbol]} (by {bound.givers[symbol]}) and "
             f"{size} (by {giver})"

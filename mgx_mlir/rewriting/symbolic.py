@@ -48,7 +48,7 @@ def named_symbols(tensors: Iterable[ir.Type]) -> dict[str, Symbol]:
 
 
 def _symbol(name: str, dim: mgx.DimAttr) -> Symbol:
-    return Symbol(name, max(dim.min, 1), dim.max, tuple(dim.optimals))
+    return Symbol(name, dim.min, dim.max, tuple(dim.optimals))
 
 
 def _quotable(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ class SizedProgram(Program):
         self._limit = limit
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         self._lock = threading.Lock()
+        names = [spec.name for spec in plan.inputs]
+
+        def known(*shapes: tuple[int, ...]) -> dict[str, int]:
+            return sizes_of(plan, dict(zip(names, shapes, strict=True)))
+
+        self._known = lru_cache(64)(known)
 
     @Edge("running the program")
     def run(
@@ -55,8 +62,7 @@ class SizedProgram(Program):
     def program(self, inputs: Mapping[str, Any]) -> Program:
         """The program for inputs of these sizes; made where the last runs had none."""
         self._check_names("input", self.inputs, inputs, complete=True)
-        known = sizes_of(self.plan, {s.name: _shape(inputs[s.name]) for s in self.inputs})
-        return self.for_sizes(known)
+        return self.for_sizes(self._known(*(_shape(inputs[s.name]) for s in self.inputs)))
 
     def for_sizes(self, known: Mapping[str, int]) -> Program:
         """The program for symbols of these sizes. Raises KeyError where one is missing."""

@@ -37,13 +37,16 @@ class Range:
         high = math.inf if self.high is None else self.high
         inside = all(self.low <= size <= high for size in self.optimals)
         if (
-            not 1 <= self.low <= high
+            not 0 <= self.low <= high
             or not inside
             or list(self.optimals) != sorted({*self.optimals})
         ):
             raise ValueError(
-                f"{self} is no range: sizes are from 1, and optimals ascend between its ends"
+                f"{self} is no range: sizes are from 0, and optimals ascend between its ends"
             )
+
+    def __contains__(self, size: int) -> bool:
+        return self.low <= size and (self.high is None or size <= self.high)
 
     def __str__(self) -> str:
         optimals = f", {{{', '.join(map(str, self.optimals))}}}" if self.optimals else ""

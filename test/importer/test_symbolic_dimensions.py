@@ -111,7 +111,7 @@ def test_ranges_are_carried_with_the_names():
 
 
 @pytest.mark.parametrize(
-    "given", [Range(0, 4), Range(4, 2), Range(1, 4, (8,)), Range(1, 4, (2, 1))]
+    "given", [Range(-1, 4), Range(4, 2), Range(1, 4, (8,)), Range(1, 4, (2, 1))]
 )
 def test_ranges_without_order_are_usage_errors(given):
     with pytest.raises(UsageError, match=r"dimension 'batch': .* is no range"):

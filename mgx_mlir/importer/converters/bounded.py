@@ -12,10 +12,11 @@ import math
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import OpenError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import Number
 
 DOMAIN = "mgx.bounded"
 
@@ -24,22 +25,25 @@ DOMAIN = "mgx.bounded"
 def compress(node: Node) -> list[ir.Value]:
     x, wanted = node.tensor(0), node.tensor(1)
     if not node.has_attribute("axis"):
-        x = emit.reshape(x, [math.prod(_sizes(x))])
+        x = _flat(x)
     axis = tensors.axis_in(node.attribute("axis", 0), tensors.rank(x))
-    size = min(*_sizes(wanted), _sizes(x)[axis])
-    wanted = emit.take(wanted, 0, 0, size)
-    chosen = mgx.gather(x, emit.reshape(_places(wanted, size), [size]), axis)
+    (given,), size = _sizes(wanted), _sizes(x)[axis]
+    if given != size:  # a condition may end early
+        if not isinstance(given, int) or not isinstance(size, int):
+            raise OpenError(f"a condition of {given} elements for {size}")
+        size = min(given, size)
+        wanted = emit.take(wanted, 0, 0, size)
+    chosen = mgx.gather(x, _flat(_places(wanted)), axis)
     return [emit.moved_to_end(chosen, axis)[0], _count(wanted)]
 
 
 @operator("NonZero", (1, 1), "nonzero equal not convert reduce_sum", DOMAIN)
 def nonzero(node: Node) -> list[ir.Value]:
     x = node.tensor(0)
-    sizes = _sizes(x)
     hits = x
     if str(tensors.element(x)) != "i1":
         hits = mgx.not_(mgx.equal(x, emit.like(x, 0)))
-    return [_places(hits, math.prod(sizes)), _count(hits)]
+    return [_places(hits), _count(hits)]
 
 
 @operator(
@@ -54,9 +58,9 @@ def non_max_suppression(node: Node) -> list[ir.Value]:
     given = node.constant(2, "max_output_boxes_per_class").item() if node.given(2) else 0
     threshold = node.constant(3, "iou_threshold").item() if node.given(3) else 0.0
     least = node.constant(4, "score_threshold").item() if node.given(4) else None
-    batches, classes, size = _sizes(scores)
+    batches, classes, size = tensors.static_dims(scores)
     most = min(max(given, 0), size)
-    if most == 0 or _sizes(boxes) != (batches, size, 4):
+    if 0 in (batches, classes, most) or tensors.static_dims(boxes) != (batches, size, 4):
         raise UnsupportedError(f"{most} of boxes {tensors.show(tensors.dims(boxes))}")
     if least is None:  # NaN comes last
         scores = emit.where(mgx.isnan(scores), float("-inf"), scores)
@@ -83,20 +87,27 @@ def _corners(boxes: ir.Value, centred: bool) -> ir.Value:
     return emit.concat([mgx.min(first, second), mgx.max(first, second)], 2)
 
 
-def _sizes(x: ir.Value) -> tuple[int, ...]:
-    sizes = tensors.static_dims(x)
-    if 0 in sizes or not sizes:
+def _sizes(x: ir.Value) -> list[Number]:
+    sizes = [size for size in tensors.sizes(x) if size is not None]
+    if 0 in sizes or len(sizes) != tensors.rank(x) or not sizes:
         raise UnsupportedError(f"a tensor {tensors.show(tensors.dims(x))}")
-    return tuple(sizes)
+    return sizes
 
 
-def _places(hits: ir.Value, most: int) -> ir.Value:
-    """The indices of the true elements, [dimensions, most], padded with zeros."""
-    i64 = ir.IntegerType.get_signless(64)
-    return mgx.nonzero(hits, results=[ir.RankedTensorType.get([tensors.rank(hits), most], i64)])
+def _flat(x: ir.Value) -> ir.Value:
+    return emit.reshape(x, tensors.named([math.prod(_sizes(x))]))
+
+
+def _places(hits: ir.Value, most: int | None = None) -> ir.Value:
+    """The indices of the true elements, [dimensions, most], padded with zeros.
+
+    `most`: where there is room for fewer than all elements.
+    """
+    room = math.prod(_sizes(hits)) if most is None else most
+    dims = tensors.named([tensors.rank(hits), room])
+    return mgx.nonzero(hits, results=[tensors.tensor_type("i64", dims)])
 
 
 def _count(hits: ir.Value) -> ir.Value:
     """How many are true, [1]."""
-    ones = emit.convert(emit.reshape(hits, [math.prod(_sizes(hits))]), "i64")
-    return mgx.reduce_sum(ones, [0])
+    return mgx.reduce_sum(emit.convert(_flat(hits), "i64"), [0])

@@ -33,6 +33,15 @@ def unique(call: Call) -> Any:
     return [np.take(x, first, axis=axis), *indices]
 
 
+@host_operator("NonZero", Kind.DATA)
+def nonzero(call: Call) -> Any:
+    """The indices of the elements that are not 0: a row for each dimension."""
+    x = call.array(0)
+    if not x.ndim:  # as onnx's reference has it
+        return [np.zeros((0, int(x.any())), np.int64)]
+    return [np.stack(np.nonzero(x)).astype(np.int64, copy=False)]
+
+
 @host_operator("Compress", Kind.DATA)
 def compress(call: Call) -> Any:
     """The slices along an axis, or elements, that a condition (maybe longer) chooses."""
@@ -63,7 +72,7 @@ def bounded_compress(call: Call) -> Any:
 @host_operator("NonZero", Kind.DATA, "mgx.bounded")
 def bounded_nonzero(call: Call) -> Any:
     """The indices, and their number."""
-    found = np.stack(np.nonzero(call.array(0))).astype(np.int64)
+    (found,) = nonzero(call)
     return [found, np.array([found.shape[1]])]
 
 

@@ -112,7 +112,6 @@ _REGISTERED: dict[tuple[str, str], HostOperator] = {}
 # Operators that onnx's reference evaluates, by reason.
 _BY_REFERENCE: dict[Kind, str] = {
     Kind.STRINGS: "StringConcat StringSplit TfIdfVectorizer",
-    Kind.DATA: "NonZero",
     Kind.SIZES: (
         "CenterCropPad ConstantOfShape Expand EyeLike OneHot Pad Range Reshape Slice Split "
         "Squeeze Tile TopK Unsqueeze"

@@ -101,11 +101,8 @@ class Model:
         self._source = prepare.fix_inputs(loading.load(model), options.input_values)
         self._options = replace(options, input_values={})
         self._seed = seed
-        any_sizes = any_after is not None
-        self._compilation = Compilation(
-            target, self._options, arguments, stored, any_sizes=any_sizes
-        )
         self._policy: dict[str, Any] = {"any_after": any_after, "warm": warm}
+        self._compilation = Compilation(target, self._options, arguments, stored, **self._policy)
         limits: dict[str, Any] = {**self._policy, "limit": sizes}
         if not self._is_open():
             limits["any_after"] = None
@@ -126,6 +123,8 @@ class Model:
     def wait(self) -> None:
         """Returns when no program is being compiled in the background."""
         self._whole.wait()
+        if self._staged is not None:
+            self._staged.wait()
 
     def __repr__(self) -> str:
         names = [", ".join(map(name_text, some)) for some in (self.inputs, self.outputs)]

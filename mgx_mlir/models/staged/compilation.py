@@ -19,6 +19,7 @@ from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.loader import compile
 from mgx_mlir.models.specialize import ANY_SIZES, SpecializedModel
+from mgx_mlir.models.staged.open_types import data_decided, is_open
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
@@ -97,7 +98,7 @@ class Compilation:
     """How islands are compiled: the arguments of SpecializedModel.
 
     `stored` are programs that an artifact has, `record` takes those that it is to have.
-    `any_sizes`: whether a program for any sizes may serve an island.
+    `any_after` and `warm` are those of islands.
     """
 
     target: Any
@@ -105,7 +106,8 @@ class Compilation:
     arguments: Mapping[str, Any]
     stored: StoredPrograms | None = None
     record: Record | None = None
-    any_sizes: bool = True
+    any_after: int | None = 0
+    warm: int | None = None
 
     @property
     def on_gpu(self) -> bool:
@@ -124,13 +126,15 @@ class Compilation:
         return replace(self.options, input_dims={}, dim_params={}, default_dim=None)
 
     def model(self, source: Source) -> SpecializedModel:
-        """The model of an island: the first sizes have a program, then one serves all others."""
+        """The model of an island. Sizes that the data decide get no programs of their own."""
+        decided = data_decided(source)
         return SpecializedModel(
             source,
             self.target,
-            self.island_options,
+            replace(self.island_options, dim_params=decided),
             limit=_PROGRAMS,
-            any_after=1 if self.any_sizes else None,
+            any_after=self.any_after if is_open(source) else None,
+            warm=None if decided else self.warm,
             **self.arguments,
         )
 
@@ -145,7 +149,7 @@ class Compilation:
     def try_any(self, place: str, nodes: tuple[int, ...], source: Source) -> None:
         """Compiles an island for any sizes, for an artifact; notes why where it cannot be."""
         if self.record is not None:
-            options = replace(self.island_options, mode=ANY_SIZES)
+            options = replace(self.island_options, mode=ANY_SIZES, dim_params=data_decided(source))
             try:
                 self._keep(self.record, (place, nodes), source, options)
             except UnsupportedError as error:

@@ -25,7 +25,7 @@ from mgx_mlir.models.staged import bounded
 from mgx_mlir.models.staged.compilation import Compilation
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.control import Control
-from mgx_mlir.models.staged.open_types import open_types
+from mgx_mlir.models.staged.open_types import is_open, open_types
 from mgx_mlir.models.staged.partition import (
     Known,
     Step,
@@ -99,6 +99,11 @@ class StagedGraph:
         """How many programs were compiled so far for islands outside of bodies."""
         return sum(island.compiled for island in self._islands.values())
 
+    def wait(self) -> None:
+        """Returns when none of these programs is being compiled in the background."""
+        for island in self._islands.values():
+            island.wait()
+
     @property
     def host_nodes(self) -> list[Unsupported]:
         """The nodes that the host runs, as far as it is known, with the reason."""
@@ -158,8 +163,7 @@ class StagedGraph:
         types = {n: self.types.get(n, TypeProto()) for n in step.inputs}
         if step.on_host or any(not t.tensor_type.HasField("shape") for t in types.values()):
             return False
-        static = all(d.HasField("dim_value") for t in types.values() for d in _dims(t))
-        refused = self._refusal(step, self._source_of(step, types), static)
+        refused = self._refusal(step, self._source_of(step, types))
         blamed = self._blamed(refused) & {*step.nodes} if refused else set()
         blamed |= {i for i in step.nodes if self._data_decide(i)}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
@@ -199,10 +203,10 @@ class StagedGraph:
         whole = Unsupported(node.name, bounded.operator_name(node), str(refused))
         return found or [whole]
 
-    def _refusal(self, step: Step, source: Source, static: bool) -> UnsupportedError | None:
+    def _refusal(self, step: Step, source: Source) -> UnsupportedError | None:
         """Why an island does not compile; None where it does."""
         try:
-            if static:
+            if not is_open(source):
                 self.compilation.try_static(self.place, step.nodes, source)
                 return None
             report = check_model(source)
@@ -312,6 +316,9 @@ class StagedGraph:
                 return island.program(arrays, Values.COUNTS)
             except UnsupportedError:
                 pass
+        if at_once:  # and the others that an import would name next
+            decided = [i for i in step.nodes if i not in at_once and self._data_decide(i)]
+            at_once |= {i: row for i in decided if (row := self._row(i)) is not None}
         moved = at_once or rows
         if moved:
             self._rows |= moved
@@ -363,16 +370,11 @@ class StagedGraph:
         return dict(zip(node.output, results, strict=False))
 
     def _control(self, index: int, node: NodeProto) -> Any:
-
         with self._lock:
             if index not in self._evaluators:
                 version = self._opsets.get(node.domain, 1)
                 self._evaluators[index] = Control(node, version, self)
         return self._evaluators[index]
-
-
-def _dims(type_: TypeProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
-    return list(type_.tensor_type.shape.dim)
 
 
 def _names(node: NodeProto) -> Iterator[str]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import TypeProto
 
+from mgx_mlir.importer.loading import Source
 from mgx_mlir.models.host.values import type_of
+from mgx_mlir.sizes.range import Range
 
 # The names that onnx's inference makes up.
 _MADE_UP = "unk__"
@@ -39,3 +41,25 @@ def open_types(
             if len(sizes.get(dim.dim_param, ())) > 1:
                 dim.Clear()
     return types
+
+
+def is_open(source: Source) -> bool:
+    """Whether an input has a size that the model does not give."""
+    tensors = [v.type.tensor_type for v in source.model.graph.input if v.name in source.inputs]
+    return any(not d.HasField("dim_value") for t in tensors for d in t.shape.dim)
+
+
+def data_decided(source: Source) -> dict[str, Range]:
+    """The sizes of an island's inputs that have no name of the model's, which may be 0.
+
+    Names those without a name.
+    """
+    found: dict[str, Range] = {}
+    values = [v for v in source.model.graph.input if v.name in source.inputs]
+    for value in values:
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.HasField("dim_value") and not dim.dim_param:
+                dim.dim_param = f"{_MADE_UP}data_{len(found)}"
+            if dim.dim_param.startswith(_MADE_UP):
+                found[dim.dim_param] = Range(0)
+    return found
