@@ -129,6 +129,19 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
         raise type(error)(f"{path.name}: {error}") from error
 
 
+# The first bytes of other files that people have, with the way to use them.
+_OTHERS = {
+    b"PK\3\4": (
+        "a zip, as mgx_mlir.migraphx saves programs",
+        "mgx_mlir.migraphx.load opens those, and saves compiled ones as artifacts",
+    ),
+    b"ML\xefR": ("bytecode of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),
+    b"module"[:4]: ("text of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),
+    b"{": ("JSON", "mgx read writes it for other programs; give the model"),
+    b"impo": ("Python", "python -m mgx_mlir.migraphx runs scripts of MIGraphX"),
+}
+
+
 class _Reader:
     """`path` is None for a model in memory, whose weights are then views of `data`."""
 
@@ -139,6 +152,10 @@ class _Reader:
         self.weights: dict[str, Weight] = {}
 
     def read(self, name: str) -> Source:
+        start = bytes(self.data[:4])
+        for mark, (kind, way) in _OTHERS.items():
+            if start.startswith(mark):
+                raise ModelError(f"not an ONNX model, but {kind}; {way}")
         skeleton, payloads = wire.strip(memoryview(self.data))
         model = onnx.ModelProto()
         try:

@@ -18,7 +18,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
-from mgx_mlir.migraphx import by_onnx, composed
+from mgx_mlir.migraphx import attributes, by_onnx, composed
 from mgx_mlir.migraphx.shape import dtype_of
 from mgx_mlir.migraphx.tensors import rank_of, sizes_of
 from mgx_mlir.rewriting.queries import element_type
@@ -66,7 +66,10 @@ class op:
 
 def build(operator: op, operands: Sequence[ir.Value]) -> Made:
     """The op at the insertion point. Raises UsageError where attributes or operands do not fit."""
-    return applied(operator, _function(operator.name()), operands)
+    name, given = operator.name(), dict(operator.attributes)
+    if name.startswith("reduce_") and not list(given.get("axes", ())):
+        given["axes"] = list(range(rank_of(operands[0]))) if operands else []
+    return applied(op(name, **attributes.DEFAULTS.get(name, {}) | given), _function(name), operands)
 
 
 def applied(operator: Any, function: Callable[..., Made], operands: Sequence[ir.Value]) -> Made:
@@ -77,7 +80,7 @@ def applied(operator: Any, function: Callable[..., Made], operands: Sequence[ir.
         for name, p in signature.parameters.items()
         if p.kind is p.KEYWORD_ONLY or p.default is not p.empty
     ]
-    positional = [n for n in signature.parameters if n not in ("results", "loc", "ip", "at")]
+    positional = [n for n in signature.parameters if n not in attributes.PLACES]
     for name in operator.attributes:
         if name not in {*known, *positional[len(operands) :]} or name in ("results", "loc", "ip"):
             raise UsageError(f"{operator.name()} has no attribute '{name}'; {_listed(positional)}")
@@ -94,10 +97,22 @@ def names() -> frozenset[str]:
     return (
         frozenset(_OWN)
         | {name.removeprefix("mgx.") for name in mgx.OPS - _INTERNAL}
-        | {"if", "loop", "get_tuple_elem", *by_onnx.NAMES, *by_onnx.LAST_STATES}
+        | {*_CONTROL, *by_onnx.NAMES, *by_onnx.LAST_STATES}
     )
 
 
+def defaults(name: str) -> dict[str, Any]:
+    """The attributes of an operator with their defaults; None where there is none."""
+    if name in by_onnx.NAMES:
+        return dict.fromkeys(by_onnx.attributes_of(name))
+    if name in by_onnx.LAST_STATES or name in _CONTROL:
+        return dict(_CONTROL.get(name, {}))
+    return attributes.of_function(_function(name)) if name in _OWN else attributes.of_op(name)
+
+
+_CONTROL: dict[str, dict[str, Any]] = {
+    "get_tuple_elem": {"index": 0}, "if": {}, "loop": {"max_iterations": 10},
+}  # fmt: skip
 # Ops whose bodies or symbols a caller does not write, and control flow, which modules build.
 _INTERNAL = frozenset(
     f"mgx.{name}"
@@ -233,7 +248,7 @@ def _scalar(x: ir.Value, *, scalar_bcst_dims: Sequence[int]) -> ir.Value:
     return mgx.multibroadcast(mgx.reshape(x, []), list(scalar_bcst_dims))
 
 
-def _convert(x: ir.Value, *, target_type: Any = "float", saturate: bool | None = None) -> ir.Value:
+def _convert(x: ir.Value, *, target_type: Any = "half", saturate: bool | None = None) -> ir.Value:
     return mgx.convert(x, dtype_of(target_type), saturate=saturate)
 
 
@@ -273,7 +288,7 @@ def _slice(
     return mgx.slice(x, found, first, last)
 
 
-def _concat(*xs: ir.Value, axis: int) -> ir.Value:
+def _concat(*xs: ir.Value, axis: int = 0) -> ir.Value:
     return mgx.concat(list(xs), axis)
 
 
@@ -298,7 +313,7 @@ def _resize(
     )
 
 
-def _topk(x: ir.Value, *, k: int, axis: int = 0, largest: bool = True) -> Made:
+def _topk(x: ir.Value, *, k: int = 1, axis: int = 0, largest: bool = True) -> Made:
     return mgx.topk(x, k, axis, largest=bool(largest))
 
 

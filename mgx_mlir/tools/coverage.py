@@ -9,6 +9,7 @@ of ops on a GPU was found out on ONNX's cases (gpu_paths.py).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from functools import cache
 
@@ -100,6 +101,17 @@ def describe(name: str) -> str:
             ]
             parts.append("\n".join([f"{domain}::{found}" if domain else found, *lines]))
     return "\n".join(parts)
+
+
+def describe_op(name: str) -> str:
+    """The description of an op of mgx; '' where there is none."""
+    from mgx_mlir.dialects import mgx
+
+    kinds = (k for k in vars(mgx).values() if getattr(k, "OPERATION_NAME", "") == name)
+    text = next((inspect.cleandoc(kind.__doc__ or "") for kind in kinds), "")
+    paths = ", ".join(gpu_paths()["ops"].get(name.removeprefix("mgx."), ()))
+    gpu = f"\n\non a GPU: {paths}" if text and paths else ""
+    return f"{name}\n\n{text}{gpu}" if text else ""
 
 
 def cells_of(domain: str, name: str, row: Operator | None) -> tuple[str, ...]:

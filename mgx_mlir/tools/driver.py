@@ -1,20 +1,47 @@
-"""mgx-driver: `mgx` for scripts that call migraphx-driver: its verbs and flags, translated."""
+"""mgx-driver: `mgx` for scripts that call migraphx-driver: its verbs and flags, translated.
+
+usage: mgx-driver VERB [FILE] [FLAG ...]
+
+verbs: compile, op, onnx, params, perf, read, roctx, run, time, verify. Dimensions without a size
+have one element, as in migraphx-driver; without --cpu a program runs on the GPU. A flag without a
+counterpart is refused with the reason. `mgx VERB --help` has all flags of mgx, which work too.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import mgx
 from mgx_mlir.tools.command import exit_code
 
+# MIGraphX's environment variables, and their counterparts.
+VARIABLES = {
+    "MIGRAPHX_DISABLE_PASSES": "`--disable-pass`",
+    "MIGRAPHX_ENABLE_FULL_DYNAMIC": "`--mode full-dynamic`",
+    "MIGRAPHX_GPU_COMPILE_PARALLEL": "`MGX_JOBS`",
+    "MIGRAPHX_GPU_DUMP_ASM": "`mgx inspect --isa`",
+    "MIGRAPHX_GPU_DUMP_SRC": "`mgx inspect --kernel`",
+    "MIGRAPHX_LOG_LEVEL": "`--log-level`, `-v`",
+    "MIGRAPHX_PROBLEM_CACHE": "`MGX_CACHE_DIR`, whose `tuning.sqlite` keeps schedules",
+    "MIGRAPHX_TIME_PASSES": "`--timing`",
+    "MIGRAPHX_TRACE_COMPILE": "`-vv`, `mgx read --after`",
+    "MIGRAPHX_TRACE_EVAL": "`mgx verify --per-instruction`",
+    "MIGRAPHX_TRACE_MATCHES": "`--explain`",
+    "MIGRAPHX_VERIFY_DUMP_DIFF": "`mgx verify --bisect`",
+}
 # roctx: the steps of mgx perf are ranges of roctx where its library is.
 VERBS = {"roctx": "perf", "time": "perf"}
 # The verbs that run a program, on a GPU unless the flags say otherwise.
 _RUNNING = ("run", "perf", "verify")
 # The verbs that tune where they are asked to.
 _TUNING = ("compile", "run", "perf")
+_SIZED = (*_RUNNING, "compile", "params", "read")
 # The words of mgx for a flag. mgx works as a flag with an empty tuple asks, without any word.
 FLAGS: dict[str, tuple[str, ...]] = {
     "--binary": ("--emit-bytecode",),
@@ -27,12 +54,17 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--gpu": ("--target", "gpu"),
     "--iterations": ("--runs",),
     "--mlir": (),
+    "--nchw": (),
+    "--nhwc": (),
     "--onnx": (),
     "--optimize": ("--after", "optimize"),
     "--python": ("--py",),
+    "--skip-unknown-operators": (),
+    "--strip-context": (),
     "--text": (),
     "-O": ("--after", "optimize"),
     "-b": ("--bisect",),
+    "-c": ("--compiled-model",),
     "-d": (),
     "-g": ("--graphviz",),
     "-i": ("--per-instruction",),
@@ -43,27 +75,24 @@ FLAGS: dict[str, tuple[str, ...]] = {
 }
 # The flags of FLAGS that mgx read alone has; other verbs work so, or have nothing to print.
 _OF_READ = ("--binary", "--debug-symbols", "--optimize", "-O")
-# Flags that take several values, each of which is a flag of its own for mgx.
+# Flags that take several values, each of which is a flag of its own for mgx: single words, or
+# words from an input's or a symbol's name on.
 _LISTS = ("--fill0", "--fill1", "--output-names")
+_BY_NAME = ("--dim-param", "--dyn-input-dim", "--input-dim", "--load-arg")
+# The levels of the log that mgx names otherwise.
+_LEVELS = {"none": "error", "trace": "debug"}
 _OWN_FILES = "files of MIGraphX cannot be read; give the .onnx model"
-_LAYOUT = "layouts are chosen by the compiler; ONNX's tensors are NCHW"
 _ONE_PASS = "mgx-opt runs single passes"
 _TRIMMED = "--trim N leaves out the last N nodes; --output-names takes any result"
 REFUSED = {
     "--apply-pass": _ONE_PASS,
-    "--compiled-model": "give verify the .onnx model, and --reference FILE.mgx to compare with it",
     "--cpp": "--py prints the program as Python",
     "--migraphx": _OWN_FILES,
     "--migraphx-json": _OWN_FILES,
-    "--nchw": _LAYOUT,
-    "--nhwc": _LAYOUT,
     "--replace-literals": "weights stay in the program",
-    "--skip-unknown-operators": "no operator is skipped; mgx check names those that are not known",
-    "--strip-context": "a program carries none",
     "--test": "name a model",
     "--tf": "TensorFlow's files cannot be read; export the model to ONNX",
     "--trim-size": _TRIMMED,
-    "-c": "give verify the .onnx model, and --reference FILE.mgx to compare with it",
     "-p": _ONE_PASS,
     "-s": _TRIMMED,
 }
@@ -74,7 +103,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
+        for name in sorted(set(os.environ) & set(VARIABLES)):
+            print(f"mgx-driver: {name} is not read; there is {VARIABLES[name]}", file=sys.stderr)
+        if not words or words[0] in ("-h", "--help"):
+            print(__doc__, end="")
+            return 0 if words else 2
         try:
+            if words[0] == "op":
+                return _print_operators(words[1:])
             translated = translate(words)
         except UsageError as error:
             print(f"mgx-driver: {error}", file=sys.stderr)
@@ -86,14 +122,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def translate(words: Sequence[str]) -> list[str]:
     """The words of mgx for those of migraphx-driver. Raises UsageError for a refused flag."""
-    if not words:
-        return []
-    if list(words[:1]) == ["onnx"]:
+    if words[0] in ("-v", "--version"):
+        return ["--version"]
+    if words[0] == "onnx":
         return ["op", "--list"]
+    if words[0] in ("tf", "--ort-sha"):
+        raise UsageError(f"{words[0]} is not here: {REFUSED['--tf']}")
     verb = VERBS.get(words[0], words[0])
     made = [verb]
     several = ""
-    for word in words[1:]:
+    for word in _apart(words[1:]):
         flag, equals, value = word.partition("=")
         if flag in REFUSED:
             raise UsageError(f"{flag} is not here: {REFUSED[flag]}")
@@ -113,10 +151,48 @@ def translate(words: Sequence[str]) -> list[str]:
             made += [*FLAGS[flag], *([value] if equals else [])]
         else:
             made.append(word)
+    if "cpu" in made and "--tune=exhaustive" in made:
+        made.remove("--tune=exhaustive")  # a CPU has no schedules to time
     running = verb in _RUNNING or "--tune=exhaustive" in made
     if running and "--target" not in made:
         made += ["--target", "gpu"]
+    sized = {"--batch", "--default-dyn-dim"} & {word.partition("=")[0] for word in made}
+    if verb in _SIZED and not sized and not _reads_artifact(made):
+        made += ["--default-dyn-dim", "{1,1}"]
     return made if verb in (*_RUNNING, "compile", "check") else _without_target(made)
+
+
+def _apart(words: Sequence[str]) -> list[str]:
+    """The words with a flag for each of several names, and levels of the log as mgx has them."""
+    made: list[str] = []
+    flag = ""
+    for word in words:
+        if word.startswith("-"):
+            flag = word
+        elif word.startswith("@") and flag in _BY_NAME and made[-1] != flag:
+            made.append(flag)
+        made.append(_LEVELS.get(word, word) if flag == "--log-level" else word)
+    return made
+
+
+def _reads_artifact(words: Sequence[str]) -> bool:
+    """Whether a verb that takes artifacts is given one, whose sizes are known."""
+    takes = words[0] in ("params", "perf", "run")
+    return takes and any(is_artifact(Path(word)) for word in words[1:] if not word.startswith("-"))
+
+
+def _print_operators(words: Sequence[str]) -> int:
+    """Prints an operator of MIGraphX with its attributes as JSON, or the names of all."""
+    from mgx_mlir.migraphx.operators import advice, defaults, names
+
+    given = [word for word in words if not word.startswith("-")]
+    if not given or {"-l", "--list"} & set(words):
+        print("\n".join(sorted(names())))
+        return 0
+    if given[0] not in names():
+        raise UsageError(f"the operator '{given[0]}' {advice(given[0], names())}")
+    print(f"{given[0]}: {json.dumps(defaults(given[0]))}")
+    return 0
 
 
 def _tuned(verb: str) -> list[str]:

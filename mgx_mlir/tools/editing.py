@@ -62,9 +62,9 @@ def edit(model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Name
     opened = [
         _open_sizes(declared[n], dims) for n, dims in given.input_dims.items() if n in declared
     ]
-    if isinstance(given.default_dim, int):
+    if options.batch is not None:
         others = [v for n, v in declared.items() if n not in given.input_dims]
-        opened.append(_open_batch(others, given.default_dim))
+        opened.append(_open_batch(others, options.batch))
     if any(opened):
         _forget_shapes(model.graph)
     return changed or any(opened)

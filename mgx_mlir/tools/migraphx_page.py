@@ -13,6 +13,7 @@ from typing import Any
 from mgx_mlir import migraphx
 from mgx_mlir.migraphx.macros import macros
 from mgx_mlir.migraphx.operators import REFUSED, names
+from mgx_mlir.tools.driver import VARIABLES
 
 _HEAD = """\
 # MIGraphX's Python interface
@@ -55,22 +56,6 @@ Differences:
   `exhaustive_tune=True` is `mgx tune --exhaustive` ([tuning.md](tuning.md)).
 - Errors are those of `mgx_mlir.errors`; a mistyped name of an operator or an attribute is one.
 """
-
-# Its environment variables, and their counterparts.
-VARIABLES = {
-    "MIGRAPHX_DISABLE_PASSES": "`--disable-pass`",
-    "MIGRAPHX_ENABLE_FULL_DYNAMIC": "`--mode full-dynamic`",
-    "MIGRAPHX_GPU_COMPILE_PARALLEL": "`MGX_JOBS`",
-    "MIGRAPHX_GPU_DUMP_ASM": "`mgx inspect --isa`",
-    "MIGRAPHX_GPU_DUMP_SRC": "`mgx inspect --kernel`",
-    "MIGRAPHX_LOG_LEVEL": "`--log-level`, `-v`",
-    "MIGRAPHX_PROBLEM_CACHE": "`MGX_CACHE_DIR`, whose `tuning.sqlite` keeps schedules",
-    "MIGRAPHX_TIME_PASSES": "`--timing`",
-    "MIGRAPHX_TRACE_COMPILER": "`-vv`, `mgx read --after`",
-    "MIGRAPHX_TRACE_EVAL": "`mgx verify --per-instruction`",
-    "MIGRAPHX_TRACE_MATCHES": "`--explain`",
-    "MIGRAPHX_VERIFY_DUMP_DIFF": "`mgx verify --bisect`",
-}
 
 # The names in MIGraphX's module, by its documentation and its binding's source.
 FUNCTIONS = (
@@ -150,7 +135,10 @@ def page() -> str:
     parts.append(
         "\n## The driver\n\n`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls "
         "`mgx`; a flag without a counterpart is refused with the reason. Where neither a GPU nor "
-        "the CPU is named, it runs on the GPU.\n\n| variable of MIGraphX | here |\n|---|---|"
+        "the CPU is named, it runs on the GPU; dimensions without a size have one element. "
+        "`mgx-driver op NAME` prints the attributes of an operator, null for those that have to be "
+        "given. It says so where one of these variables is set:\n\n"
+        "| variable of MIGraphX | here |\n|---|---|"
     )
     parts += [f"| {name} | {text} |" for name, text in VARIABLES.items()]
     return "\n".join(parts) + "\n"

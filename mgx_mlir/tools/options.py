@@ -369,10 +369,15 @@ def _dims(name: str, text: str) -> list[int | Range]:
     parts = re.findall(r"\{(?:[^{}]|\{[^{}]*\})*\}|[^,\s\[\]{}]+", text)
     try:
         if parts and all(part[0] == "{" or part.isdecimal() for part in parts):
-            return [Range.parse(p) if p[0] == "{" else int(p) for p in parts]
+            return [_size_or_range(part) for part in parts]
     except ValueError as error:
         raise UsageError(f"'{name} {text}': {error}") from None
     raise UsageError(f"'{name} {text}': sizes are whole numbers, or ranges such as {{1,64}}")
+
+
+def _size_or_range(text: str) -> int | Range:
+    found = Range.parse(text) if text[0] == "{" else int(text)
+    return found.low if isinstance(found, Range) and found.low == found.high else found
 
 
 def _sizes(name: str, dims: Sequence[str]) -> list[int]:

@@ -16,6 +16,7 @@ import mgx_mlir
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.plan import TensorSpec
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.compiler import CompileOptions, Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
@@ -23,6 +24,7 @@ from mgx_mlir.models.host.values import type_text
 from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
+from mgx_mlir.sizes.range import Range
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
@@ -40,8 +42,6 @@ def program_of(
     if is_artifact(options.model):
         shared.expect_no_compile_options(options)
         artifact = mgx_mlir.load(options.model)
-        if artifact.parts is not None:
-            return _model(artifact, options)
     else:
         report = report or Report()
         artifact = compile_to_bytecode(
@@ -51,6 +51,13 @@ def program_of(
             reproducer=Path("mgx-reproducer.mlir"),
         )
         print_report(report, options)
+    return loaded(artifact, options, tick)
+
+
+def loaded(artifact: Artifact, options: argparse.Namespace, tick: Tick) -> Program | Model:
+    """The program of an artifact for the options' target; a Model for an artifact in parts."""
+    if artifact.parts is not None:
+        return _model(artifact, options)
     program = mgx_mlir.compile(
         artifact,
         shared.target_of(options),
@@ -100,7 +107,8 @@ def inputs_of(runnable: Program | Model, options: argparse.Namespace) -> dict[st
     """The inputs of a run: the files and the numbers that the options give, else random values.
 
     For a program for any sizes, random inputs have the sizes that the options give symbols, or
-    those of the files; else a symbol's first optimal size, or its least.
+    those of the files; else a symbol's first optimal size, or its least. So have those of a model
+    whose options give ranges.
     """
     if isinstance(runnable, SizedProgram):
         chosen = _chosen(runnable, options)
@@ -108,7 +116,10 @@ def inputs_of(runnable: Program | Model, options: argparse.Namespace) -> dict[st
     if isinstance(runnable, Program):
         return shared.read_inputs(runnable.inputs, options)
     files = shared.input_files(options, runnable.inputs)
-    specs = [_spec(name, type_, name in files) for name, type_ in runnable.input_types.items()]
+    specs = [
+        _spec(name, _with_sizes(name, type_, shared.compile_options(options)), name in files)
+        for name, type_ in runnable.input_types.items()
+    ]
     return shared.read_inputs(specs, options)
 
 
@@ -123,6 +134,19 @@ def _chosen(program: SizedProgram, options: argparse.Namespace) -> dict[str, int
             if number < 0 and plan.formulas[-1 - number] in chosen:
                 chosen[plan.formulas[-1 - number]] = size
     return chosen
+
+
+def _with_sizes(name: str, type_: onnx.TypeProto, given: CompileOptions) -> onnx.TypeProto:
+    """The type of an input, with a size for each dimension that has a range."""
+    found = onnx.TypeProto()
+    found.CopyFrom(type_)
+    of_input = dict(enumerate(given.input_dims.get(name, ())))
+    for number, dim in enumerate(found.tensor_type.shape.dim):
+        by_name = given.dim_params.get(dim.dim_param, given.default_dim)
+        size = of_input.get(number, by_name)
+        if isinstance(size, Range) and not dim.HasField("dim_value"):
+            dim.dim_value = (*size.optimals, size.low)[0]
+    return found
 
 
 def _spec(name: str, type_: onnx.TypeProto, given: bool) -> TensorSpec:

@@ -16,12 +16,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+import mgx_mlir
 from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import loading, structure
+from mgx_mlir.models.staged import Model
+from mgx_mlir.runtime.program import Program
 from mgx_mlir.tools import editing, quantizing, references
 from mgx_mlir.tools.comparing import NARROW_TOLERANCE, Verdict, compare
 from mgx_mlir.tools.console import Tick
-from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
+from mgx_mlir.tools.programs import flat_arrays, inputs_of, loaded, note_host_nodes, runnable_of
 from mgx_mlir.tools.references import Reference
 
 
@@ -75,7 +78,7 @@ def try_model(
     equals the reference's agrees, also where it holds no finite number.
     Raises the errors of a compilation.
     """
-    runnable = runnable_of(options, tick)
+    runnable = _candidate(options, tick)
     if inputs is None:
         inputs = inputs_of(runnable, options)
     tick("running the reference", 0, 1)
@@ -87,6 +90,14 @@ def try_model(
         reference.add_variants()
         verdicts = _verdicts(found, reference, options, equal_is_ok)
     return Trial(inputs, found, reference, verdicts)
+
+
+def _candidate(options: argparse.Namespace, tick: Tick) -> Program | Model:
+    """The program that is compared: the artifact that the options name, or their model's."""
+    file = options.compiled_model
+    return (
+        runnable_of(options, tick) if file is None else loaded(mgx_mlir.load(file), options, tick)
+    )
 
 
 def _verdicts(

@@ -269,6 +269,22 @@ def test_programs_are_equal_when_their_operators_are():
     assert built("add", F, F) != built("sub", F, F)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("concat", X),
+        ("convert", X.astype(np.float16)),
+        ("leaky_relu", np.where(X > 0, X, np.float32(0.01) * X)),
+        ("prefix_scan_sum", X.cumsum(0)),
+        ("reduce_sum", X.sum(keepdims=True)),
+        ("softmax", np.exp(X) / np.exp(X).sum(1, keepdims=True)),
+    ],
+)
+def test_operators_have_the_attributes_that_migraphx_has_untold(name, expected):
+    (found,) = results(built(name, F), x0=X)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, strict=True)
+
+
 def test_a_program_and_a_module_print_their_instructions(capsys):
     p = built("add", F, F)
     p.print()

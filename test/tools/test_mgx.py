@@ -158,6 +158,33 @@ def test_op_lists_the_operators(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["op", "Nonsense"]) == 2
 
 
+def test_op_describes_ops_of_the_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["op", "--mgx"]) == 0
+    assert "mgx.pooling" in capsys.readouterr().out.split()
+    for name in ("mgx.topk", "convolution_backwards"):
+        assert main(["op", name]) == 0
+        assert f"= mgx.{name.removeprefix('mgx.')} %x" in capsys.readouterr().out
+    assert main(["op", "mgx.conv"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\3\4....", "mgx_mlir.migraphx.load opens"),
+        (b"ML\xefR....", "bytecode of MLIR"),
+        (b"module {\n}", "text of MLIR"),
+        (b'{"graph": {}}', "JSON"),
+        (b"import migraphx\n", "python -m mgx_mlir.migraphx"),
+    ],
+)
+def test_files_that_are_no_models_are_named(
+    data: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.mxr").write_bytes(data)
+    assert main(["perf", str(tmp_path / "m.mxr")]) == 1
+    assert said in capsys.readouterr().err
+
+
 def unsupported_model(file: Path) -> Path:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])

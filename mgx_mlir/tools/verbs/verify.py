@@ -99,6 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compute the reference in f64: the numpy one, with floats of 16 and 32 bits widened",
     )
+    add(
+        "--compiled-model",
+        type=Path,
+        metavar="FILE",
+        help="an artifact of the model, which is compared in place of what verify compiles",
+    )
     shared.add_json(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
@@ -127,10 +133,16 @@ def _tolerance(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tools.taps import try_model
 
     shared.expect_model(options, "run {} runs an artifact")
+    parts = {"against f32": options.against == "f32", "per-instruction": options.per_instruction,
+             "bisect": options.bisect, "reduce": options.reduce}  # fmt: skip
+    asked = [name for name, given in parts.items() if given]
+    if options.compiled_model is not None and asked:
+        raise UsageError(f"--compiled-model compares whole outputs; --{asked[0]} compiles parts")
     if options.against == "f32":
         return _against_f32(options)
     if options.per_instruction or options.bisect:
