@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -113,6 +113,11 @@ class Settings:
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The project's folder among the user's caches (the XDG Base Directory Specification)."""
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mgx-mlir"
+
+
+def set_variables(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Those of the names that are set: variables of another program."""
+    return sorted(set(names) & set(environment))
 
 
 def warn_unknown(environment: Mapping[str, str] = os.environ) -> None:

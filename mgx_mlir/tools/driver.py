@@ -10,13 +10,13 @@ counterpart is refused with the reason. `mgx VERB --help` has all flags of mgx, 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
+from mgx_mlir.settings import set_variables
 from mgx_mlir.tools import mgx
 from mgx_mlir.tools.command import exit_code
 
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
-        for name in sorted(set(os.environ) & set(VARIABLES)):
+        for name in set_variables(VARIABLES):
             print(f"mgx-driver: {name} is not read; there is {VARIABLES[name]}", file=sys.stderr)
         if not words or words[0] in ("-h", "--help"):
             print(__doc__, end="")
