@@ -8,16 +8,19 @@ import os
 import string
 import subprocess
 import sys
+import wave
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 import mgx_mlir
+from test import whisper_models
 from test.decoder_models import VOCABULARY, llama
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -112,13 +115,91 @@ def test_a_chat_answers_each_line(tmp_path: Path) -> None:
     assert end == ""
 
 
-@pytest.fixture(scope="module")
-def train_chat() -> Any:
-    spec = importlib.util.spec_from_file_location("train_chat", EXAMPLES / "train_chat.py")
+def imported(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec and spec.loader
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     return example
+
+
+def tone(file: Path, seconds: float) -> None:
+    """A sound of two channels whose pitch rises."""
+    at = np.arange(int(seconds * 16000)) / 16000
+    samples = np.sin(2 * np.pi * (200 + 800 * at) * at) * 20000
+    with wave.open(str(file), "wb") as sound:
+        sound.setparams((2, 2, 16000, 0, "NONE", ""))
+        sound.writeframes(np.stack([samples, samples / 2], 1).astype("<i2").tobytes())
+
+
+def test_speech_is_written_as_the_model_says(tmp_path: Path) -> None:
+    """Letters are those of the whole prefix in onnxruntime, without a cache, for each part."""
+    models = {
+        "encoder_model": whisper_models.encoder(),
+        "decoder_model": whisper_models.decoder(past=False),
+        "decoder_with_past_model": whisper_models.decoder(past=True),
+    }
+    for name, model in models.items():
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    letters = string.ascii_lowercase + "..."
+    config = {
+        "decoder_start_token_id": 26,
+        "eos_token_id": 28,
+        "lang_to_id": {"<|de|>": 5, "<|en|>": 7, "<|fr|>": 8},
+        "task_to_id": {"transcribe": 6},
+        "no_timestamps_token_id": 27,
+    }
+    (tmp_path / "generation_config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizers.py").write_text(LETTERS)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(letters))
+    tone(tmp_path / "tone.wav", 0.7)  # two parts of 40 frames of 10 ms
+    arguments = [tmp_path, tmp_path / "tone.wav", "--max-new-tokens", "9"]
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "transcribe.py", *arguments],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    example = imported("transcribe")
+    encoder, decoder = (
+        onnxruntime.InferenceSession(models[name].SerializeToString())
+        for name in ("encoder_model", "decoder_model")
+    )
+
+    def logits(hidden: np.ndarray, tokens: list[int]) -> np.ndarray:
+        given = {"input_ids": np.array([tokens]), "encoder_hidden_states": hidden}
+        return np.asarray(decoder.run(["logits"], given)[0])[0, -1]
+
+    samples, wanted = example.samples_of(tmp_path / "tone.wav"), []
+    for part in (samples[:6400], samples[6400:]):
+        features = example.spectrum(part, whisper_models.BANDS, whisper_models.FRAMES)
+        (hidden,) = encoder.run(None, {"input_features": features})
+        spoken = max((5, 7, 8), key=lambda token: logits(hidden, [26])[token])
+        tokens = [26, spoken, 6, 27]
+        while len(tokens) < 13 and tokens[-1] != 28:
+            tokens.append(int(logits(hidden, tokens).argmax()))
+        wanted.append("".join(letters[t] for t in tokens[4:] if t != 28))
+    assert done.stdout.splitlines() == wanted
+    assert len(set("".join(wanted))) > 2
+
+
+def test_bands_of_a_spectrum_follow_the_pitch() -> None:
+    """Each tone is loudest in the band whose triangle has its pitch nearest to the middle."""
+    example = imported("transcribe")
+    shares = example.filters(80)
+    np.testing.assert_allclose(shares[40:].sum(1) * 40, 1, atol=0.1)  # of equal area in Hz
+    at = np.arange(16000) / 16000
+    for pitch in (120, 440, 1000, 3100, 7000):
+        found = example.spectrum(np.sin(2 * np.pi * pitch * at), 80, 100)[0]
+        assert found.shape == (80, 100) and found.dtype == np.float32
+        assert (found[:, 10:80].argmax(0) == shares[:, pitch // 40].argmax()).all()
+
+
+@pytest.fixture(scope="module")
+def train_chat() -> Any:
+    return imported("train_chat")
 
 
 def test_the_decoder_of_the_chat_is_the_trained_one(train_chat: Any, tmp_path: Path) -> None:
