@@ -29,7 +29,9 @@ p.compile(migraphx.get_target("gpu"))  # or "cpu", a chip such as "gfx942", or "
 ```
 
 `python -m mgx_mlir.migraphx script.py ...` runs a script whose `import migraphx` is to be this
-package. A program is a view of one MLIR module of mgx ops; `print(p)` shows it.
+package, `python -m mgx_mlir.migraphx -m pytest ...` a module; `onnx_migraphx.backend` is
+`mgx_mlir.backend` in them. In your own code write `from mgx_mlir import migraphx`. A program is a
+view of one MLIR module of mgx ops; `print(p)` shows it.
 
 Differences:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -218,23 +219,40 @@ def test_a_file_that_names_no_target_is_refused():
 SCRIPT = """
 import sys
 import migraphx
+import onnx
+import onnx_migraphx.backend
+from beside import VALUES
 
 p = migraphx.program()
 m = p.get_main_module()
 x = m.add_parameter("x", migraphx.shape(type="float", lens=[2]))
 m.add_return([m.add_instruction(migraphx.op("neg"), [x])])
 p.compile(migraphx.get_target("ref"))
-print(p.run({"x": migraphx.create_argument(p.get_parameter_shapes()["x"], [1, 2])})[0].tolist())
-print(sys.argv[1])
+given = migraphx.create_argument(p.get_parameter_shapes()["x"], VALUES)
+print(p.run({"x": given})[0].tolist())
+print(sys.argv[1], onnx_migraphx.backend.supports_device("CPU"))
 """
 
 
-def test_a_script_that_imports_migraphx_runs_unchanged(tmp_path):
-    file = tmp_path / "script.py"
-    file.write_text(SCRIPT)
-    command = [sys.executable, "-m", "mgx_mlir.migraphx", str(file), "word"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.split() == ["[-1.0,", "-2.0]", "word"]
+@pytest.mark.parametrize("words", [["script.py"], ["-m", "script"]])
+def test_a_script_that_imports_migraphx_runs_unchanged(words, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text("VALUES = [1, 2]")
+    words = [str(tmp_path / words[0])] if len(words) == 1 else words
+    command = [sys.executable, "-m", "mgx_mlir.migraphx", *words, "word"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)} if words[0] == "-m" else None
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=120, env=environment
+    )
+    assert done.stdout.split() == ["[-1.0,", "-2.0]", "word", "True"]
+
+
+def test_a_script_that_is_not_there_is_named(capsys, monkeypatch):
+    from mgx_mlir.migraphx.__main__ import main
+
+    monkeypatch.setattr(sys, "argv", ["migraphx", "absent.py"])
+    assert main() == 2
+    assert "there is no file absent.py" in capsys.readouterr().err
 
 
 def test_an_artifact_in_parts_is_loaded_and_runs(tmp_path):
