@@ -5,8 +5,8 @@
 Each side is alone in a process of its own. They take turns, and one that waits uses no core. A
 figure is the least milliseconds of one run over all turns; the ratio is ours to onnxruntime's,
 below 1 where ours is faster. On a machine with other work, `--clock process` counts a process' own
-time, which is right for one thread. `perceptron` and `step` are small graphs, whose time is that of
-starting a run.
+time, which is right for one thread. `perceptron`, `step` and `forest` are small graphs, whose time
+is that of starting a run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from statistics import geometric_mean
 from typing import Any
 
 import onnx
-from onnx import TensorProto
 
+from benchmarks.cpu_nets import MODELS as CPU_NETS
 from benchmarks.nets import MODELS as NETS
-from test import quantized_models
-from test.onnx_models import MODELS, Builder, light, light_names, lstm, random_inputs
+from test.onnx_models import MODELS, light, light_names, random_inputs
 
 # Seconds and runs of a turn, at the least.
 TURN, RUNS = 0.3, 5
@@ -36,23 +35,11 @@ SIDES = ("ours", "theirs")
 CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
 
 
-def perceptron() -> onnx.ModelProto:
-    """Three layers of 64."""
-    b, x = Builder(), "x"
-    for number in range(3):
-        x = b.op("Relu", b.linear(x, f"layer.{number}", 64, 64))
-    return b.model({"x": (TensorProto.FLOAT, [1, 64])}, {"y": (x, [1, 64])}, "perceptron")
-
-
 SOURCES: dict[str, Callable[[], onnx.ModelProto]] = {
     **{name: partial(light, name, seed=0) for name in light_names()},
     **{name: partial(model, 1) for name, model in NETS.items()},
     **MODELS,
-    "mobilenet int8": lambda: quantized_models.quantized(
-        quantized_models.mobilenet(), "qdq_s8s8_channel"
-    ),
-    "perceptron": perceptron,
-    "step": partial(lstm, layers=1, tokens=1),
+    **CPU_NETS,
 }
 
 

@@ -161,4 +161,6 @@ def cast(g: Graph) -> Value:
         to = g.float
     if x.is_float and to in (I8, U8):
         x = g.op("Clip", x, g.number(0, x.dtype), g.number(100, x.dtype))  # others are not defined
+    if x.is_float and to == BOOL and ((x.exact != 0) & (np.abs(x.exact) < 1e-30)).any():
+        raise UnsoundError("numbers that rounding makes zero")
     return g.op("Cast", x, to=helper.np_dtype_to_tensor_dtype(to))
