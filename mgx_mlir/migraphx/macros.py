@@ -14,8 +14,9 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
 from mgx_mlir.migraphx.by_onnx import OnnxNode
-from mgx_mlir.migraphx.operators import Made, advice, both_sides, build, op
+from mgx_mlir.migraphx.operators import Made, advice, build, op
 from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of
+from mgx_mlir.migraphx.windows import both_sides
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
-from mgx_mlir.migraphx import attributes, by_onnx, composed
+from mgx_mlir.migraphx import attributes, by_onnx, composed, windows
 from mgx_mlir.migraphx.shape import dtype_of
 from mgx_mlir.migraphx.tensors import rank_of, sizes_of
 from mgx_mlir.rewriting.queries import element_type
@@ -144,85 +144,6 @@ def advice(name: str, known: Any) -> str:
 
 def _listed(known: Any) -> str:
     return f"there are: {', '.join(sorted(known)) or 'none'}"
-
-
-# Windows ---------------------------------------------------------------------------------
-
-
-def both_sides(padding: Sequence[int], spatial: int) -> list[int]:
-    """One amount for both sides of a dimension, or those before and then those after."""
-    return [*padding, *padding] if len(padding) == spatial else list(padding)
-
-
-def _window(
-    x: ir.Value, padding: Sequence[int], stride: Sequence[int], mode: int | str
-) -> tuple[list[int], list[int]]:
-    if mode not in (0, "default", "default_"):
-        raise ValueError("padding_mode is not supported; give the padding")
-    spatial = rank_of(x) - 2
-    return both_sides(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
-
-
-def _convolution_backwards(
-    x: ir.Value,
-    w: ir.Value,
-    *,
-    padding: Sequence[int] = (),
-    stride: Sequence[int] = (),
-    dilation: Sequence[int] = (),
-    group: int = 1,
-    padding_mode: int | str = 0,
-    output_pads: Sequence[int] = (),
-) -> ir.Value:
-    """A transposed convolution; `output_pads`, which MIGraphX lacks, adds rows at the ends."""
-    pads, strides = _window(x, padding, stride, padding_mode)
-    more = list(output_pads) or None
-    return mgx.convolution_backwards(x, w, pads, strides, list(dilation) or None, more, group)
-
-
-def _convolution_like(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
-    def convolution(
-        x: ir.Value,
-        w: ir.Value,
-        *,
-        padding: Sequence[int] = (),
-        stride: Sequence[int] = (),
-        dilation: Sequence[int] = (),
-        group: int = 1,
-        padding_mode: int | str = 0,
-    ) -> ir.Value:
-        pads, strides = _window(x, padding, stride, padding_mode)
-        return build(x, w, pads, strides, list(dilation) or None, group=group)
-
-    return convolution
-
-
-def _pooling(
-    x: ir.Value,
-    *,
-    mode: str = "average",
-    padding: Sequence[int] = (),
-    stride: Sequence[int] = (),
-    lengths: Sequence[int] = (),
-    dilations: Sequence[int] = (),
-    ceil_mode: bool = False,
-    lp_order: int = 2,
-    count_include_pad: bool = False,
-    padding_mode: int | str = 0,
-) -> ir.Value:
-    pads, strides = _window(x, padding, stride, padding_mode)
-    spatial = rank_of(x) - 2
-    return mgx.pooling(
-        x,
-        mgx.PoolingMode[mode],
-        list(lengths) or [1] * spatial,
-        pads,
-        strides,
-        list(dilations) or None,
-        ceil_mode=bool(ceil_mode),
-        count_include_pad=bool(count_include_pad),
-        lp_order=lp_order,
-    )
 
 
 # Views, and attributes that are types of results -----------------------------------------
@@ -374,8 +295,8 @@ _OWN: dict[str, Callable[..., Made]] = {
     "broadcast": _broadcast,
     "concat": _concat,
     "convert": _convert,
-    "convolution": _convolution_like(mgx.convolution),
-    "convolution_backwards": _convolution_backwards,
+    "convolution": windows.convolution_like(mgx.convolution),
+    "convolution_backwards": windows.convolution_backwards,
     "equal": _compared(mgx.equal),
     "greater": _compared(mgx.greater),
     "less": _compared(mgx.less),
@@ -385,8 +306,8 @@ _OWN: dict[str, Callable[..., Made]] = {
     "multibroadcast": _multibroadcast,
     "not": _logical(mgx.not_),
     "pad": _pad,
-    "pooling": _pooling,
-    "quant_convolution": _convolution_like(mgx.quant_convolution),
+    "pooling": windows.pooling,
+    "quant_convolution": windows.convolution_like(mgx.quant_convolution),
     "quantizelinear": _quantizelinear,
     "reshape": _reshape,
     "reshape_lazy": _reshape,

@@ -23,9 +23,11 @@ Made by `python -m mgx_mlir.tools.migraphx_page`; a test compares it.
 ```python
 from mgx_mlir import migraphx
 
-p = migraphx.parse_onnx("resnet50.onnx")
-p.compile(migraphx.get_target("gpu"))  # or "cpu", a chip such as "gfx942", or "ref"
-(y,) = p.run({"x": array})
+p = migraphx.parse_onnx("digits.onnx")
+p.compile(migraphx.get_target("cpu"))  # or "gpu", a chip such as "gfx942", or "ref"
+params = {name: migraphx.generate_argument(s) for name, s in p.get_parameter_shapes().items()}
+(y,) = p.run(params)
+print(y.get_shape(), y.tolist())
 ```
 
 `python -m mgx_mlir.migraphx script.py ...` runs a script whose `import migraphx` is to be this
@@ -135,7 +137,9 @@ def page() -> str:
             + (f"\n\nOnly here: {', '.join(own)}." if own else "")
         )
     parts.append(
-        "\n## The driver\n\n`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls "
+        "\n## The driver\n\n```console\n$ mgx-driver verify digits.onnx --cpu --rms-tol 0.01\n"
+        "$ mgx-driver perf digits.onnx --cpu -n 5\n```\n\n"
+        "`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls "
         "`mgx`; a flag without a counterpart is refused with the reason. Where neither a GPU nor "
         "the CPU is named, it runs on the GPU; dimensions without a size have one element. "
         "`mgx-driver op NAME` prints the attributes of an operator, null for those that have to be "

@@ -117,6 +117,21 @@ def test_a_convolution_pads_both_sides_alike():
     assert built("convolution", image, weights).get_output_shapes()[0].lens() == [1, 3, 3, 3]
 
 
+@pytest.mark.parametrize(("mode", "first"), [("same_upper", [0, 1]), (1, [1, 0])])
+def test_padding_may_keep_the_size(mode, first):
+    image, kernel = migraphx.shape(lens=[1, 1, 5, 4]), migraphx.shape(lens=[1, 1, 3, 2])
+    given = {"padding": [1, first[0], 1, first[1]]}
+    plain = built("convolution", image, kernel, **given)
+    same = built("convolution", image, kernel, padding_mode=mode)
+    assert same == plain and same.get_output_shapes()[0].lens() == [1, 1, 5, 4]
+    pool = built("pooling", image, lengths=[2, 2], stride=[2, 2], padding_mode=mode, mode="max")
+    assert pool.get_output_shapes()[0].lens() == [1, 1, 3, 2]
+    with pytest.raises(UsageError, match="is for convolution and pooling"):
+        built("convolution_backwards", image, kernel, padding_mode=mode)
+    with pytest.raises(UsageError, match="none of default"):
+        built("convolution", image, kernel, padding_mode=7)
+
+
 def test_pooling_takes_its_mode_as_text_or_as_enum():
     image = migraphx.shape(lens=[1, 1, 4, 4])
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
