@@ -133,7 +133,7 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
 _OTHERS = {
     b"PK\3\4": (
         "a zip, as mgx_mlir.migraphx saves programs",
-        "mgx_mlir.migraphx.load opens those, and saves compiled ones as artifacts",
+        "mgx compile, perf, read and run take those; give the model",
     ),
     b"ML\xefR": ("bytecode of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),
     b"module"[:4]: ("text of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),

@@ -19,6 +19,7 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import set_variables
 from mgx_mlir.tools import mgx
 from mgx_mlir.tools.command import exit_code
+from mgx_mlir.tools.files import is_saved_program
 
 # MIGraphX's environment variables, and their counterparts.
 VARIABLES = {
@@ -44,7 +45,7 @@ _TUNING = ("compile", "run", "perf")
 _SIZED = (*_RUNNING, "compile", "params", "read")
 # The words of mgx for a flag. mgx works as a flag with an empty tuple asks, without any word.
 FLAGS: dict[str, tuple[str, ...]] = {
-    "--binary": ("--emit-bytecode",),
+    "--binary": ("--program",),
     "--cpu": ("--target", "cpu"),
     "--debug-symbols": ("--locations",),
     "--detailed": (),
@@ -75,6 +76,8 @@ FLAGS: dict[str, tuple[str, ...]] = {
 }
 # The flags of FLAGS that mgx read alone has; other verbs work so, or have nothing to print.
 _OF_READ = ("--binary", "--debug-symbols", "--optimize", "-O")
+# The forms that read has; migraphx-driver writes a file in none of them as a saved program.
+_FORMS = {"--brief", "--graphviz", "--json", "--netron", "--program", "--py", "--text"}
 # Flags that take several values, each of which is a flag of its own for mgx: single words, or
 # words from an input's or a symbol's name on.
 _LISTS = ("--fill0", "--fill1", "--output-names")
@@ -153,6 +156,8 @@ def translate(words: Sequence[str]) -> list[str]:
             made.append(word)
     if "cpu" in made and "--tune=exhaustive" in made:
         made.remove("--tune=exhaustive")  # a CPU has no schedules to time
+    if verb == "read" and {"-o", "--output"} & set(made) and not _FORMS & {*made, *words}:
+        made.append("--program")
     running = verb in _RUNNING or "--tune=exhaustive" in made
     if running and "--target" not in made:
         made += ["--target", "gpu"]
@@ -176,9 +181,10 @@ def _apart(words: Sequence[str]) -> list[str]:
 
 
 def _reads_artifact(words: Sequence[str]) -> bool:
-    """Whether a verb that takes artifacts is given one, whose sizes are known."""
+    """Whether a verb is given an artifact or a saved program, whose sizes are known."""
     takes = words[0] in ("params", "perf", "run")
-    return takes and any(is_artifact(Path(word)) for word in words[1:] if not word.startswith("-"))
+    files = [Path(word) for word in words[1:] if not word.startswith("-")]
+    return any(is_saved_program(file) or (takes and is_artifact(file)) for file in files)
 
 
 def _print_operators(words: Sequence[str]) -> int:

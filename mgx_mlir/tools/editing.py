@@ -9,10 +9,12 @@ import onnx
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import loading, structure
+from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.files import is_saved_program
 
 
 def model_of(options: argparse.Namespace) -> Path | loading.Source:
@@ -22,6 +24,22 @@ def model_of(options: argparse.Namespace) -> Path | loading.Source:
     for a malformed model.
     """
     return quantizing.source_of(options, plain_model_of(options))
+
+
+def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | Graph:
+    """As `model_of`; the program where the file is one that `mgx_mlir.migraphx` saved uncompiled.
+
+    Raises UsageError for changes of such a program, ArtifactError where it is damaged.
+    """
+    if not is_saved_program(options.model):
+        return model_of(options)
+    from mgx_mlir.migraphx.files import load
+
+    changes = ("input_dim", "dim_param", "dyn_input_dim", "batch", "default_dyn_dim",
+               "output_names", "trim", "products", "few_bits")  # fmt: skip
+    if any(getattr(options, name, None) for name in changes):
+        raise UsageError(f"{options.model} is imported already; sizes and quantization are fixed")
+    return load(str(options.model)).graph()
 
 
 def plain_model_of(options: argparse.Namespace) -> Path | loading.Source:

@@ -35,3 +35,11 @@ def check_output(file: Path) -> None:
         raise UsageError(f"{file} is a folder; name a file with -o")
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent} is not a folder; make it, or choose another -o")
+
+
+def is_saved_program(file: Path) -> bool:
+    """Whether a file begins as those that `mgx_mlir.migraphx` saves of uncompiled programs."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(4) == b"PK\3\4"

@@ -47,7 +47,7 @@ Differences:
 - `argument` is a buffer on Python 3.12 and later; numpy reads it on any (`np.array(a)`).
 - `save` writes an artifact of this project (`.mgx`) for a compiled program, which says its target
   and whether inputs and outputs are copied; a zip of its IR and weights otherwise. MIGraphX's own
-  files cannot be read.
+  files cannot be read. `mgx run`, `perf`, `compile` and `read` take both kinds.
 - `to_py` gives constants of more than 4096 elements as random ones. It refuses results whose sizes
   are open.
 - A model some of whose nodes the host computes (NonMaxSuppression, sizes that the data decide,

@@ -28,7 +28,8 @@ from mgx_mlir.sizes.range import Range
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
-from mgx_mlir.tools.editing import model_of
+from mgx_mlir.tools.editing import model_of, model_or_program_of
+from mgx_mlir.tools.files import is_saved_program
 from mgx_mlir.tools.tuning_options import tune_of
 
 
@@ -45,7 +46,7 @@ def program_of(
     else:
         report = report or Report()
         artifact = compile_to_bytecode(
-            model_of(options),
+            model_or_program_of(options),
             options_for(shared.compile_options(options), shared.target_of(options)),
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
@@ -82,7 +83,7 @@ def runnable_of(
     try:
         return program_of(options, tick, report)
     except UnsupportedError as error:
-        if is_artifact(options.model):
+        if is_artifact(options.model) or is_saved_program(options.model):
             raise
         model = _model(model_of(options), options, shared.compile_options(options))
         if error.nodes or not isinstance(error, OpenError):  # else it asks for sizes only

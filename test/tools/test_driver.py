@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import mgx_mlir
+from mgx_mlir import migraphx
 from mgx_mlir.tools.driver import FLAGS, REFUSED, main, translate
 
 
@@ -42,6 +43,8 @@ def model(rows: str = "2") -> onnx.ModelProto:
         ("roctx m.onnx -n 2 --batch 1", "perf m.onnx --runs 2 --batch 1 --target gpu"),
         ("perf m.onnx --cpu -d --nchw --skip-unknown-operators", "perf m.onnx --target cpu "
          "--default-dyn-dim {1,1}"),
+        ("read m.onnx -o m.mxr --batch 1", "read m.onnx -o m.mxr --batch 1 --program"),
+        ("read m.onnx --text -o m.mxr --batch 1", "read m.onnx -o m.mxr --batch 1"),
         ("onnx --list", "op --list"),
         ("-v", "--version"),
         ("run m.onnx --log-level trace --batch 1", "run m.onnx --log-level debug --batch 1 "
@@ -115,6 +118,19 @@ def test_a_script_for_the_driver_runs(
     assert main("compile other.onnx --cpu -o other.mxr".split()) == 0
     assert main("verify m.onnx -c other.mxr --cpu".split()) == 1
     assert main("verify m.onnx -c other.mxr --cpu -b".split()) == 2
+    assert main("read open.onnx -o saved.mxr --batch 2".split()) == 0
+    saved = migraphx.load("saved.mxr")
+    assert not saved.is_compiled() and saved.get_parameter_shapes()["x"].lens() == [2, 3]
+    capsys.readouterr()
+    assert main("run saved.mxr --cpu --fill1 x z".split()) == 0
+    assert "y: float32 2x3, min -2, max -2" in capsys.readouterr().out
+    assert main("compile saved.mxr --cpu -o c.mxr".split()) == 0
+    assert main("perf saved.mxr --cpu -n 1".split()) == main("read saved.mxr".split()) == 0
+    assert main("perf saved.mxr --cpu --batch 3".split()) == 2
+    assert "is imported already" in capsys.readouterr().err
+    Path("saved.mxr").write_bytes(Path("saved.mxr").read_bytes()[:-40])
+    assert main("run saved.mxr --cpu".split()) == 1
+    assert "damaged" in capsys.readouterr().err
     assert main("perf open.onnx --cpu -n 1 --default-dyn-dim {2,4}".split()) == 0
     assert main("perf m.onnx --cpu --detailed -n 1".split()) == 0
     assert main("read m.onnx --gpu --brief -O -t 1".split()) == 0

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.loader import finalize
     from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
-    from mgx_mlir.tools.editing import model_of
+    from mgx_mlir.tools.editing import model_or_program_of
     from mgx_mlir.tools.files import check_output, chips
 
     shared.expect_model(options, "finalize {} --arch CHIP adds code for chips")
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     report = Report()
     with progress("compiling") as tick:
         artifact = compile_to_bytecode(
-            model_of(options),
+            model_or_program_of(options),
             shared.compile_options(options),
             version=options.artifact_version,
             report=report,

@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--graphviz", "print the graph in Graphviz's language"),
         ("--netron", "print the graph as JSON that Netron opens; name the file *.json"),
         ("--py", "print Python that builds the program by mgx_mlir.migraphx"),
+        ("--program", "write the program as mgx_mlir.migraphx saves it; needs -o"),
     ):
         form(flag, dest="form", action="store_const", const=flag[2:], help=text)
     add("--locations", action="store_true", help="print the ONNX node of each op")
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.compiler import Report, import_model, optimize
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import print_report
-    from mgx_mlir.tools.editing import model_of
+    from mgx_mlir.tools.editing import model_or_program_of
     from mgx_mlir.tools.listings import text_of
 
     shared.expect_model(options, "inspect {} --kernel NAME prints the IR of a kernel")
@@ -45,15 +46,20 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--after {options.after}: mode {options.mode} has {', '.join(order)}")
     if options.form and (options.emit_bytecode or options.locations):
         raise UsageError(f"--{options.form} is a form of its own; leave the others out")
-    if options.emit_bytecode and options.output is None:
-        raise UsageError("--emit-bytecode writes bytes; name a file with -o")
-    graph = import_model(model_of(options), compile_options)
+    binary = "emit-bytecode" if options.emit_bytecode else options.form
+    if binary in ("emit-bytecode", "program") and options.output is None:
+        raise UsageError(f"--{binary} writes bytes; name a file with -o")
+    graph = import_model(model_or_program_of(options), compile_options)
     report = Report()
     optimize(graph, compile_options, report, pipelines=order[1 : order.index(options.after) + 1])
     operation = graph.module.operation
     if options.emit_bytecode:
         with atomic_file(options.output) as stream:
             operation.write_bytecode(stream)
+    elif options.form == "program":
+        from mgx_mlir.migraphx import program, save
+
+        save(program(graph), str(options.output))
     else:
         if options.form:
             text = text_of(graph, options.form)
