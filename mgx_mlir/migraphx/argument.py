@@ -109,22 +109,22 @@ def generate_argument(s: shape, seed: int = 0) -> argument:
     random = np.random.default_rng(seed)
     kind = s.type_string()
     if kind == "bool_type":
-        return _shaped(random.integers(0, 2, s.lens()).astype(np.bool_), s)
+        return _shaped(random.integers(0, 2, _sizes(s)).astype(np.bool_), s)
     if "int" in kind:
-        return _shaped(random.integers(0, 16, s.lens()).astype(s.dtype), s)
-    return _shaped(random.uniform(-1, 1, s.lens()).astype(s.dtype), s)
+        return _shaped(random.integers(0, 16, _sizes(s)).astype(s.dtype), s)
+    return _shaped(random.uniform(-1, 1, _sizes(s)).astype(s.dtype), s)
 
 
 def fill_argument(s: shape, value: float) -> argument:
     """All elements are `value`."""
-    return _shaped(np.full(s.lens(), value).astype(s.dtype), s)
+    return _shaped(np.full(_sizes(s), value).astype(s.dtype), s)
 
 
 def create_argument(s: shape, values: Sequence[Any]) -> argument:
     """The elements in row-major order. Raises UsageError where their number differs."""
     if len(values) != s.elements():
         raise UsageError(f"{s!r} has {s.elements()} elements, and {len(values)} are given")
-    return _shaped(np.array(values).astype(s.dtype).reshape(s.lens()), s)
+    return _shaped(np.array(values).astype(s.dtype).reshape(_sizes(s)), s)
 
 
 def argument_from_pointer(s: shape, address: int) -> argument:
@@ -147,11 +147,11 @@ def allocate_gpu(s: shape, host: bool = False) -> argument:
     Raises DeviceError.
     """
     if host:
-        return argument(np.empty(s.lens(), s.dtype))
+        return argument(np.empty(_sizes(s), s.dtype))
     from mgx_mlir.runtime.hip.tensor import DeviceTensor  # needs hip-python
 
     _open_device()
-    return argument(DeviceTensor.empty(tuple(s.lens()), s.dtype))
+    return argument(DeviceTensor.empty(tuple(_sizes(s)), s.dtype))
 
 
 def to_gpu(arg: Any, host: bool = False) -> argument:
@@ -216,6 +216,13 @@ def _open_device() -> None:
     from mgx_mlir.settings import Settings
 
     hip_device("gpu", Settings.from_environment())
+
+
+def _sizes(s: shape) -> list[int]:
+    """The sizes. Raises UsageError where they are open."""
+    if s.dynamic():
+        raise UsageError(f"{s!r} has open sizes; give migraphx.shape(type=..., lens=[...])")
+    return s.lens()
 
 
 def _shaped(array: np.ndarray, s: shape) -> argument:

@@ -76,6 +76,18 @@ def test_arguments_are_made_by_shape():
         migraphx.create_argument(s, [1, 2, 3])
 
 
+def test_arguments_have_sizes():
+    s = migraphx.shape(dyn_dims=[migraphx.dynamic_dimension(1, 4)])
+    for act in (
+        lambda: migraphx.generate_argument(s),
+        lambda: migraphx.fill_argument(s, 1),
+        lambda: migraphx.create_argument(s, [1]),
+        lambda: migraphx.allocate_gpu(s, host=True),
+    ):
+        with pytest.raises(UsageError, match="open sizes"):
+            act()
+
+
 def test_an_argument_keeps_strides():
     s = migraphx.shape(lens=[2, 3], strides=[1, 2])
     a = migraphx.create_argument(s, [1, 2, 3, 4, 5, 6])
