@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import mgx_mlir
-from mgx_mlir.errors import OpenError, UsageError
+from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from test.dynamic_models import inputs_of
 from test.test_full_dynamic import FULL, check
 
@@ -251,3 +251,13 @@ def test_what_the_data_decide_is_refused() -> None:
     )
     with pytest.raises(OpenError, match="a size that is known only when the model runs"):
         mgx_mlir.compile(model, "cpu", FULL)
+
+
+def test_made_up_names_are_no_sizes() -> None:
+    """An import ends where a size should equal one that onnx's inference only gave a name."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[a, 4] x, int64[2] s) => (y) { r = Reshape(x, s) y = Add(x, r) }"""
+    )
+    with pytest.raises(UnsupportedError):
+        mgx_mlir.compile_to_bytecode(model, FULL)

@@ -78,6 +78,8 @@ def equate(
             own = alone(one)
             if own is None or own.name not in known or own in symbols_in(other):
                 continue
+            if not {symbol.name for symbol in symbols_in(other)} <= set(known):
+                continue  # a name that onnx's inference made up says nothing
             second = alone(other)
             if second is not None and second.name in known[known.index(own.name) :]:
                 continue  # the first name stays
