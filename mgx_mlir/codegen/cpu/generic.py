@@ -19,6 +19,7 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.cpu.transposes import is_copy
@@ -126,6 +127,7 @@ class _Generator(Walk):
                 build_single(body, group[0], begin, end)
             else:
                 self._build_other(body, group[0].op, begin, end)
+            block_sums(entry)
             order: dict[ir.Value, int] = {
                 argument: number for number, argument in enumerate(entry.arguments)
             }

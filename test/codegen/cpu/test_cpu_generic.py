@@ -127,6 +127,14 @@ def test_reductions(op, axes):
     kernel.check(*kernel.random(low=0.9, high=1.01), rtol=1e-3)
 
 
+def test_long_sum_is_made_of_sums_of_blocks():
+    # One running sum differs by up to 4e-3.
+    kernel = HostKernel(unary("mgx.reduce_sum", tensor((1000000,)), tensor((1,)), "axes = [0]"))
+    x = np.random.default_rng(2).standard_normal(1000000).astype(np.float32)
+    (found,) = kernel.run(x)
+    np.testing.assert_allclose(found[0], x.sum(dtype=np.float64), rtol=0, atol=1e-3)
+
+
 def test_layer_norm_is_one_launch():
     x, m = tensor((30, 200)), tensor((30, 1))
     body = (

@@ -27,6 +27,8 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = (F16, BF16, F32, F64)
 I8, U8, I32, I64, BOOL = (np.dtype(t) for t in (np.int8, np.uint8, np.int32, np.int64, np.bool_))
 
+# Sums whose rounding errors are those of their addends, which may be larger than the result.
+_SUMS = ("ReduceMean", "ReduceSum")
 # The noise that shakes a result, relative to each element and to the largest.
 _NOISE = {F16: 5e-4, BF16: 4e-3, F32: 1e-6, F64: 1e-6}
 # Graphs amplify rounding; beyond this share of the largest element nothing is compared.
@@ -222,13 +224,20 @@ class Graph:
         known = {v.name: v for v in inputs if v is not None}
         dtypes = _types(node, known)
         exact = evaluate(node, {n: v.exact for n, v in known.items()})
-        shaken = evaluate(node, {n: v.shaken for n, v in known.items()})
+        shaken = evaluate(node, {n: self._addends(kind, v) for n, v in known.items()})
         results = []
         for name, dtype, a, b in zip(names, dtypes, exact, shaken, strict=True):
             results.append(Value(name, dtype, a, self._shake(a, b, dtype)))
         self.nodes.append(node)
         self.values.update({v.name: v for v in results})
         return results[0] if outputs == 1 else results
+
+    def _addends(self, kind: str, value: Value) -> Array:
+        """A shaken input; of a sum of many numbers with noise on each."""
+        if kind not in _SUMS or not value.is_float:
+            return value.shaken
+        noise = self.numpy.uniform(-_NOISE[F32], _NOISE[F32], value.shape)
+        return np.asarray(value.shaken * (1 + noise)).astype(value.exact.dtype)
 
     def _shake(self, exact: Array, shaken: Array, dtype: np.dtype[Any]) -> Array:
         if exact.size > 8 * self.most_elements:
