@@ -289,6 +289,11 @@ def load(memory: ir.Value, index: Index) -> ir.Value:
     return memref.load(memory, [value(index)])
 
 
+def prefetch(memory: ir.Value, index: Index) -> None:
+    """Asks for the line of the cache that holds an element."""
+    memref.prefetch(memory, [value(index)], is_write=False, locality_hint=3, is_data_cache=True)
+
+
 def store(x: ir.Value, memory: ir.Value, index: Index) -> None:
     memref.store(x, memory, [value(index)])
 

@@ -19,6 +19,11 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.problem.problem import Image, Matrix
 
 
+# Rows of B that are on their way from memory while one is packed: they lie too far apart for the
+# processor to foresee them.
+ROWS_AHEAD = 8
+
+
 @dataclass(frozen=True)
 class Packed:
     """A packed block: element (x, k) lies at start + x * step + k * k_step of `memory`."""
@@ -131,11 +136,14 @@ def _pack_b_by_rows(copy: Copy, matrix: Matrix, start: Index, first: Index, vect
 
     def row(i: Index) -> None:
         place = emit.add(start, matrix.row.offset(emit.add(copy.k, i)))
+        later = emit.minimum(emit.add(i, ROWS_AHEAD), emit.sub(copy.depth, 1))
+        ahead = emit.add(start, matrix.row.offset(emit.add(copy.k, later)))
 
         def part(j: Index) -> None:
             column = emit.mul(j, lanes)
             here = emit.add(first, column)
             moved = emit.add(place, matrix.column.offset(here))
+            emit.prefetch(copy.source, emit.add(ahead, matrix.column.offset(here)))
             # The columns that exist.
             mask = None if columns % lanes == 0 else emit.lane_mask(emit.sub(columns, here), lanes)
             x = emit.load_vector(copy.source, moved, lanes, mask)

@@ -10,9 +10,10 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# Bytes of the second-level cache that one packed block of B may take: half of what the
-# smallest supported processors have for each core (1 MiB Zen 4, Skylake-X).
-BLOCK_BYTES = 512 << 10
+# Bytes of the second-level cache that one packed block of B may take, by the bytes of a vector:
+# three quarters of the 1 MiB that each core of the smallest processors with vectors of 64 bytes
+# has (Zen 4, Skylake-X), and as much as the cache of others (Zen 2).
+BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 512 << 10
 MAX_BLOCK_COLUMNS = 256
 # Multiply-adds of a work item that are worth waking a thread for.
 ITEM_MULTIPLY_ADDS = 1 << 20
@@ -282,7 +283,8 @@ def _pack_vector(problem: Contraction, lanes: int) -> float:
 def _depth(problem: Contraction, lanes: int, columns: int, joined: int) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
     size = emit.element_bytes(problem.accumulator) // joined
-    most = max(BLOCK_BYTES // (columns * size), 64)
+    wide = lanes * emit.element_bytes(problem.accumulator) == 64
+    most = max((BLOCK_BYTES if wide else BLOCK_BYTES_NARROW) // (columns * size), 64)
     exact = _exact_depth(problem)
     if exact is not None and joined == 1:
         most = min(most, exact // lanes * lanes)
