@@ -18,7 +18,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.problem.problem import Image, Matrix
 
-
 # Rows of B that are on their way from memory while one is packed: they lie too far apart for the
 # processor to foresee them.
 ROWS_AHEAD = 8
