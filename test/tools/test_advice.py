@@ -23,7 +23,7 @@ OTHERS = {
     "--build-id", "--disassemble", "--gc-sections", "--hash-style", "--no-show-raw-insn",
     "--cse", "--mgx-",
     "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
-    "--module", "--pass-pipeline",
+    "--cpu", "--module", "--pass-pipeline",
     "--no-nanny", "--nthreads", "--nworkers", "--resources",
 }  # fmt: skip
 
