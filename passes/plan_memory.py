@@ -73,13 +73,14 @@ def _write(op: ir.OpView, lifetimes: Lifetimes) -> None:
 
 
 def _has_symbols(main: ir.OpView) -> bool:
-    """Whether a tensor that a kernel makes has a size that is a symbol.
+    """Whether an input, or a tensor that a kernel makes, has a size that is a symbol.
 
-    Raises UnsupportedError naming the node of a result whose size follows from no symbol.
+    Raises OpenError naming the node of a result whose size follows from no symbol.
     """
-    found = False
     block = main.regions[0].blocks[0]
-    known = named_symbols(argument.type for argument in block.arguments)
+    types = [argument.type for argument in block.arguments]
+    found = any(not ir.RankedTensorType(type_).has_static_shape for type_ in types)
+    known = named_symbols(types)
     for block in blocks(main):
         for op in block.operations:
             for result in op.results if isinstance(op, PLACED) else ():

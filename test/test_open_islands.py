@@ -6,9 +6,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, parser
 
 from mgx_mlir import Model
+from mgx_mlir.models.staged.check import State, check
 from test.onnx_models import Builder
 
 
@@ -92,3 +93,29 @@ def test_new_sizes_take_no_compile(name: str, target: str) -> None:
         compiled.append(runner.compiled)
     assert len(kept) > 2
     assert compiled[0] == compiled[-1] > 0
+
+
+def test_chosen_numbers_may_be_a_shape() -> None:
+    """Values that are built in have no sizes to ask for."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 4] x, int64[4] s) => (y) <int64 zero = {0}> {
+          k = Greater(s, zero) n = Compress(s, k) y = Reshape(x, n) }"""
+    )
+    runner = Model(model)
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for sizes in ((8, 0, 0, 0), (2, 4, 0, 0), (0, 2, 2, 2), (0, 4, 2, 0)):
+        found = runner.run({"x": x, "s": np.array(sizes)})["y"]
+        np.testing.assert_array_equal(found, x.reshape([n for n in sizes if n]))
+
+
+def test_places_of_chosen_elements_have_as_many_indices_as_a_run_says() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 4] x, int64[2] s) => (y) {
+          n = NonZero(x) t = Transpose(n) i = Reshape(t, s) y = GatherND(x, i) }"""
+    )
+    assert check(model).state is State.PARTS
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    found = Model(model).run({"x": x, "s": np.array([7, 2])})["y"]
+    np.testing.assert_array_equal(found, x[np.nonzero(x)])

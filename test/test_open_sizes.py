@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -130,6 +132,20 @@ MODELS: dict[str, tuple[str, str]] = {
         "then_branch = t () => (float[a, b] p) { p = Relu(x) },"
         "else_branch = e () => (float[a, b] q) { q = Neg(x) }>",
     ),
+    "branches in a loop": (
+        "float[a, 4] x, float[4] s => y",
+        "n = Shape <end = 1> (x) m = ReduceMax <keepdims = 0> (n) y = Loop (m, , s) <body = step "
+        "(int64 i, bool c, float[4] p) => (bool d, float[4] q) { d = Identity(c) "
+        "r = Gather(x, i) t = ReduceSum <keepdims = 0> (r) g = Greater(t, zero) q = If (g) <"
+        "then_branch = e () => (float[4] u) { u = Add(p, r) },"
+        "else_branch = f () => (float[4] v) { w = Sub(p, r) v = Tanh(w) }> }>",
+    ),
+    "scan of scalars": (
+        "float[6] s, float[70, 6] x, float[a] z => y, w, v",
+        "y, w = Scan <num_scan_inputs = 1, body = step (float[6] p, float[6] q) => "
+        "(float[6] r, float[6] t) { r = Add(p, q) l, m, n = DynamicQuantizeLinear(r) "
+        "t = DequantizeLinear(l, m, n) }> (s, x) v = Relu(z)",
+    ),
     "scan": (
         "float[b] s, float[a, b] x => y, z",
         "y, z = Scan <num_scan_inputs = 1, body = step (float[b] p, float[b] q) => "
@@ -144,7 +160,7 @@ CONSTANTS = {
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
-    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5),
+    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
     "scales": np.array([1, 1, 2, 1.5], np.float32), "k": np.zeros((1, 1), np.int64),
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
@@ -174,7 +190,7 @@ def model_of(name: str) -> onnx.ModelProto:
     kinds = ", ".join(f"{'int64' if o == 'i' else 'float'} {o}" for o in outputs.split(", "))
     text = f'<ir_version: 8, opset_import: ["" : 19]> g ({inputs}) => ({kinds}) {{ {nodes} }}'
     model = parser.parse_model(text)
-    read = {name for node in model.graph.node for name in node.input}
+    read = set(re.findall(r"\w+", nodes))
     held = [numpy_helper.from_array(v, n) for n, v in CONSTANTS.items() if n in read]
     model.graph.initializer.extend(held)
     for value in model.graph.output:

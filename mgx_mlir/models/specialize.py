@@ -38,6 +38,7 @@ from mgx_mlir.models.background import Background
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
+from mgx_mlir.sizes.range import Range
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class SpecializedModel:
     combinations of sizes are compiled before one program serves all others; None: it never does.
     `warm`: after how many runs of its sizes by that program a combination is compiled in the
     background; None: none is. `limit`: for how many combinations, those of the last runs, programs
-    are kept.
+    are kept. `ranges`: the sizes that symbols may have in the program for any.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class SpecializedModel:
         limit: int = 16,
         any_after: int | None = None,
         warm: int | None = None,
+        ranges: Mapping[str, Range] | None = None,
     ) -> None:
         self._model = model
         self._target = target
@@ -94,6 +96,7 @@ class SpecializedModel:
         full = self._options.mode == ANY_SIZES
         self._any_after = 0 if full else any_after
         self._warm = warm
+        self._ranges = ranges or {}
         self._any: Program | None = None
         self._background = Background()
         # Runs of the program for any sizes, by the key of their inputs.
@@ -173,7 +176,8 @@ class SpecializedModel:
         """The one program for all sizes, where it is time for it and it takes these inputs."""
         wanted = self._any_after is not None and self._compiled >= self._any_after
         if self._any is None and wanted and not self._fixed:
-            options = replace(self._options, mode=ANY_SIZES)
+            dims = {**self._options.dim_params, **self._ranges}
+            options = replace(self._options, mode=ANY_SIZES, dim_params=dims)
             try:
                 self._any = self._load(
                     compile_to_bytecode(self._model, options_for(options, self._target))

@@ -101,9 +101,9 @@ def gather_nd(node: Node) -> ir.Value:
 def _check_tuples(node: Node, batch: int) -> None:
     """As `_check_places`, for indices of the dimensions after the batch."""
     shape, sizes = node.value(1).dims, node.value(0).dims
-    count = shape[-1] if shape else None
-    if not isinstance(count, int):
+    if not shape:
         return
+    count = tensors.size_of(node.tensor(1), -1, "the number of indices of a place")
     if not 0 <= batch <= batch + count <= len(sizes) or not count:
         raise ModelError(
             f"indices {tensors.show(shape)} with {batch} dimensions of batch in "

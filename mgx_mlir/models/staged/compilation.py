@@ -131,10 +131,11 @@ class Compilation:
         return SpecializedModel(
             source,
             self.target,
-            replace(self.island_options, dim_params=decided),
+            self.island_options,
             limit=_PROGRAMS,
             any_after=self.any_after if is_open(source) else None,
             warm=None if decided else self.warm,
+            ranges=decided,
             **self.arguments,
         )
 

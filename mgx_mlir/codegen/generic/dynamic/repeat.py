@@ -157,7 +157,7 @@ class RepeatKernel(DynamicKernel):
         neighbours: bool = False,
     ) -> list[Any]:
         """As the kernel's; threads that a sum would leave idle add up parts of it."""
-        depth, cuts = extents[-1], 0
+        depth, cuts = extents[-1] if extents else 0, 0
         if neighbours and parallel == len(extents) - 1 and isinstance(depth, int):
             cuts = self._group.cuts(extents[:parallel], depth)
         if not cuts or not isinstance(depth, int):
