@@ -194,7 +194,11 @@ class _Kernels:
         for block in [block for region in op.operation.regions for block in region.blocks]:
             for inner in list(block.operations):
                 if isinstance(inner, mgx.LoopOp) and fits_in_kernel(inner):
-                    self.outline(without_counter(inner))
+                    loop = without_counter(inner)
+                    for op in list(loop.body.blocks[0].operations):
+                        if isinstance(op, mgx.LiteralOp):  # a program passes it to the kernel
+                            op.move_before(loop)
+                    self.outline(loop)
                 elif isinstance(inner, mgx.CONTROL_FLOW):
                     self.outline_loops(inner)
 

@@ -204,11 +204,14 @@ def test_one_program_serves_all_sizes(name: str) -> None:
     check(model, mgx_mlir.compile(model, "cpu", FULL), SIZES.get(name, SMALL))
 
 
-def recurrent(kind: str, gates: int, direction: str, lengths: bool = False) -> onnx.ModelProto:
-    """A layer of 4 inputs and 3 hidden values; symbols: length, batch."""
+def recurrent(
+    kind: str, gates: int, direction: str, lengths: bool = False, hidden: int = 3
+) -> onnx.ModelProto:
+    """A layer of 4 inputs; symbols: length, batch."""
     rng = np.random.default_rng(0)
     ways = 2 if direction == "bidirectional" else 1
-    shapes = {"w": (ways, gates * 3, 4), "r": (ways, gates * 3, 3), "b": (ways, gates * 6)}
+    rows = gates * hidden
+    shapes = {"w": (ways, rows, 4), "r": (ways, rows, hidden), "b": (ways, 2 * rows)}
     arrays = {n: rng.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["length", "batch", 4])
     inputs, names = [x], ["x", "w", "r", "b"]
@@ -216,7 +219,7 @@ def recurrent(kind: str, gates: int, direction: str, lengths: bool = False) -> o
         inputs.append(helper.make_tensor_value_info("n", TensorProto.INT32, ["batch"]))
         names.append("n")
     results = ["y", "h", "c"][: 3 if kind == "LSTM" else 2]
-    node = helper.make_node(kind, names, results, hidden_size=3, direction=direction)
+    node = helper.make_node(kind, names, results, hidden_size=hidden, direction=direction)
     outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in results]
     held = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
     graph = helper.make_graph([node], "g", inputs, outputs, held)
@@ -248,6 +251,13 @@ def test_long_sequences_are_a_loop() -> None:
     wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     for array, other in zip(program.run(inputs).values(), wanted, strict=True):
         np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_are_folded_in_a_loop_are_passed_to_its_kernel() -> None:
+    model = recurrent("GRU", 3, "bidirectional", hidden=5)
+    for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, (2, 2, 4), strict=True):
+        dim.dim_value = size
+    check(model, mgx_mlir.compile(model, "cpu", FULL), [{}])
 
 
 def test_sizes_that_the_model_needs_are_asked_for() -> None:
