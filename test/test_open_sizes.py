@@ -125,6 +125,12 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[c, 2, 16, b] x => y",
         "y = MaxPool <ceil_mode = 1, strides = [2, 2], kernel_shape = [1, 2]> (x)",
     ),
+    "shape of a constant that is spread": (
+        "float[a, b] x => y, i",
+        "s = Shape <end = 1> (x) w = Concat <axis = 0> (s, ones, ones) v = Expand(table, w) "
+        "p = Shape(v) y = Relu(x) q = ReduceMax <keepdims = 0> (x) r = Cast <to = 7> (q) "
+        "g = Mod(r, three_of) i = Gather(p, g)",
+    ),
     "equal by the model": ("float[a, b] x, float[c, b] z => y", "y = Add(x, z)"),
     "branches": (
         "float[a, b] x => y",
@@ -160,7 +166,7 @@ CONSTANTS = {
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
-    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
+    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0), "three_of": np.int64(3), "table": np.ones((1, 3, 4), np.float32),
     "scales": np.array([1, 1, 2, 1.5], np.float32), "k": np.zeros((1, 1), np.int64),
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]

@@ -61,7 +61,8 @@ class Axis:
         strides = [stride for _, stride in self.factors]
         pairs = zip(self.factors, self.factors[1:], strict=False)
         return min(strides, default=0) >= 0 and all(
-            outer >= size * inner and size & (size - 1) == 0 for (_, outer), (size, inner) in pairs
+            outer >= size * inner and isinstance(size, int) and size & (size - 1) == 0
+            for (_, outer), (size, inner) in pairs
         )
 
     def contiguous(self, lanes: int) -> bool:

@@ -94,7 +94,7 @@ def added(dims: str, other: str, element: str) -> Case:
 
 
 def below_maximum(dims: str, other: str) -> Case:
-    """x + y less its maximum in the row, with rows of y that the leading dimension repeats."""
+    """x + y less its maximum in the row, with rows of y that other dimensions repeat."""
     one, axis = tensor(dims.rpartition(",")[0] + ",1", "f32"), dims.count(",")
     ops = (
         f"%p = mgx.multibroadcast %x1 : @T1 -> @T0\n"
@@ -117,6 +117,7 @@ CASES = (
     below_maximum("a,b,40", "b,40"),
     below_maximum("a,5,b,37", "5,b,1"),
     below_maximum("a,12,20", "12,1"),
+    below_maximum("a,6,b,40", "a,6,1,40"),
     softmax("a,b,40", "f16", 40),
     softmax("a,37", "f32", 37),
     softmax("a,1100", "f16", 1100),

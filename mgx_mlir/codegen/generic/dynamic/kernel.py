@@ -146,18 +146,23 @@ def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
     return [item, *counts] if extents else []
 
 
+def _tensors(kernel: mgx.KernelOp) -> list[ir.Type]:
+    """The types of a kernel's inputs, and of what its ops give: its results and others."""
+    block = kernel.body.blocks[0]
+    values = [*block.arguments, *(value for op in block.operations for value in op.results)]
+    return [value.type for value in values]
+
+
 def is_dynamic(kernel: mgx.KernelOp) -> bool:
     """Whether a kernel has sizes that are known only at run time."""
-    type_ = ir.FunctionType(kernel.function_type.value)
-    return not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results))
+    return not all(ir.RankedTensorType(type_).has_static_shape for type_ in _tensors(kernel))
 
 
 def kernel_symbols(kernel: mgx.KernelOp) -> tuple[str, ...]:
     """The names of the symbols that a kernel's sizes depend on, sorted."""
-    type_ = ir.FunctionType(kernel.function_type.value)
     found = {
         symbol.name
-        for tensor in (*type_.inputs, *type_.results)
+        for tensor in _tensors(kernel)
         for size in symbolic.sizes_of(tensor, {})
         if size is not None
         for symbol in symbols(size)
