@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from mgx_mlir.migraphx.compiled import Compiled
 from mgx_mlir.migraphx.program import Origin, program, quantized, target
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
 from mgx_mlir.models.staged import Model
-from mgx_mlir.quantization import Precision
 from mgx_mlir.rewriting.graph import Graph
 
 
@@ -89,9 +88,11 @@ class PartedProgram(OpaqueProgram):
             raise UnsupportedError("ins_names of a program that the host computes parts of")
         self._again(replace(self._origin, floats=((floats, ()),)))
 
-    def _quantize(self, precision: Precision, calibration: Sequence[Mapping[str, Any]]) -> None:
+    def _quantize(
+        self, kind: str, calibration: Sequence[Mapping[str, Any]], operators: Collection[str]
+    ) -> None:
         assert self._origin is not None
-        self._again(quantized(self._origin, precision, calibration))
+        self._again(quantized(self._origin, kind, calibration, operators))
 
     def _again(self, origin: Origin) -> None:
         self.__init__(origin)  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +30,8 @@ from mgx_mlir.models.compile import compile_to_bytecode
 from mgx_mlir.models.staged.rows import data_decide
 from mgx_mlir.passes.narrow_floats import NarrowFloats
 from mgx_mlir.pipelines.runner import run_pipeline
-from mgx_mlir.quantization import Calibration, Precision, quantize
+from mgx_mlir.quantization import Calibration, Precision, quantize, quantize_program
+from mgx_mlir.quantization.program import OPERATORS
 from mgx_mlir.rewriting.graph import (
     Graph,
     main_function,
@@ -40,6 +42,8 @@ from mgx_mlir.rewriting.graph import (
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.rewriting.topology import sort_topologically
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,16 +119,29 @@ class program:
         if origin is not None:
             self._origin = replace(origin, floats=(*origin.floats, (floats, only)))
 
-    def _quantize(self, precision: Precision, calibration: Sequence[Mapping[str, Any]]) -> None:
-        """Changes the program to that of its ONNX model, quantized."""
-        origin = self._origin
-        if origin is None or self != program(origin.graph()):
-            raise UnsupportedError(
-                "only programs of parse_onnx that nothing changed since are quantized"
-            )
-        made = quantized(origin, precision, calibration)
-        self.__init__(made.graph())  # type: ignore[misc]
+    def _quantize(
+        self, kind: str, calibration: Sequence[Mapping[str, Any]], operators: Collection[str]
+    ) -> None:
+        """Quantizes products of `operators` to 'int8' or 'fp8'."""
+        graph, made = self.graph(), None
+        try:
+            count = quantize_program(graph, kind, samples_of(calibration), operators)
+        except OpenError as error:
+            made = quantized(self._model_of_parts(error), kind, calibration, operators)
+            graph, count = made.graph(), 1
+        if not count:
+            kinds = " or ".join(sorted(operators))
+            _log.warning("no %s of floats has a constant operand: none is quantized", kinds)
+        self.__init__(graph)  # type: ignore[misc]
         self._origin = made
+
+    def _model_of_parts(self, error: OpenError) -> Origin:
+        """The model, where its data decide sizes, and nothing changed the program since. Raises
+        the error otherwise."""
+        origin = self._origin
+        if origin is None or not data_decide(origin.source) or self != program(origin.graph()):
+            raise error
+        return origin
 
     def _autocast(self) -> None:
         """Changes inputs and outputs of fp8 to f32, and converts them inside."""
@@ -197,15 +214,14 @@ class program:
         raises. `exhaustive_tune` times every legal schedule on the GPU first, as `mgx tune` does,
         and keeps the results; a CPU has none.
         """
-        exact, origin = not fast_math, self._origin
+        exact = not fast_math
         try:
             self._state.compiled = Compiled.of(
                 self.graph(), t.name, offload_copy, exact, exhaustive_tune
             )
-        except OpenError:
-            if origin is None or not data_decide(origin.source) or self != program(origin.graph()):
-                raise
-            self._state.compiled = Compiled.loaded(origin.artifact(exact), t.name, True)
+        except OpenError as error:
+            artifact = self._model_of_parts(error).artifact(exact)
+            self._state.compiled = Compiled.loaded(artifact, t.name, True)
 
     def run(self, params: Mapping[str, Any]) -> list[argument]:
         """The outputs, in order. Raises UsageError where inputs are missing or do not fit."""
@@ -293,44 +309,51 @@ def quantize_bf16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
     prog._narrow("bf16", ins_names)
 
 
-# The operators of ONNX that MIGraphX's products are made of.
-_PRODUCTS = {"convolution": ("Conv",), "dot": ("Gemm", "MatMul")}
-
-
 def quantize_int8(
     prog: program,
     t: target,
     calibration: Sequence[Mapping[str, Any]] = (),
-    ins_names: Collection[str] = ("convolution", "dot"),
+    ins_names: Collection[str] = OPERATORS,
 ) -> None:
-    """Quantizes products with constant weights to int8, by the ranges of `calibration` on the CPU.
+    """Quantizes products with constants to int8, by the ranges of `calibration` on the CPU.
 
     `calibration` is a list of inputs by name; random ones without. `t` changes nothing: the
-    program runs on all targets. Raises UnsupportedError for other names of operators, and for
-    programs that do not come from `parse_onnx`, or were changed.
+    program runs on all targets. Raises UnsupportedError for other names of operators, UsageError
+    for inputs that do not fit.
     """
-    others = sorted(set(ins_names) - set(_PRODUCTS))
+    others = sorted(set(ins_names) - set(OPERATORS))
     if others:
         raise UnsupportedError(f"ins_names {others}; convolution and dot are quantized")
-    precision = Precision("int8")
-    if set(ins_names) != set(_PRODUCTS):
-        include = tuple(name for kind in sorted(ins_names) for name in _PRODUCTS[kind])
-        precision = replace(precision, include=include)
-    prog._quantize(precision, calibration)
+    prog._quantize("int8", calibration, ins_names)
 
 
 def quantize_fp8(prog: program, t: target, calibration: Sequence[Mapping[str, Any]] = ()) -> None:
     """As `quantize_int8`, in fp8 (E4M3)."""
-    prog._quantize(Precision("fp8"), calibration)
+    prog._quantize("fp8", calibration, OPERATORS)
+
+
+# The operators of ONNX that MIGraphX's products are made of.
+_PRODUCTS = {"convolution": ("Conv",), "dot": ("Gemm", "MatMul")}
 
 
 def quantized(
-    origin: Origin, precision: Precision, calibration: Sequence[Mapping[str, Any]]
+    origin: Origin,
+    kind: str,
+    calibration: Sequence[Mapping[str, Any]],
+    operators: Collection[str],
 ) -> Origin:
-    """The quantized model; without calibration, by random inputs. Raises what `quantize` raises."""
-    samples = [{n: np.array(a) for n, a in one.items()} for one in calibration]
-    given = Calibration(samples or None, options=origin.options.sizes_only())
+    """The model of which the host computes parts, quantized. Raises what `quantize` raises."""
+    precision = Precision(kind)
+    if set(operators) != set(_PRODUCTS):
+        include = tuple(name for each in sorted(operators) for name in _PRODUCTS[each])
+        precision = replace(precision, include=include)
+    given = Calibration(samples_of(calibration), options=origin.options.sizes_only())
     return replace(origin, source=quantize(origin.source, precision, given).source)
+
+
+def samples_of(calibration: Sequence[Mapping[str, Any]]) -> list[dict[str, np.ndarray]] | None:
+    """The inputs as arrays; None where there are none."""
+    return [{n: np.array(a) for n, a in one.items()} for one in calibration] or None
 
 
 def autocast_fp8(prog: program) -> None:

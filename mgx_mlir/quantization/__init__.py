@@ -20,12 +20,13 @@ from mgx_mlir.quantization import gptq, microscaling, writing
 from mgx_mlir.quantization import ranges as range_files
 from mgx_mlir.quantization import samples as data
 from mgx_mlir.quantization.accuracy import Accuracy, compare
-from mgx_mlir.quantization.calibration import Tick, calibrate, no_tick
+from mgx_mlir.quantization.calibration import METHOD_OF, Tick, calibrate, no_tick
 from mgx_mlir.quantization.equalization import equalized
 from mgx_mlir.quantization.few_bits import form_of, refusal
 from mgx_mlir.quantization.kv_cache import with_fp8_cache
-from mgx_mlir.quantization.network import MX_OPSET, Network
+from mgx_mlir.quantization.network import MX_OPSET, Network, with_outputs
 from mgx_mlir.quantization.precision import Precision
+from mgx_mlir.quantization.program import quantize_program
 from mgx_mlir.quantization.ranges import Ranges
 from mgx_mlir.quantization.rewrite import Choice, Rewritten, rewrite
 from mgx_mlir.quantization.samples import Samples
@@ -35,12 +36,10 @@ from mgx_mlir.rewriting.graph import Graph
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["Calibration", "Precision", "Quantized", "Ranges", "quantize"]
+__all__ = ["Calibration", "Precision", "Quantized", "Ranges", "quantize", "quantize_program"]
 
 # The opsets whose QuantizeLinear has an axis, fp8, and scales that are powers of two.
 _OPSETS = {"int8": 13, "fp8": 19, **dict.fromkeys(microscaling.FORMATS, MX_OPSET), "": 7}
-# The method that suits the levels of each type.
-_METHODS = {"int8": "mse", "fp8": "minmax"}
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def quantize(
     not fit, and where nothing is to be quantized.
     """
     if isinstance(model, Graph):
-        raise UsageError("a Graph is imported already; quantize the ONNX model that it was made of")
+        raise UsageError("a Graph is imported already; quantize_program takes it")
     if not precision.products and not precision.weights and not precision.kv_cache:
         raise UsageError("the precision names neither products, nor weights, nor a cache")
     network = Network.of(model, _opset(precision))
@@ -242,11 +241,11 @@ def _ranges(
         tensors: dict[str, int | None] = dict.fromkeys(roots)
         if precision.bias_correction:
             tensors |= {product.x: product.channel for product in products}
-        method = given.method or _METHODS[precision.products]
+        method = given.method or METHOD_OF[precision.products]
+        tapped = Model(with_outputs(network.source, list(tensors)), "cpu", given.options)
         return calibrate(
-            network, tensors, samples, given.options,
-            method=method, tick=tick, partial=given.partial,
-        )  # fmt: skip
+            tapped.run, tensors, samples, method=method, tick=tick, partial=given.partial
+        )
     missing = [name for name in roots if name not in found.ranges]
     if roots and len(missing) == len(roots):
         raise UsageError(

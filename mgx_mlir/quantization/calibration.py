@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
-from mgx_mlir.models.staged import Model
 from mgx_mlir.quantization.histogram import METHODS, Observer
-from mgx_mlir.quantization.network import Network, with_outputs
 from mgx_mlir.quantization.ranges import Ranges
-from mgx_mlir.quantization.samples import Samples
+from mgx_mlir.quantization.samples import Sample, Samples
 from mgx_mlir.suggest import instead, listed
 
 _log = logging.getLogger(__name__)
+
+# The method that suits the levels of each type.
+METHOD_OF = {"int8": "mse", "fp8": "minmax"}
 
 # Called with the work, the samples that are done, and the number of all (0: not known).
 Tick = Callable[[str, int, int], None]
@@ -36,30 +36,28 @@ def check_method(method: str) -> None:
 
 
 def calibrate(
-    network: Network,
+    run: Callable[[Sample], Mapping[str, Any]],
     tensors: Mapping[str, int | None],
     samples: Samples,
-    options: CompileOptions,
     *,
     method: str = "mse",
     tick: Tick = no_tick,
     partial: Path | None = None,
 ) -> Ranges:
-    """The ranges of `tensors` over the samples; all come from one program of the CPU.
+    """The ranges of `tensors`, floats that `run` gives by name, over the samples.
 
-    `tensors` gives the axis of a tensor whose channel means are kept; None for none. `options` size
-    what the samples leave open. Where the work is interrupted (Ctrl-C), the ranges of the samples
-    so far go to the file `partial`. A tensor with NaN or Inf has no range, which is logged.
+    `tensors` gives the axis of a tensor whose channel means are kept; None for none. Where the
+    work is interrupted (Ctrl-C), the ranges of the samples so far go to the file `partial`. A
+    tensor with NaN or Inf has no range, which is logged.
     Raises UsageError for samples that do not fit.
     """
     check_method(method)
     observers = {name: Observer(channel) for name, channel in tensors.items()}
-    model = Model(with_outputs(network.source, list(tensors)), "cpu", options)
     count = 0
     try:
         for sample in samples:
             tick("calibrating", count, samples.limit or 0)
-            _observe(observers, model.run(sample), count)
+            _observe(observers, run(sample), count)
             count += 1
     except KeyboardInterrupt:
         if partial is not None and count:
@@ -73,7 +71,7 @@ def calibrate(
 
 def _observe(observers: dict[str, Observer], found: Mapping[str, Any], number: int) -> None:
     for name in list(observers):
-        array = np.asarray(found[name])
+        array = np.asarray(found[name]).astype(np.float32, copy=False)
         if not np.isfinite(array).all():
             _log.warning(
                 "'%s' has NaN or Inf for sample %d: its products stay in f32", name, number

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mgx_mlir.errors import MgxError, UnsupportedError
 from mgx_mlir.importer import functions, loading, prepare, structure
 from mgx_mlir.importer.loading import Source
+from mgx_mlir.quantization.groups import Group, groups_of, is_moved, least_gain
 
 # The opset that has float8e8m0, of version 12 of ONNX's file format.
 MX_OPSET = 24
@@ -34,8 +35,6 @@ _STATISTICS = frozenset(
      "LogSoftmax", "LpNormalization", "RMSNormalization", "ReduceL2", "ReduceMean",
      "ReduceSumSquare", "SkipLayerNormalization", "Softmax")
 )  # fmt: skip
-# The most elements of a weight that gains less by 8 bits than to quantize an input costs.
-_SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -199,78 +198,33 @@ class Network:
         names = list(node.input[: CARRIERS[node.op_type]])
         return None if any(self.is_constant(name) for name in names) else names
 
-    def groups(self, tensors: Sequence[str]) -> list[Group]:
+    def groups(self, tensors: Sequence[str]) -> list[Group[str]]:
         """The tensors that are quantized for these, each with those that share its scale."""
-        homes: dict[str, Group] = {}
-        for tensor in tensors:
-            group = Group([], [])
-            for name, is_root in self._sources(tensor):
-                other = homes.get(name)
-                if other is not None and other is not group:
-                    group.take(other)
-                if name not in group.members:
-                    group.members.append(name)
-                    if is_root:
-                        group.roots.append(name)
-            homes |= dict.fromkeys(group.members, group)
-        return list({id(group): group for group in homes.values()}.values())
+        return groups_of(tensors, self._folded)
 
-    def _sources(self, tensor: str) -> Iterator[tuple[str, bool]]:
-        """A tensor and those that it is made of by moving elements; whether nothing moved them."""
-        waiting, seen = [tensor], set()
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            maker = self.makers.get(name)
-            carried = self.carried(maker) if maker is not None else None
-            fold = carried is not None and all(map(self._may_round, carried))
-            yield name, not fold
-            waiting += carried if carried is not None and fold else []
+    def _folded(self, name: str) -> list[str] | None:
+        """The tensors that share a scale with one, because their elements only move to it."""
+        sources = self._moved(name)
+        return sources if sources is not None and all(map(self._may_round, sources)) else None
+
+    def _moved(self, name: str) -> list[str] | None:
+        maker = self.makers.get(name)
+        return self.carried(maker) if maker is not None else None
 
     def gaining(self, wanted: Sequence[Product]) -> list[Product]:
-        """The products but those of the model's inputs that have a small part of all weights.
-
-        No kernel makes an input and could quantize it too: that takes a launch of its own, which
-        costs more than 8 bits gain.
-        """
+        """The products but those of the model's inputs that have a small part of all weights."""
         sizes = {p.name: prod(self.shape(p.weight) or ()) for p in wanted}
-        small = min(_SMALL, sum(sizes.values()) // 10)
-        return [p for p in wanted if sizes[p.name] > small or not self._reads_input(p)]
-
-    def _reads_input(self, product: Product) -> bool:
-        """Whether x is an input of the model, or only moved from one."""
-        inputs = {value.name for value in self.graph.input}
-        waiting = [product.x]
-        while waiting:
-            name = waiting.pop()
-            if name in inputs and not self.is_constant(name):
-                continue
-            maker = self.makers.get(name)
-            carried = self.carried(maker) if maker is not None else None
-            if not carried:
-                return False
-            waiting += carried
-        return True
+        least = least_gain(list(sizes.values()))
+        given = {v.name for v in self.graph.input if not self.is_constant(v.name)}
+        return [
+            p for p in wanted
+            if sizes[p.name] > least or not is_moved(p.x, self._moved, given.__contains__)
+        ]  # fmt: skip
 
     def _may_round(self, name: str) -> bool:
         outputs = {value.name for value in self.graph.output}
         readers = self.readers.get(name, [])
         return name not in outputs and not any(r.op_type in _STATISTICS for r in readers)
-
-
-@dataclass
-class Group:
-    """Tensors of one scale. The `roots` are those that no other member makes."""
-
-    members: list[str]
-    roots: list[str]
-
-    def take(self, other: Group) -> None:
-        """Adds the tensors of another group."""
-        self.members += [name for name in other.members if name not in self.members]
-        self.roots += [name for name in other.roots if name not in self.roots]
 
 
 def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:

@@ -27,7 +27,8 @@ def model_of(options: argparse.Namespace) -> Path | loading.Source:
 
 
 def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | Graph:
-    """As `model_of`; the program where the file is one that `mgx_mlir.migraphx` saved uncompiled.
+    """As `model_of`; the program where the file is one that `mgx_mlir.migraphx` saved uncompiled,
+    quantized where the options say so.
 
     Raises UsageError for changes of such a program, ArtifactError where it is damaged.
     """
@@ -36,10 +37,12 @@ def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | 
     from mgx_mlir.migraphx.files import load
 
     changes = ("input_dim", "dim_param", "dyn_input_dim", "batch", "default_dyn_dim",
-               "output_names", "trim", "products", "few_bits")  # fmt: skip
+               "output_names", "trim")  # fmt: skip
     if any(getattr(options, name, None) for name in changes):
-        raise UsageError(f"{options.model} is imported already; sizes and quantization are fixed")
-    return load(str(options.model)).graph()
+        raise UsageError(f"{options.model} is imported already; its sizes and outputs are fixed")
+    graph = load(str(options.model)).graph()
+    quantizing.quantize_saved(options, graph)
+    return graph
 
 
 def plain_model_of(options: argparse.Namespace) -> Path | loading.Source:

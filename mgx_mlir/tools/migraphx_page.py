@@ -53,8 +53,9 @@ Differences:
 - A model some of whose nodes the host computes (NonMaxSuppression, sizes that the data decide,
   random numbers) is compiled, run and saved compiled; its operators cannot be listed or changed.
   Results whose size the data decide have that size, not the largest one with zeros after it.
-- `quantize_fp16(p, ["dot", ...])` changes these operators alone; `quantize_int8` and `quantize_fp8`
-  take programs of `parse_onnx` that nothing but `quantize_fp16` and `quantize_bf16` changed.
+- `quantize_fp16(p, ["dot", ...])` changes these operators alone. `quantize_int8` and `quantize_fp8`
+  take any uncompiled program, after `quantize_fp16` too. They quantize products with a constant
+  operand; products of two activations keep their floats, as attention is one kernel.
 - Symbolic dimensions compile to one program for all their sizes.
 - `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
   `exhaustive_tune=True` is `mgx tune --exhaustive` ([tuning.md](tuning.md)).

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mgx_mlir.importer.loading import Source
     from mgx_mlir.quantization import Calibration, Quantized
     from mgx_mlir.quantization.search import Step
+    from mgx_mlir.rewriting.graph import Graph
 
 # The names of histogram.METHODS, which loads the compiler.
 METHODS = ("entropy", "minmax", "moving-average", "mse", "percentile")
@@ -191,6 +192,36 @@ def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized
         made.ranges.save(options.save_ranges)
     options.quantized = made
     return made
+
+
+# The options of quantization that programs without an ONNX model take.
+_OF_PROGRAMS = ("calibrate", "products", "samples")
+
+
+def quantize_saved(options: argparse.Namespace, graph: Graph) -> None:
+    """Quantizes, in place, a program that was saved uncompiled, where the options say so.
+
+    Raises UsageError for options that rewrite ONNX models.
+    """
+    if not is_asked(options):
+        return
+    from mgx_mlir.quantization import quantize_program
+
+    others = {**NONE, "no_bias_correction": False, "symmetric": False}
+    found = [name for name, none in others.items() if name not in _OF_PROGRAMS
+             and getattr(options, name, none) != none]  # fmt: skip
+    if found or options.products not in ("int8", "fp8"):
+        shown = found[0].replace("_", "-") if found else "mx"
+        raise UsageError(
+            f"{options.model} is imported already; --int8, --fp8, --calibrate and --samples "
+            f"quantize it, and '{shown}' is for ONNX models"
+        )
+    made = quantize_program(graph, options.products, options.calibrate, count=options.samples)
+    if not made:
+        raise UsageError(
+            f"{options.model} has no convolution or dot of floats with a constant operand: nothing "
+            "is to be quantized"
+        )
 
 
 def calibration_of(options: argparse.Namespace) -> Calibration:

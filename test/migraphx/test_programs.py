@@ -441,42 +441,6 @@ def test_quantized_programs_keep_their_inputs_and_outputs(quantize):
     assert found.dtype == np.float32 and 0 < np.abs(found - expected).max() < 0.05
 
 
-@pytest.mark.parametrize("quantize", [migraphx.quantize_int8, migraphx.quantize_fp8])
-def test_parsed_programs_are_quantized_by_calibration(quantize):
-    from ..onnx_models import small
-
-    p = migraphx.parse_onnx_buffer(small("resnet").SerializeToString())
-    given = [inputs_of(p), inputs_of(p)]
-    (expected,) = results(p, "cpu", **given[0])
-    p = migraphx.parse_onnx_buffer(small("resnet").SerializeToString())
-    shapes = p.get_parameter_shapes()
-    quantize(
-        p, migraphx.get_target("cpu"), [{n: migraphx.argument(a) for n, a in given[0].items()}]
-    )
-    assert p.get_parameter_shapes() == shapes and not p.is_compiled()
-    assert "quantizelinear" in repr(p)
-    (found,) = results(p, "cpu", **given[0])
-    error = np.square(found - expected).sum() / np.square(expected).sum()
-    assert 0 < error < 0.05
-
-
-def test_int8_and_f16_come_in_any_order_and_for_some_operators(capfd):
-    from ..onnx_models import small
-
-    found = []
-    for steps in (("int8", "fp16"), ("fp16", "int8")):
-        p = migraphx.parse_onnx_buffer(small("resnet").SerializeToString())
-        for step in steps:
-            if step == "int8":
-                cpu = migraphx.get_target("cpu")
-                migraphx.quantize_int8(p, cpu, [inputs_of(p)], ins_names=["dot", "convolution"])
-            else:
-                migraphx.quantize_fp16(p, ["convolution", "relu"])
-        found.append(p)
-    assert found[0] == found[1]
-    assert capfd.readouterr() == ("", "")
-
-
 def test_one_operator_alone_is_changed_to_f16():
     p = built("dot", migraphx.shape(lens=[2, 4]), migraphx.shape(lens=[4, 3]))
     m = p.get_main_module()
@@ -486,14 +450,6 @@ def test_one_operator_alone_is_changed_to_f16():
     assert kinds["dot"] == "half_type" and kinds["relu"] == "float_type"
     with pytest.raises(UsageError, match="'dott' is not here; did you mean 'dot'"):
         migraphx.quantize_fp16(p, ins_names=["dott"])
-
-
-def test_programs_that_are_no_parsed_model_are_not_quantized():
-    p = built("dot", migraphx.shape(lens=[4, 8]), migraphx.shape(lens=[8, 4]))
-    with pytest.raises(UnsupportedError, match="parse_onnx"):
-        migraphx.quantize_int8(p, migraphx.get_target("cpu"))
-    with pytest.raises(UnsupportedError, match="convolution and dot"):
-        migraphx.quantize_int8(p, migraphx.get_target("cpu"), ins_names={"add"})
 
 
 def layer(name, directions=1, **attributes):

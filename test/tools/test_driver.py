@@ -126,6 +126,8 @@ def test_a_script_for_the_driver_runs(
     assert "y: float32 2x3, min -2, max -2" in capsys.readouterr().out
     assert main("compile saved.mxr --cpu -o c.mxr".split()) == 0
     assert main("perf saved.mxr --cpu -n 1".split()) == main("read saved.mxr".split()) == 0
+    assert main("run saved.mxr --cpu --int8".split()) == 2
+    assert "no convolution or dot of floats with a constant" in capsys.readouterr().err
     assert main("perf saved.mxr --cpu --batch 3".split()) == 2
     assert "is imported already" in capsys.readouterr().err
     Path("saved.mxr").write_bytes(Path("saved.mxr").read_bytes()[:-40])
