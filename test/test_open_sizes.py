@@ -166,7 +166,8 @@ CONSTANTS = {
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
-    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0), "three_of": np.int64(3), "table": np.ones((1, 3, 4), np.float32),
+    "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
+    "three_of": np.int64(3), "table": np.ones((1, 3, 4), np.float32),
     "scales": np.array([1, 1, 2, 1.5], np.float32), "k": np.zeros((1, 1), np.int64),
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]

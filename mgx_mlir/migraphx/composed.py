@@ -12,7 +12,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import constant_array
 from mgx_mlir.migraphx.shape import dtype_of
-from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of, zeros
+from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of, sizes_together, zeros
 from mgx_mlir.rewriting.queries import element_type
 
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
@@ -33,7 +33,7 @@ def _part(x: ir.Value, axis: int, start: int, end: int) -> ir.Value:
 def broadcast_for_dot(a: ir.Value, b: ir.Value) -> ir.Value:
     """a [..., M, K] with the outer dimensions that both have together."""
     *outer, rows, columns = sizes_of(a)
-    dims = np.broadcast_shapes(tuple(outer), tuple(sizes_of(b)[:-2]))
+    dims = sizes_together(outer, sizes_of(b)[:-2])
     return mgx.multibroadcast(a, [*dims, rows, columns])
 
 
@@ -43,7 +43,7 @@ def broadcast_with_dims(x: ir.Value, dims: ir.Value) -> ir.Value:
     if not isinstance(made, mgx.ConstantOp):
         raise ValueError("the sizes are to be a literal")
     wanted = tuple(int(n) for n in constant_array(made))
-    return mgx.multibroadcast(x, list(np.broadcast_shapes(tuple(sizes_of(x)), wanted)))
+    return mgx.multibroadcast(x, sizes_together(sizes_of(x), wanted))
 
 
 def fill(value: ir.Value, like: ir.Value) -> ir.Value:

@@ -12,8 +12,8 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import names
-from mgx_mlir.migraphx.shape import ENDLESS_DIM, shape
-from mgx_mlir.migraphx.tensors import shape_of, sizes_of
+from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape
+from mgx_mlir.migraphx.tensors import bounds_of, shape_of, sizes_of
 
 # Larger constants are random ones in the text, as in MIGraphX's.
 _MOST_ELEMENTS = 4096
@@ -68,9 +68,9 @@ def _instruction(
     inputs = list(found.operands)
     if name in _STATED:
         name, attribute = _STATED[name]
-        inputs, attributes = inputs[:1], {attribute: _sizes(found, 0)}
-    elif name in _SIZED:
-        _sizes(found, 0)
+        inputs, attributes = inputs[:1], {attribute: sizes_of(found.results[0])}
+    if name in _SIZED:
+        _require_named(found)
     operands = ", ".join(known[value] for value in inputs)
     given = "".join(f", {key}={_text(value)}" for key, value in sorted(attributes.items()))
     extra = f", [{', '.join(bodies)}]" if bodies else ""
@@ -93,25 +93,29 @@ def _instruction(
 def _trips(found: ir.OpView) -> int:
     """The rows of a loop's scan outputs; without any, no bound."""
     carried = len(found.operands) - 2
-    rows = [_sizes(found, i)[0] for i in range(carried, len(found.results))]
+    rows = [sizes_of(found.results[i])[0] for i in range(carried, len(found.results))]
+    if not all(isinstance(n, int) for n in rows):
+        raise UnsupportedError("mgx.loop has scan outputs whose rows have no bound")
     return min(rows, default=ENDLESS_DIM)
 
 
-def _sizes(found: ir.OpView, index: int) -> list[int]:
-    """The sizes of a result. Raises UnsupportedError where they are open."""
-    result = found.results[index]
-    if shape_of(result.type).dynamic():
+def _require_named(found: ir.OpView) -> None:
+    """Raises UnsupportedError where the data decide the sizes of the result."""
+    result = found.results[0]
+    known = int if isinstance(found, mgx.NonzeroOp) else (int, mgx.DimAttr)
+    if not all(isinstance(size, known) for size in sizes_of(result)):
         raise UnsupportedError(
             f"{result.type} of {found.operation.name} has sizes that this interface cannot state; "
             "give parse_onnx the sizes of the inputs"
         )
-    return sizes_of(result)
 
 
 def _text(value: Any) -> str:
-    """The Python text of a number, or of a list of numbers."""
+    """The Python text of a number, a dimension, or of a list of these."""
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, mgx.DimAttr):
+        return _dimension(bounds_of(value))
     return f"float('{value}')" if isinstance(value, float) and value - value != 0 else repr(value)
 
 
@@ -141,11 +145,12 @@ def shape_text(s: shape) -> str:
     kind = f"type={s.type_string()!r}"
     if not s.dynamic():
         return f"migraphx.shape({kind}, lens={s.lens()})"
-    dims = ", ".join(
-        f"migraphx.shape.dynamic_dimension({d.min}, {d.max}, {sorted(d.optimals)})"
-        for d in s.dyn_dims()
-    )
-    return f"migraphx.shape({kind}, dyn_dims=[{dims}])"
+    return f"migraphx.shape({kind}, dyn_dims=[{', '.join(map(_dimension, s.dyn_dims()))}])"
+
+
+def _dimension(d: dynamic_dimension) -> str:
+    name = f", {d.name!r}" if d.name else ""
+    return f"migraphx.shape.dynamic_dimension({d.min}, {d.max}, {sorted(d.optimals)}{name})"
 
 
 def _literal(m: module, value: ir.Value) -> str:

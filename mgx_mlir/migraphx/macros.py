@@ -15,7 +15,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
 from mgx_mlir.migraphx.by_onnx import OnnxNode
 from mgx_mlir.migraphx.operators import Made, advice, build, op
-from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of
+from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of, sizes_together
 from mgx_mlir.migraphx.windows import both_sides
 
 
@@ -82,7 +82,7 @@ def _pointwise(name: str) -> Callable[..., Made]:
     def pointwise(a: ir.Value, b: ir.Value, *, broadcasted_axis: int | None = None) -> Made:
         """The tensor of fewer dimensions lies along the other's from the axis on; else as numpy."""
         if broadcasted_axis is None:
-            sizes = list(np.broadcast_shapes(tuple(sizes_of(a)), tuple(sizes_of(b))))
+            sizes = sizes_together(sizes_of(a), sizes_of(b))
             return build(op(name), [mgx.multibroadcast(x, sizes) for x in (a, b)])
         more, fewer = (b, a) if rank_of(a) < rank_of(b) else (a, b)
         return build(op(name), [more, mgx.broadcast(fewer, sizes_of(more), broadcasted_axis)])

@@ -18,12 +18,17 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
+from mgx_mlir.importer import emit
+from mgx_mlir.importer.converters.shapes import resolve
+from mgx_mlir.importer.tensors import dims as dims_by_name
 from mgx_mlir.migraphx import attributes, by_onnx, composed, windows
-from mgx_mlir.migraphx.shape import dtype_of
-from mgx_mlir.migraphx.tensors import rank_of, sizes_of
+from mgx_mlir.migraphx.shape import dtype_of, dynamic_dimension
+from mgx_mlir.migraphx.tensors import dim_of, rank_of, sizes_of, sizes_together
 from mgx_mlir.rewriting.queries import element_type
 
 Made: TypeAlias = ir.Value | Sequence[ir.Value]
+# A size, or one with bounds and a name.
+Size: TypeAlias = int | dynamic_dimension
 
 pooling_mode = enum.Enum("pooling_mode", ["average", "max", "lpnorm"], start=0)  # type: ignore[misc]
 rnn_direction = enum.Enum(  # type: ignore[misc]
@@ -149,19 +154,21 @@ def _listed(known: Any) -> str:
 # Views, and attributes that are types of results -----------------------------------------
 
 
-def _reshape(x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
-    sizes = sizes_of(x)
-    return mgx.reshape(x, [sizes[i] if n == 0 else n for i, n in enumerate(dims)])
+def _reshape(x: ir.Value, *, dims: Sequence[Size]) -> ir.Value:
+    sizes, wanted = sizes_of(x), list(map(dim_of, dims))
+    if -1 in wanted and not ir.RankedTensorType(x.type).has_static_shape:
+        return emit.reshape(x, resolve(dims_by_name(x), wanted, False))
+    return mgx.reshape(x, [sizes[i] if n == 0 else n for i, n in enumerate(wanted)])
 
 
-def _multibroadcast(*xs: ir.Value, out_lens: Sequence[int] = ()) -> ir.Value:
+def _multibroadcast(*xs: ir.Value, out_lens: Sequence[Size] = ()) -> ir.Value:
     """x in the shape given, or in that of all operands together."""
-    dims = list(out_lens) or list(np.broadcast_shapes(*(tuple(sizes_of(x)) for x in xs)))
+    dims = list(map(dim_of, out_lens)) or sizes_together(*map(sizes_of, xs))
     return mgx.multibroadcast(xs[0], dims)
 
 
-def _broadcast(*xs: ir.Value, axis: int = 0, out_lens: Sequence[int] = ()) -> ir.Value:
-    dims = list(out_lens) or sizes_of(xs[1])
+def _broadcast(*xs: ir.Value, axis: int = 0, out_lens: Sequence[Size] = ()) -> ir.Value:
+    dims = list(map(dim_of, out_lens)) or sizes_of(xs[1])
     return mgx.broadcast(xs[0], dims, axis)
 
 
@@ -200,6 +207,8 @@ def _slice(
 ) -> ir.Value:
     found = [a % rank_of(x) for a in axes]
     sizes = [sizes_of(x)[a] for a in found]
+    if not all(isinstance(size, int) for size in sizes):
+        raise ValueError(f"axes {list(axes)} have open sizes, where nothing is cut off")
 
     def within(numbers: Sequence[int]) -> list[int]:
         return [min(max(n + s if n < 0 else n, 0), s) for n, s in zip(numbers, sizes, strict=True)]
@@ -217,13 +226,15 @@ def _resize(
     x: ir.Value,
     *,
     scales: Sequence[float] = (),
-    sizes: Sequence[int] = (),
+    sizes: Sequence[Size] = (),
     mode: str = "nearest",
     nearest_mode: str = "floor",
     coordinate_transformation_mode: str = "half_pixel",
 ) -> ir.Value:
     shape = sizes_of(x)
-    dims = list(sizes) or [int(n * s) for n, s in zip(shape, scales, strict=True)]
+    dims = list(map(dim_of, sizes)) or [
+        n if s == 1 else int(n * s) for n, s in zip(shape, scales, strict=True)
+    ]
     return mgx.resize(
         x,
         dims,

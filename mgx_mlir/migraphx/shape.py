@@ -41,22 +41,29 @@ def type_name(dtype: np.dtype) -> str:
 
 
 class dynamic_dimension:
-    """The sizes from `min` to `max` that a dimension may have, and those to be best at."""
+    """The sizes from `min` to `max` that a dimension may have, and those to be best at.
 
-    def __init__(self, min: int, max: int, optimals: Iterable[int] = ()) -> None:
+    Dimensions of one `name` have the same size in each run, '2*name' twice as much; names do not
+    count where dimensions are compared.
+    """
+
+    def __init__(self, min: int, max: int, optimals: Iterable[int] = (), name: str = "") -> None:
         if not 0 <= min <= max:
             raise UsageError(f"a dimension cannot go from {min} to {max}")
-        self.min, self.max, self.optimals = min, max, set(optimals)
+        self.min, self.max, self.optimals, self.name = min, max, set(optimals), name
 
     def is_fixed(self) -> bool:
         """Whether only one size is possible."""
         return self.min == self.max
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, dynamic_dimension) and vars(self) == vars(other)
+        return isinstance(other, dynamic_dimension) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.min, self.max, frozenset(self.optimals)))
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return self.min, self.max, frozenset(self.optimals)
 
     def __repr__(self) -> str:
         best = f", {{{', '.join(map(str, sorted(self.optimals)))}}}" if self.optimals else ""

@@ -21,26 +21,36 @@ def shape_of(type_: ir.Type) -> shape:
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) == len(dims):
         return shape(type=name, lens=sizes)
-    bounds = [_bounds(dim) for dim in dims]
-    return shape(type=name, dyn_dims=bounds)
+    return shape(type=name, dyn_dims=[bounds_of(dim) for dim in dims])
 
 
-def _bounds(dim: Any) -> dynamic_dimension:
+def bounds_of(dim: Any) -> dynamic_dimension:
+    """A dimension of a tensor type with its bounds."""
     if isinstance(dim, int):
         return dynamic_dimension(dim, dim)
-    if dim is None or dim.max is None:
-        return dynamic_dimension(0 if dim is None else dim.min, ENDLESS_DIM)
-    return dynamic_dimension(dim.min, dim.max, dim.optimals)
+    if dim is None:
+        return dynamic_dimension(0, ENDLESS_DIM)
+    most = ENDLESS_DIM if dim.max is None else dim.max
+    return dynamic_dimension(dim.min, most, dim.optimals, dim.name)
+
+
+def dim_of(size: Any, name: str = "") -> Any:
+    """A size, or a dimension with bounds, for a tensor type; `name` where it has none."""
+    if not isinstance(size, dynamic_dimension):
+        return int(size)
+    if size.is_fixed():
+        return size.min
+    if not size.name and not name:
+        raise ValueError(f"{size!r} has no name, which says whose size it has in a run")
+    most = None if size.max >= ENDLESS_DIM else size.max
+    return mgx.DimAttr.get(size.name or name, size.min, most, sorted(size.optimals))
 
 
 def tensor_type(name: str, s: shape) -> ir.Type:
     element = mgx.element_type(s.dtype)
     if not s.dynamic():
         return mgx.tensor_type(s.lens(), element)
-    dims = [
-        d.min if d.is_fixed() else mgx.DimAttr.get(f"{name}_{i}", d.min, d.max, sorted(d.optimals))
-        for i, d in enumerate(s.dyn_dims())
-    ]
+    dims = [dim_of(d, f"{name}_{i}") for i, d in enumerate(s.dyn_dims())]
     return mgx.tensor_type(dims, element)
 
 
@@ -54,9 +64,24 @@ def as_type(value: ir.Value, dtype: Any) -> ir.Value:
     return value if element_type(value) == wanted else mgx.convert(value, wanted)
 
 
-def sizes_of(value: ir.Value) -> list[int]:
-    """The sizes of a tensor."""
-    return list(ir.RankedTensorType(value.type).shape)
+def sizes_of(value: ir.Value) -> list[Any]:
+    """The sizes of a tensor: numbers, and a DimAttr, or None, where a size is open."""
+    return list(dims_of(value.type))
+
+
+def sizes_together(*shapes: Sequence[Any]) -> list[Any]:
+    """The sizes of tensors that are broadcast to one shape. Raises ValueError where none is."""
+    found: list[Any] = []
+    for place in range(-max(map(len, shapes)), 0):
+        sizes = {}
+        for dims in shapes:
+            if len(dims) >= -place and dims[place] != 1:
+                size = dims[place]
+                sizes[size if isinstance(size, int) else size and size.name] = size
+        if len(sizes) > 1:
+            raise ValueError(f"sizes {' and '.join(map(str, sizes))} are not known to be equal")
+        found.append(next(iter(sizes.values()), 1))
+    return found
 
 
 def rank_of(value: ir.Value) -> int:

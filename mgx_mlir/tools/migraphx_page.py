@@ -49,7 +49,9 @@ Differences:
   and whether inputs and outputs are copied; a zip of its IR and weights otherwise. MIGraphX's own
   files cannot be read. `mgx run`, `perf`, `compile` and `read` take both kinds.
 - `to_py` gives constants of more than 4096 elements as random ones. It refuses results whose sizes
-  are open.
+  the data decide.
+- A `dynamic_dimension` has a fourth argument, its name: dimensions of one name have one size in a
+  run. `out_lens` and `dims` of operators take dimensions with names beside numbers.
 - A model some of whose nodes the host computes (NonMaxSuppression, sizes that the data decide,
   random numbers) is compiled, run and saved compiled; its operators cannot be listed or changed.
   Results whose size the data decide have that size, not the largest one with zeros after it.

@@ -31,7 +31,7 @@ def reshape(node: Node) -> ir.Value:
         return _reshape_at_run_time(node)
     x = node.tensor(0)
     return emit.reshape(
-        x, _resolve(tensors.dims(x), [int(d) for d in wanted.reshape(-1)], zero_is_zero)
+        x, resolve(tensors.dims(x), [int(d) for d in wanted.reshape(-1)], zero_is_zero)
     )
 
 
@@ -90,7 +90,7 @@ def _broadcast_at_run_time(node: Node, x: ir.Value, index: int) -> ir.Value:
     return mgx.broadcast_with_dims(x, wanted, [None] * rank)
 
 
-def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> list[Dim]:
+def resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> list[Dim]:
     """The shape by Reshape's rules: 0 copies a size, -1 takes the remaining elements."""
     result: list[Dim] = []
     for place, size in enumerate(wanted):
@@ -115,7 +115,7 @@ def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> 
 def _resolve_sizes(
     have: Sequence[Number | None], wanted: Sequence[Number], zero_is_zero: bool
 ) -> list[Number] | None:
-    """As `_resolve`, for sizes that are formulas; None where these do not determine the shape."""
+    """As `resolve`, for sizes that are formulas; None where these do not determine the shape."""
     if None in have or any(
         w == 0 and not zero_is_zero and i >= len(have) for i, w in enumerate(wanted)
     ):

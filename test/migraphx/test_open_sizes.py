@@ -1,0 +1,87 @@
+"""Programs of open sizes: their listings, and operators on them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import onnx
+import pytest
+
+from mgx_mlir import migraphx
+from mgx_mlir.errors import UsageError
+
+DIM = migraphx.shape.dynamic_dimension
+MODELS = {
+    "a bias, a resized image": "(float[n, 2, 4, 4] x) => (float[n, 2, 8, 8] y)"
+    "<float[2] b = {1, 2}, float[2, 2, 1, 1] w = {1, 2, 3, 4}, float[4] s = {1, 1, 2, 2}>"
+    "{ a = Conv(x, w, b) y = Resize<mode = \"linear\">(a, , s) }",
+    "two inputs of one size": "(float[n, 3] x, float[n, 4] z) => (float[m] y)"
+    "<float[3, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, int64[1] all = {-1}>"
+    "{ a = MatMul(x, w) b = Add(a, z) c = Softmax(b) y = Reshape(c, all) }",
+    "scalars, and sizes of a shape": "(float[n, 3] x) => (float[n, 6, 2] y)"
+    "<float two = {2}, int64[3] to = {0, 3, 1}, int64[3] times = {1, 2, 2}>"
+    "{ a = Mul(x, two) b = Reshape(a, to) y = Tile(b, times) }",
+    "an expanded row": "(float[n, 3] x, float[1, 3] z) => (float[n, 3] y)"
+    "{ s = Shape(x) a = Expand(z, s) y = Sub(a, x) }",
+}  # fmt: skip
+
+
+def ran(p, given):
+    p.compile(migraphx.get_target("cpu"))
+    return [np.array(y) for y in p.run(given)]
+
+
+def listed(p, monkeypatch):
+    monkeypatch.setitem(sys.modules, "migraphx", migraphx)
+    names = {}
+    exec(compile(p.to_py(), "listing", "exec"), names)
+    return names["p"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_listing_computes_the_same_at_any_size(name, monkeypatch):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {MODELS[name]}')
+    p = migraphx.parse_onnx_buffer(model.SerializeToString(), dim_params={"n": DIM(1, 8, {4})})
+    again = listed(p, monkeypatch)
+    assert again.get_parameter_shapes() == p.get_parameter_shapes()
+    for rows in (1, 5):
+        shapes = {
+            n: [rows if size == DIM(1, 8, {4}) else size.min for size in s.dyn_dims()] or s.lens()
+            for n, s in p.get_parameter_shapes().items()
+        }
+        given = {n: np.random.default_rng(0).random(s, np.float32) for n, s in shapes.items()}
+        for one, other in zip(ran(again, given), ran(p, given), strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
+
+
+def test_operators_take_tensors_of_open_sizes():
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", migraphx.shape(dyn_dims=[DIM(1, 8, name="n"), DIM(4, 4)]))
+    row = m.add_literal(np.arange(4, dtype=np.float32))
+    of_x = m.add_instruction(migraphx.op("multibroadcast"), [row, x])
+    by_axis = m.add_instruction(migraphx.op("broadcast", axis=1), [row, x])
+    stated = migraphx.op("multibroadcast", out_lens=[DIM(1, 8, name="n"), 4])
+    total = m.add_instruction(stated, [row])
+    for other in (of_x, by_axis):
+        total = m.add_instruction(migraphx.op("add"), [total, other])
+    (total,) = m.add_macro(migraphx.macro("add"), [total, x])
+    folded = m.add_instruction(migraphx.op("reshape", dims=[0, 2, -1]), [total])
+    flat = m.add_instruction(migraphx.op("reshape", dims=[-1]), [folded])
+    m.add_return([folded, flat])
+    assert [s.ndim() for s in p.get_output_shapes()] == [3, 1]
+    given = np.ones((3, 4), np.float32)
+    expected = given + 3 * np.arange(4, dtype=np.float32)
+    first, second = ran(p, {"x": given})
+    np.testing.assert_array_equal(first, expected.reshape(3, 2, 2))
+    np.testing.assert_array_equal(second, expected.reshape(-1))
+    for operator, says in (
+        (migraphx.op("slice", axes=[0], starts=[0], ends=[1]), r"axes \[0\] have open sizes"),
+        (migraphx.op("multibroadcast", out_lens=[DIM(1, 8), 4]), "has no name"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            m.add_instruction(operator, [x])
+    with pytest.raises(UsageError, match="not known to be equal"):
+        y = m.add_parameter("y", migraphx.shape(dyn_dims=[DIM(1, 8), DIM(4, 4)]))
+        m.add_macro(migraphx.macro("add"), [x, y])
