@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
-from mgx_mlir.compiler import CompileOptions, import_model
+from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import MgxError, UnsupportedError
 from mgx_mlir.importer import loading
 from mgx_mlir.migraphx.parted import PartedProgram
 from mgx_mlir.migraphx.program import Origin, program
 from mgx_mlir.migraphx.shape import dynamic_dimension
+from mgx_mlir.models.staged.skipping import without_unknown
 from mgx_mlir.sizes.range import Range
 
 
@@ -34,14 +36,16 @@ def parse_onnx(
 
     A dimension without a size gets `default_dim_value`, 1 where that is 0; or the bounds
     `default_dyn_dim_value`. `dim_params` gives dimensions by name, `map_input_dims` and
-    `map_dyn_input_dims` whole inputs. Debug symbols, the nodes' names, are always kept.
-    Raises ModelError, and UnsupportedError for operators that are not known: none is skipped.
+    `map_dyn_input_dims` whole inputs. Debug symbols, the nodes' names, are always kept. The
+    results of skipped operators are parameters.
+    Raises ModelError, and UnsupportedError for operators that are not known.
     """
-    del skip_unknown_operators, use_debug_symbols
+    del use_debug_symbols
     default = default_dyn_dim_value or default_dim_value or 1
     sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
     trips = (max_loop_iterations, limit_max_iterations)
-    return _parsed(Path(filename), None, sizes, trips, print_program_on_error)
+    source = partial(_source, Path(filename), None, skip_unknown_operators)
+    return _parsed(source, sizes, trips, print_program_on_error)
 
 
 def parse_onnx_buffer(
@@ -59,13 +63,13 @@ def parse_onnx_buffer(
     use_debug_symbols: bool = False,
 ) -> program:
     """As `parse_onnx`, from the bytes of a file. `external_data_path`: its tensors' folder."""
-    del skip_unknown_operators, use_debug_symbols
+    del use_debug_symbols
     default = default_dyn_dim_value or default_dim_value or 1
     sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
     trips = (max_loop_iterations, limit_max_iterations)
-    return _parsed(
-        bytes(onnx_buffer), external_data_path or None, sizes, trips, print_program_on_error
-    )
+    folder = Path(external_data_path) if external_data_path else None
+    source = partial(_source, bytes(onnx_buffer), folder, skip_unknown_operators)
+    return _parsed(source, sizes, trips, print_program_on_error)
 
 
 def get_onnx_operators() -> list[str]:
@@ -90,8 +94,13 @@ class _Sizes(NamedTuple):
     dyn_inputs: Mapping[str, Sequence[dynamic_dimension]]
 
 
+def _source(model: Path | bytes, folder: Path | None, skip: bool) -> loading.Source:
+    source = loading.load(model, folder)
+    return without_unknown(source) if skip else source
+
+
 def _parsed(
-    model: Path | bytes, folder: str | None, sizes: _Sizes, trips: tuple[int, int], show: bool
+    load: Callable[[], loading.Source], sizes: _Sizes, trips: tuple[int, int], show: bool
 ) -> program:
     """The program; a loop has at most the least of `trips`. `show`: an error is printed too."""
     try:
@@ -102,10 +111,9 @@ def _parsed(
             default_dim=_size(sizes.default),
             max_loop_iterations=min(trips),
         )
-        source = loading.load(model, Path(folder) if folder else None)
-        origin = Origin(source, options)
+        origin = Origin(load(), options)
         try:
-            graph = import_model(source, options)
+            graph = origin.graph()
         except UnsupportedError:
             return PartedProgram(origin)
         made = program(graph)

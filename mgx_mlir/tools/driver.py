@@ -60,7 +60,6 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--onnx": (),
     "--optimize": ("--after", "optimize"),
     "--python": ("--py",),
-    "--skip-unknown-operators": (),
     "--strip-context": (),
     "--text": (),
     "-O": ("--after", "optimize"),

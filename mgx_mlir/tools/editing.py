@@ -9,6 +9,7 @@ import onnx
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import loading, structure
+from mgx_mlir.models.staged.skipping import skip_unknown, without_unknown
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
@@ -37,7 +38,7 @@ def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | 
     from mgx_mlir.migraphx.files import load
 
     changes = ("input_dim", "dim_param", "dyn_input_dim", "batch", "default_dyn_dim",
-               "output_names", "trim")  # fmt: skip
+               "output_names", "skip_unknown_operators", "trim")  # fmt: skip
     if any(getattr(options, name, None) for name in changes):
         raise UsageError(f"{options.model} is imported already; its sizes and outputs are fixed")
     graph = load(str(options.model)).graph()
@@ -48,6 +49,10 @@ def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | 
 def plain_model_of(options: argparse.Namespace) -> Path | loading.Source:
     """The model that the options name, with all their changes but quantization."""
     source = loading.load(options.model)
+    if options.skip_unknown_operators:
+        source = without_unknown(source)
+        edit(source.model, source.inputs, options)
+        return source
     return source if edit(source.model, source.inputs, options) else options.model
 
 
@@ -58,7 +63,8 @@ def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
     source = loading.load(options.model)  # its errors name the place
     model = onnx.load(options.model)
     structure.normalise(model)
-    edit(model, source.inputs, options)
+    more = skip_unknown(model) if options.skip_unknown_operators else ()
+    edit(model, (*source.inputs, *more), options)
     return model
 
 

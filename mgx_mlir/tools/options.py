@@ -60,6 +60,7 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
         "--batch": arguments.batch,
         "--default-dyn-dim": arguments.default_dyn_dim,
         "--output-names": arguments.output_names,
+        "--skip-unknown-operators": arguments.skip_unknown_operators,
         "--trim": arguments.trim,
     }
     named = ", ".join(name for name, value in given.items() if value)
@@ -118,6 +119,11 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
         help="a result of a node that is to be an output, in place of the model's; repeatable",
     )
     add("--trim", type=_count, default=0, metavar="N", help="leave out the last N nodes")
+    add(
+        "--skip-unknown-operators",
+        action="store_true",
+        help="leave out nodes whose operators are not known; their results are inputs then",
+    )
 
 
 def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:

@@ -305,6 +305,19 @@ def test_models_of_which_the_host_computes_parts_run(name, target):
         np.testing.assert_array_equal(np.array(found), expected)
 
 
+def test_results_of_skipped_operators_are_parameters():
+    text = """<ir_version: 8, opset_import: ["": 17, "my.own": 1]> g (float[2, 3] x) =>
+        (float[2, 3] y) { a = Neg(x) b = my.own.Foo(a) y = Neg(b) }"""
+    data = onnx.parser.parse_model(text).SerializeToString()
+    with pytest.raises(UnsupportedError, match="Foo_1"):
+        migraphx.parse_onnx_buffer(data)
+    p = migraphx.parse_onnx_buffer(data, skip_unknown_operators=True)
+    assert p.get_parameter_names() == ["x", "b"]
+    p.compile(migraphx.get_target("cpu"))
+    ones = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(np.array(p.run({"x": ones, "b": 2 * ones})[0]), -2 * ones)
+
+
 def test_parts_that_the_host_computes_stay_while_the_others_are_quantized():
     text = """(float[2, 8] x) => (int64[2, n] y)
         <float[8, 4] w = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1,

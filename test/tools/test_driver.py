@@ -42,7 +42,7 @@ def model(rows: str = "2") -> onnx.ModelProto:
          "--locations --trim 3 --batch 1"),
         ("roctx m.onnx -n 2 --batch 1", "perf m.onnx --runs 2 --batch 1 --target gpu"),
         ("perf m.onnx --cpu -d --nchw --skip-unknown-operators", "perf m.onnx --target cpu "
-         "--default-dyn-dim {1,1}"),
+         "--skip-unknown-operators --default-dyn-dim {1,1}"),
         ("read m.onnx -o m.mxr --batch 1", "read m.onnx -o m.mxr --batch 1 --program"),
         ("read m.onnx --text -o m.mxr --batch 1", "read m.onnx -o m.mxr --batch 1"),
         ("onnx --list", "op --list"),

@@ -53,6 +53,27 @@ def test_the_last_nodes_are_left_out(capsys: pytest.CaptureFixture[str]) -> None
     assert "--trim 3: the model has 3 nodes" in capsys.readouterr().err
 
 
+def test_operators_that_are_not_known_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "g (float[2, 3] x) => (float[2, 3] y) { a = Neg(x) b = my.own.Foo(a) y = Neg(b) }"
+    head = HEAD.replace("17]", '17, "my.own": 1]')
+    onnx.save(onnx.parser.parse_model(head + text), "m.onnx")
+    words = ["m.onnx", "--skip-unknown-operators"]
+    given = ["--fill1", "b"]
+    assert (run(capsys, *words, *given)["y"] == -1).all()
+    assert "my.own::Foo 'Foo_1' is left out; ['b']: given as inputs" in capsys.readouterr().err
+    assert [value["name"] for value in params(capsys, *words)["inputs"]] == ["x", "b"]
+    assert main(["verify", *words, "--per-instruction"]) == 0
+    assert main(["verify", *words, "--bisect"]) == main(["read", *words]) == 0
+    assert main(["compile", *words, "-o", "m.mgx"]) == 0
+    assert main(["run", "m.mgx", *words[1:]]) == 2
+    capsys.readouterr()
+    onnx.save(
+        onnx.parser.parse_model(head + text.replace("my.own.Foo(a)", "my.own.Foo()")), "m.onnx"
+    )
+    assert main(["run", *words]) == 1
+    assert "neither is the type of its result 'b'" in capsys.readouterr().err
+
+
 def test_a_size_that_the_model_fixes_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     file = save(CHAIN)
     assert run(capsys, file, "--input-dim", "@x", "4", "5", "--fill1", "x")["y"].shape == (4, 5)

@@ -31,7 +31,7 @@ def static_rows(
             _not_known(inner)
             for body in structure.subgraphs(node)
             for inner in structure.all_nodes(body)
-            if _is_strange(inner)
+            if is_strange(inner)
         ]
         names = [n for n in (*structure.uses_of(node), *node.output) if n]
         other = [n for n in names if n in types and not is_compiled_type(types[n])]
@@ -60,7 +60,7 @@ def data_decide(model: loading.AnySource) -> bool:
     return any(row is not None and row.kind is host.Kind.DATA for row in rows)
 
 
-def _is_strange(node: NodeProto) -> bool:
+def is_strange(node: NodeProto) -> bool:
     """Whether nothing here knows the operator."""
     if registry.find(node.domain, node.op_type) is not None or node.domain == BOUNDED:
         return False
