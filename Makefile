@@ -95,9 +95,10 @@ format:  ## format the Python and C++ code
 bench: setup  ## the measurements that the README and docs/measured.md quote
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*" "triton==3.9.*"
 	@$(PYTHON) -m benchmarks.compile --json docs/measured.json
-	@$(PYTHON) -m benchmarks.plots docs/measured.json docs/pictures
+	@$(PYTHON) -m benchmarks.portable --json docs/portable.json
+	@$(PYTHON) -m benchmarks.plots docs
+	@$(PYTHON) -m benchmarks.screenshot docs/pictures/report.png
 	@$(PYTHON) -m benchmarks.kernels
-	@$(PYTHON) -m benchmarks.portable
 
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native

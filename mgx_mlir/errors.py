@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)")
 
 
-class MgxError(Exception):
+class MgxError(RuntimeError):
     """Root of every error that this package raises on purpose.
 
     Messages quote names of models and files: control characters and line ends in them are escaped.

@@ -40,6 +40,7 @@ class argument:
             self._shape = like or shape(type=type_name(data.dtype), lens=data.shape)
             return
         array = np.asarray(data) if hasattr(data, "__array__") else _from_dlpack(data)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         strides = [step // max(array.itemsize, 1) for step in array.strides]
         self._array = array
         self._shape = like or shape(type=type_name(array.dtype), lens=array.shape, strides=strides)

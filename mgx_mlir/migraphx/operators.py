@@ -93,7 +93,8 @@ def applied(operator: Any, function: Callable[..., Made], operands: Sequence[ir.
         made: Made = function(*operands, **plain(operator.attributes))
     except (ir.MLIRError, TypeError, ValueError, IndexError, AttributeError) as error:
         types = ", ".join(str(x.type) for x in operands)
-        raise UsageError(f"{operator!r} on ({types}): {error}") from error
+        said = str(error).rpartition("<locals>.")[2]
+        raise UsageError(f"{operator!r} on ({types}): {said}") from error
     return made
 
 

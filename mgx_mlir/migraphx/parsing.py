@@ -11,7 +11,7 @@ from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import MgxError, UnsupportedError
-from mgx_mlir.importer import loading
+from mgx_mlir.importer import loading, reopening
 from mgx_mlir.migraphx.parted import PartedProgram
 from mgx_mlir.migraphx.program import Origin, program
 from mgx_mlir.migraphx.shape import dynamic_dimension
@@ -36,8 +36,8 @@ def parse_onnx(
 
     A dimension without a size gets `default_dim_value`, 1 where that is 0; or the bounds
     `default_dyn_dim_value`. `dim_params` gives dimensions by name, `map_input_dims` and
-    `map_dyn_input_dims` whole inputs. Debug symbols, the nodes' names, are always kept. The
-    results of skipped operators are parameters.
+    `map_dyn_input_dims` whole inputs, also where the model fixes sizes. Debug symbols, the nodes'
+    names, are always kept. The results of skipped operators are parameters.
     Raises ModelError, and UnsupportedError for operators that are not known.
     """
     del use_debug_symbols
@@ -111,7 +111,9 @@ def _parsed(
             default_dim=_size(sizes.default),
             max_loop_iterations=min(trips),
         )
-        origin = Origin(load(), options)
+        source = load().copy()
+        reopening.open_inputs(source.model.graph, source.inputs, options.input_dims)
+        origin = Origin(source, options)
         try:
             graph = origin.graph()
         except UnsupportedError:

@@ -18,7 +18,7 @@ from mgx_mlir.dialects import context as new_context
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.elements import ELEMENTS
-from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
+from mgx_mlir.errors import ArtifactError, CompilerError, MgxError, UnsupportedError
 from mgx_mlir.rewriting.graph import node_name, symbol_name
 from mgx_mlir.rewriting.kernel_loops import is_counted
 from mgx_mlir.rewriting.queries import walk
@@ -123,6 +123,8 @@ def read_kernel(
         try:
             module = ir.Module.parse(bytecode)
             return module, verify_portable(module)
+        except MgxError:
+            raise
         except (ir.MLIRError, MemoryError, RuntimeError, ValueError) as error:
             # RuntimeError: the bindings meet a name that is no UTF-8.
             raise ArtifactError(

@@ -8,10 +8,9 @@ from pathlib import Path
 import onnx
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.importer import loading, structure
+from mgx_mlir.importer import loading, reopening, structure
 from mgx_mlir.models.staged.skipping import skip_unknown, without_unknown
 from mgx_mlir.rewriting.graph import Graph
-from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
@@ -86,15 +85,12 @@ def edit(model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Name
         _drop_unread(model.graph)
     given = shared.compile_options(options)
     declared = {value.name: value for value in model.graph.input if value.name in inputs}
-    opened = [
-        _open_sizes(declared[n], dims) for n, dims in given.input_dims.items() if n in declared
-    ]
-    if options.batch is not None:
-        others = [v for n, v in declared.items() if n not in given.input_dims]
-        opened.append(_open_batch(others, options.batch))
-    if any(opened):
-        _forget_shapes(model.graph)
-    return changed or any(opened)
+    opened = reopening.open_inputs(model.graph, inputs, given.input_dims)
+    others = [v for n, v in declared.items() if n not in given.input_dims]
+    if options.batch is not None and _open_batch(others, options.batch):
+        reopening.forget_shapes(model.graph)
+        opened = True
+    return changed or opened
 
 
 def _trim(graph: onnx.GraphProto, count: int) -> None:
@@ -137,19 +133,6 @@ def _drop_unread(graph: onnx.GraphProto) -> None:
     graph.node.extend(nodes)
 
 
-def _open_sizes(value: onnx.ValueInfoProto, dims: object) -> bool:
-    """Makes the fixed dimensions that are given otherwise open. Returns whether there were any."""
-    declared = value.type.tensor_type.shape.dim
-    if not isinstance(dims, list) or len(dims) != len(declared):
-        return False  # the importer says that
-    found = False
-    for dim, size in zip(declared, dims, strict=True):
-        if dim.HasField("dim_value") and (isinstance(size, Range) or size != dim.dim_value):
-            dim.Clear()
-            found = True
-    return found
-
-
 def _open_batch(values: list[onnx.ValueInfoProto], batch: int) -> bool:
     """Makes the first dimension of all inputs open, where all are fixed and the first is one size.
 
@@ -164,11 +147,3 @@ def _open_batch(values: list[onnx.ValueInfoProto], batch: int) -> bool:
     for shape in dims:
         shape[0].Clear()
     return True
-
-
-def _forget_shapes(graph: onnx.GraphProto) -> None:
-    """Drops the shapes that followed from the sizes before."""
-    del graph.value_info[:]
-    for value in graph.output:
-        if value.type.WhichOneof("value") == "tensor_type":
-            value.type.tensor_type.ClearField("shape")

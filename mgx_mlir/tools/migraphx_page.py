@@ -61,7 +61,8 @@ Differences:
 - Symbolic dimensions compile to one program for all their sizes.
 - `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
   `exhaustive_tune=True` is `mgx tune --exhaustive` ([tuning.md](tuning.md)).
-- Errors are those of `mgx_mlir.errors`; a mistyped name of an operator or an attribute is one.
+- Errors are those of `mgx_mlir.errors`, which are RuntimeErrors; a mistyped name of an operator or
+  an attribute is one.
 """
 
 # The names in MIGraphX's module, by its documentation and its binding's source.

@@ -305,6 +305,23 @@ def test_models_of_which_the_host_computes_parts_run(name, target):
         np.testing.assert_array_equal(np.array(found), expected)
 
 
+def test_sizes_that_the_model_fixes_are_replaced():
+    text = "(float[1, 2, 4, 4] x) => (float[1, 2, 1, 1] y) { y = GlobalAveragePool(x) }"
+    data = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+    data = data.SerializeToString()
+    p = migraphx.parse_onnx_buffer(data, map_input_dims={"x": (3, 2, 5, 6)})
+    assert p.get_output_shapes()[0].lens() == [3, 2, 1, 1]
+    dim = migraphx.dynamic_dimension
+    bounds = {"x": [dim(1, 4), dim(2, 2), dim(4, 4), dim(4, 4)]}
+    p = migraphx.parse_onnx_buffer(data, map_dyn_input_dims=bounds)
+    assert p.get_output_shapes()[0].dyn_dims()[0] == dim(1, 4)
+    p.compile(migraphx.get_target("cpu"))
+    x = np.ones((3, 2, 4, 4), np.float32)
+    np.testing.assert_array_equal(np.array(p.run({"x": x})[0]), x[:, :, :1, :1])
+    with pytest.raises(RuntimeError, match="has 4 dimensions, and 2 sizes are given"):
+        migraphx.parse_onnx_buffer(data, map_input_dims={"x": [3, 2]})
+
+
 def test_results_of_skipped_operators_are_parameters():
     text = """<ir_version: 8, opset_import: ["": 17, "my.own": 1]> g (float[2, 3] x) =>
         (float[2, 3] y) { a = Neg(x) b = my.own.Foo(a) y = Neg(b) }"""

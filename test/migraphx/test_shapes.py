@@ -76,6 +76,11 @@ def test_arguments_are_made_by_shape():
         migraphx.create_argument(s, [1, 2, 3])
 
 
+def test_numbers_of_another_byte_order_are_converted():
+    a = migraphx.argument(np.array([1, 2], ">f4"))
+    assert a.get_shape().type_string() == "float_type" and a.tolist() == [1, 2]
+
+
 def test_arguments_have_sizes():
     s = migraphx.shape(dyn_dims=[migraphx.dynamic_dimension(1, 4)])
     for act in (

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from benchmarks.plots import compile_times, latencies
+from benchmarks.plots import (
+    compile_table,
+    compile_times,
+    latencies,
+    portable_table,
+    with_table,
+    written,
+)  # fmt: skip
 
 COST = {"megabytes": 1.0}
 FIGURES = {
@@ -47,8 +53,20 @@ def test_latencies_are_ratios_where_both_were_measured() -> None:
 
 def test_the_pictures_of_the_documents_are_those_of_the_figures() -> None:
     docs = Path(__file__).resolve().parents[2] / "docs"
-    figures = json.loads((docs / "measured.json").read_text())
-    made = {"compile.svg": compile_times(figures), "latency.svg": latencies(figures)}
-    for name, picture in made.items():
-        message = "run python -m benchmarks.plots docs/measured.json docs/pictures"
-        assert (docs / "pictures" / name).read_text() == picture, message
+    for file, text in written(docs).items():
+        assert file.read_text() == text, "run python -m benchmarks.plots"
+
+
+def test_tables_leave_what_was_not_measured_empty() -> None:
+    assert compile_table(FIGURES).splitlines()[2:] == [
+        "| net<1> | 1.0 s, 1 MB | 2.0 s | 8.0 s | 3.0 s |  | 1.50 |"
+    ]
+    costs = {"portable": {"seconds": 1.0, **COST}, "finalize": {"seconds": 2.04, **COST}}
+    its = {**costs, "iree": None, "warm load": 0.5, "artifact bytes": 1234567, "vmfb bytes": None}
+    assert portable_table({"bert": its}).splitlines()[2:] == [
+        "| BERT, 6 layers | 1.0 s, 1 MB | 2.0 s, 1 MB |  | 0.50 s | 1235 kB |  |"
+    ]
+    text = "a <!-- t -->old<!-- end of t --> b"
+    assert with_table(text, "t", "|x|") == "a <!-- t -->\n\n|x|\n\n<!-- end of t --> b"
+    with pytest.raises(ValueError, match="has no part"):
+        with_table(text, "other", "|x|")

@@ -77,8 +77,9 @@ def call(function: str, *arguments: Any, kernel: str = "", purpose: str = "") ->
     None, the only result, or a tuple. `purpose` ends the message of an error. Raises
     DeviceError with HIP's name and text.
     """
+    library = hip_python()
     try:
-        result = getattr(hip_python(), function)(*arguments)
+        result = getattr(library, function)(*arguments)
     except RuntimeError as error:
         # hip-python's own, where it finds no library or no such function.
         hint = "; without ROCm, use MGX_HIP=emulated" if library_kind() == "real" else ""
