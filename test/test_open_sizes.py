@@ -27,6 +27,10 @@ MODELS: dict[str, tuple[str, str]] = {
     "from the end": ("float[a, b] x => y", "y = Slice(x, minus_three, ends, one_axis)"),
     "between": ("float[a, b] x => y", "y = Slice(x, ones, minus_ones, one_axis)"),
     "backwards": ("float[a, b] x => y", "y = Slice(x, minus_ones, first, one_axis, minus_ones)"),
+    "a part of what is longer": (
+        "float[a, b] x => y",
+        "s = Shape(x) t = Mul(s, four) o = Expand(one_float, t) y = Slice(o, ones, four, one_axis)",
+    ),
     "of another": (
         "float[a, b] x, float[c, b] z => y",
         "s = Shape <start = 0, end = 1> (z) e = Add(s, s) y = Slice(x, s, e, zero_axis)",
@@ -125,6 +129,38 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[c, 2, 16, b] x => y",
         "y = MaxPool <ceil_mode = 1, strides = [2, 2], kernel_shape = [1, 2]> (x)",
     ),
+    "table cut twice": (
+        "float[b, a, a] x => y",
+        "s = Shape <start = 1, end = 2> (x) p = Slice(square, zero_axis, s, zero_axis) "
+        "q = Slice(p, zero_axis, s, one_axis) y = Add(x, q)",
+    ),
+    "range of two sizes": (
+        "float[a, b] x => i",
+        "s = Shape(x) f = Gather(s, zero_index) l = Gather(s, one) g = Neg(f) "
+        "i = Range(l, g, minus_two)",
+    ),
+    "identity of sizes": ("float[a, b] x => y", "y = EyeLike <k = 1> (x)"),
+    "counted by nonzero": (
+        "float[a, b] x => i",
+        "s = Shape <start = 1> (x) o = ConstantOfShape <value = int64[1] {1}> (s) i = NonZero(o)",
+    ),
+    "the smaller size": (
+        "float[a, b] x => y",
+        "s = Shape <start = 1> (x) m = Min(s, five) n = Add(m, five) "
+        "y = Slice(wide, m, n, one_axis)",
+    ),
+    "padding by sizes, as PyTorch writes it": (
+        "float[a, b] x => y",
+        "s = Shape(x) n = Neg(s) r = Mod(n, two_three) f = Concat <axis = 0> (r, first_two) "
+        "g = Reshape(f, two_columns) h = Slice(g, minus_ones, first, zero_axis, minus_ones) "
+        "t = Transpose(h) q = Reshape(t, minus_ones) y = Pad(x, q, one_float)",
+    ),
+    "windows and a bias": (
+        "float[c, 2, a] x => y",
+        "h = Conv <strides = [4]> (x, long_filters, biases) s = Shape <start = 2> (x) "
+        "w = Div(s, four) e = Concat <axis = 0> (ones, w) o = Expand(one_float, e) "
+        "y = Add(h, o)",
+    ),
     "shape of a constant that is spread": (
         "float[a, b] x => y, i",
         "s = Shape <end = 1> (x) w = Concat <axis = 0> (s, ones, ones) v = Expand(table, w) "
@@ -167,7 +203,12 @@ CONSTANTS = {
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
     "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
-    "three_of": np.int64(3), "table": np.ones((1, 3, 4), np.float32),
+    "three_of": np.int64(3),
+    "square": np.arange(64, dtype=np.float32).reshape(8, 8), "zero_index": np.int64(0),
+    "minus_two": np.int64(-2), "five": np.array([5]), "four": np.array([4]),
+    "wide": np.arange(20, dtype=np.float32).reshape(2, 10), "two_columns": np.array([-1, 2]),
+    "long_filters": np.ones((3, 2, 4), np.float32), "biases": np.ones(3, np.float32),
+    "table": np.ones((1, 3, 4), np.float32),
     "scales": np.array([1, 1, 2, 1.5], np.float32), "k": np.zeros((1, 1), np.int64),
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
@@ -182,6 +223,7 @@ SIZES: dict[str, Sizes] = {
     **{n: [known | {"n": 3} for known in IMAGES] for n in MODELS if n.startswith("regions")},
     **{n: [{"a": 2, "b": 31}, {"a": 1, "b": 8}] for n in MODELS if n.startswith("frames")},
     "transposed windows": IMAGES,
+    "windows and a bias": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "padding by sizes, reflect": [{"a": 2, "b": 5}, {"a": 4, "b": 7}],
     "columns to images": [{"a": 2}, {"a": 1}],
     "equal by the model": [{"a": 2, "b": 5, "c": 2}],

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mgx_mlir.sizes.arithmetic import Size, Symbol, ceil_div, evaluate, exact, substitute
+from mgx_mlir.sizes.arithmetic import (
+    Size,
+    Symbol,
+    ceil_div,
+    evaluate,
+    exact,
+    maximum,
+    minimum,
+    substitute,
+)
 from mgx_mlir.sizes.parser import parse
 
 BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
@@ -17,10 +26,17 @@ BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
         (2 * SEQ + 1 - SEQ, "seq+1"),
         ((4 * BATCH + 3) // 4, "batch"),
         (ceil_div(SEQ, 2), "(seq+1)//2"),
+        ((SEQ - 1) // 2 + 1, "(seq+1)//2"),
+        ((SEQ + 5) // 3, "(seq+2)//3+1"),
+        (-8 * ((-SEQ) // 8), "8*((seq+7)//8)"),
         (256 * ceil_div(SEQ, 2) + 1, "256*((seq+1)//2)+1"),
         (BATCH * ceil_div(SEQ, 2), "((seq+1)//2)*batch"),
         (12 * BATCH * SEQ // SEQ, "12*batch"),
         (SEQ - 1 - BATCH, "-batch+seq-1"),
+        (minimum(SEQ, 64), "-max(seq-64, 0)+seq"),
+        (64 - minimum(64, SEQ), "max(seq-64, 0)-seq+64"),
+        (maximum(BATCH, SEQ), "max(batch-seq, 0)+seq"),
+        (maximum(BATCH // 2 - 3, 0), "max((batch)//2-3, 0)"),
         (Size.of(Symbol("a b")) + 1, "`a b`+1"),
     ],
 )
@@ -28,6 +44,21 @@ def test_equal_sizes_have_one_text(size: Size, text: str) -> None:
     assert str(size) == text
     symbols = {"seq": Symbol("seq", 1, 512)}
     assert parse(text, symbols) == size
+
+
+def test_the_smaller_of_two_has_bounds() -> None:
+    least = minimum(BATCH, 64)
+    assert 1 <= least <= 64
+    assert least <= BATCH
+    assert not least <= 63
+    assert maximum(BATCH, SEQ) >= BATCH
+    assert maximum(BATCH, SEQ) >= SEQ
+    assert 64 - minimum(64, SEQ) >= 0
+    assert minimum(SEQ, 512) == SEQ
+    assert maximum(SEQ, 1) == SEQ
+    for batch in (1, 64, 70):
+        assert evaluate(maximum(BATCH, 64), {"batch": batch}) == max(batch, 64)
+        assert substitute(minimum(BATCH, 64), {"batch": batch}) == min(batch, 64)
 
 
 def test_what_is_known_is_an_int() -> None:

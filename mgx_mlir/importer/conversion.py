@@ -246,28 +246,13 @@ class Conversion:
         """Adds the dimensions that onnx's inference knows of a result to its type."""
         known = tensors.dims(result)
         if None in known:
-            known = self._by_formula(result)
+            known = tensors.name_dims(result)
         if None not in known:
             return
         inferred = self.inferred_dims(name, scope)
         if inferred is not None and len(inferred) == len(known):
             merged = [i if k is None else k for k, i in zip(known, inferred, strict=True)]
             result.set_type(tensors.tensor_type(tensors.element(result), merged))
-
-    def _by_formula(self, result: ir.Value) -> tuple[Dim, ...]:
-        """The result's dimensions, unnamed ones called by the formulas of the op's operands."""
-        known = tensors.dims(result)
-        owner = result.owner
-        if isinstance(owner, ir.Block):
-            return known
-        operands = [symbolic.sizes_of(operand.type, {}) for operand in owner.operation.operands]
-        found = symbolic.result_sizes(owner.operation.opview, operands)
-        if found is None:
-            return known
-        named = [None if size is None else tensors.named([size])[0] for size in found]
-        merged = [n if k is None else k for k, n in zip(known, named, strict=True)]
-        result.set_type(tensors.tensor_type(tensors.element(result), merged))
-        return tuple(merged)
 
     def _expand(self, node: Node, opset: int) -> list[Value]:
         """Converts the body that a node's definition gives it."""

@@ -56,6 +56,21 @@ def named(sizes: Sequence[Number]) -> list[Dim]:
     return [n if isinstance(n, int) else str(n) for n in sizes]
 
 
+def name_dims(result: ir.Value) -> tuple[Dim, ...]:
+    """The dimensions of an op's result, unnamed ones called by the formulas of its operands."""
+    known = dims(result)
+    if isinstance(result.owner, ir.Block):
+        return known
+    operands = [symbolic.sizes_of(operand.type, {}) for operand in result.owner.operation.operands]
+    found = symbolic.result_sizes(result.owner.operation.opview, operands)
+    if found is None:
+        return known
+    own = [None if size is None else named([size])[0] for size in found]
+    merged = [n if k is None else k for k, n in zip(known, own, strict=True)]
+    result.set_type(tensor_type(element(result), merged))
+    return tuple(merged)
+
+
 def rank(value: ir.Value) -> int:
     """How many dimensions a tensor has."""
     return int(ir.RankedTensorType(value.type).rank)

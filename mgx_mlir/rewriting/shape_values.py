@@ -11,7 +11,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import Sizes
-from mgx_mlir.sizes.arithmetic import Number, Size, exact
+from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum
 
 # Longer vectors hold data.
 MAX_ELEMENTS = 64
@@ -112,14 +112,6 @@ def _less(a: Number, b: Number) -> bool:
     raise _UnknownError
 
 
-def _max(a: Number, b: Number) -> Number:
-    return b if _less(a, b) else a
-
-
-def _abs(a: Number) -> Number:
-    return -a if _less(a, 0) else a
-
-
 def _where(condition: bool, a: Any, b: Any) -> Any:
     return a if condition else b
 
@@ -158,7 +150,7 @@ def _reshape(op: ir.OpView, x: np.ndarray) -> np.ndarray:
 
 
 _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
-    mgx.AbsOp: _elementwise(_abs),
+    mgx.AbsOp: _elementwise(lambda a: maximum(a, -a)),
     mgx.AddOp: _elementwise(lambda a, b: a + b),
     mgx.ConcatOp: lambda op, *parts: np.concatenate(parts, axis=op.axis.value),
     mgx.ConvertOp: lambda op, x: x,
@@ -167,7 +159,8 @@ _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
     mgx.GatherOp: _gather,
     mgx.IdentityOp: lambda op, x: x,
     mgx.LessOp: _elementwise(_less),
-    mgx.MaxOp: _elementwise(_max),
+    mgx.MaxOp: _elementwise(maximum),
+    mgx.MinOp: _elementwise(minimum),
     mgx.ModOp: _elementwise(_modulo),
     mgx.MulOp: _elementwise(lambda a, b: a * b),
     mgx.MultibroadcastOp: lambda op, x: x,
@@ -175,10 +168,12 @@ _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
     mgx.ReduceProdOp: _reduce(lambda a, b: a * b, 1),
     mgx.ReduceSumOp: _reduce(lambda a, b: a + b, 0),
     mgx.ReshapeOp: _reshape,
+    mgx.ReverseOp: lambda op, x: np.flip(x, tuple(op.axes)),
     mgx.SliceOp: _slice,
     mgx.SqueezeOp: _reshape,
     mgx.StepOp: _step,
     mgx.SubOp: _elementwise(lambda a, b: a - b),
+    mgx.TransposeOp: lambda op, x: x.transpose(list(op.permutation)),
     mgx.UnsqueezeOp: _reshape,
     mgx.WhereOp: _elementwise(_where),
 }

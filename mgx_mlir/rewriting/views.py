@@ -26,7 +26,7 @@ from typing_extensions import Self
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
-from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
+from mgx_mlir.sizes.arithmetic import ceil_div, exact
 
 # (size, stride) of a part of one dimension.
 Factor = tuple[int, int]
@@ -94,7 +94,7 @@ class Layout:
         for i, (have, dim) in enumerate(zip(self.shape, self.dims, strict=True)):
             if have == shape[at + i]:
                 dims[at + i] = dim
-            elif isinstance(have, Size):
+            elif have != 1:
                 return None
         return replace(self, dims=tuple(dims))
 
@@ -222,12 +222,8 @@ def _broadcast(layout: L, op: mgx.BroadcastOp, shape: Sequence[int]) -> L | None
 
 def _slice(layout: L, op: mgx.SliceOp, shape: Sequence[int]) -> L | None:
     found: L | None = layout
-    for axis, start, end in zip(op.axes, op.starts, op.ends, strict=True):
-        if isinstance(layout.shape[axis], Size):
-            if start < 0:
-                return None
-            end = start + shape[axis]
-        found = found and found.sliced(axis, start, end)
+    for axis, start in zip(op.axes, op.starts, strict=True):
+        found = found and found.sliced(axis, start, start + shape[axis]) if start >= 0 else None
     return found
 
 

@@ -2,7 +2,7 @@
 
 A size is an int where it is known and a `Size` elsewhere; arithmetic gives an int wherever
 it can. The text of a Size is canonical, so equal sizes have equal texts, and a dimension of
-the dialect is called by it: `batch*seq`, `2*seq+1`, `(seq+1)//2`.
+the dialect is called by it: `batch*seq`, `2*seq+1`, `(seq+1)//2`, `max(seq-8, 0)`.
 
 Every size is at least 1 unless its symbol says otherwise. Comparisons are proofs: `a < b` is
 whether it holds for all sizes within the bounds, so `not a < b` says nothing.
@@ -48,7 +48,17 @@ class Floor:
         return f"({self.value})//{_factor_text(self.divisor)}"
 
 
-Atom: TypeAlias = "Symbol | Floor"
+@dataclass(frozen=True)
+class Positive:
+    """The value, or 0 where it is less."""
+
+    value: Size
+
+    def __str__(self) -> str:
+        return f"max({self.value}, 0)"
+
+
+Atom: TypeAlias = "Symbol | Floor | Positive"
 Monomial: TypeAlias = "tuple[Atom, ...]"
 
 
@@ -116,6 +126,13 @@ class Size:
             rest = Size((((), rest),))
         if rest >= 0 and rest < divisor:
             return whole
+        if isinstance(divisor, int):  # one of the forms that are equal
+            if rest.terms[0][1] < 0:
+                return whole - (divisor - 1 - rest) // divisor
+            constant = sum(factor for atoms, factor in rest.terms if not atoms)
+            more = constant // divisor
+            whole, rest = whole + more, rest - more * divisor
+            assert isinstance(rest, Size)
         return whole + Size((((Floor(rest, divisor),), 1),))
 
     def __rfloordiv__(self, value: int) -> Number:
@@ -153,6 +170,28 @@ def ceil_div(value: Number, divisor: int) -> Number: ...
 def ceil_div(value: Number, divisor: int) -> Number:
     """value / divisor, rounded up."""
     return (value + (divisor - 1)) // divisor
+
+
+def maximum(a: Number, b: Number) -> Number:
+    """The larger of two numbers."""
+    return b + _positive(a - b)
+
+
+def minimum(a: Number, b: Number) -> Number:
+    """The smaller of two numbers."""
+    return a - _positive(a - b)
+
+
+def _positive(value: Number) -> Number:
+    if isinstance(value, int):
+        return max(value, 0)
+    if value >= 0:
+        return value
+    if value <= 0:
+        return 0
+    if value.terms[0][1] < 0:  # so that the smaller of a and b is that of b and a
+        return _positive(-value) + value
+    return Size((((Positive(value),), 1),))
 
 
 def is_more(value: Number, most: int) -> Number:
@@ -220,6 +259,11 @@ def least(value: Number) -> float:
     low = bounds(value)[0]
     if isinstance(value, int) or low >= 0:
         return low
+    for atoms, factor in value.terms:
+        if len(atoms) == 1 and isinstance(own := atoms[0], Positive):
+            rest = _sum(term for term in value.terms if term != (atoms, factor))
+            either = least(rest), least(rest + own.value * factor)
+            return max(*either, low) if factor > 0 else min(either)
     total: dict[tuple[str, ...], float] = {}
     for atoms, factor in value.terms:
         expanded: dict[tuple[str, ...], float] = {(): factor}
@@ -240,6 +284,9 @@ def least(value: Number) -> float:
 def _atom_bounds(atom: Atom) -> tuple[float, float]:
     if isinstance(atom, Symbol):
         return atom.low, math.inf if atom.high is None else atom.high
+    if isinstance(atom, Positive):
+        low, high = bounds(atom.value)
+        return max(low, 0), max(high, 0)
     (low, high), (least, most) = bounds(atom.value), bounds(atom.divisor)
     if low < 0 or least <= 0:
         return -math.inf, math.inf
@@ -252,8 +299,9 @@ def symbols(value: Number) -> Iterator[Symbol]:
         for atom in atoms:
             if isinstance(atom, Symbol):
                 yield atom
-            else:
-                yield from symbols(atom.value)
+                continue
+            yield from symbols(atom.value)
+            if isinstance(atom, Floor):
                 yield from symbols(atom.divisor)
 
 
@@ -270,6 +318,8 @@ def evaluate(value: Number, known: Mapping[str, int]) -> int:
 def _atom_value(atom: Atom, known: Mapping[str, int]) -> int:
     if isinstance(atom, Symbol):
         return known[atom.name]
+    if isinstance(atom, Positive):
+        return max(evaluate(atom.value, known), 0)
     return evaluate(atom.value, known) // evaluate(atom.divisor, known)
 
 
@@ -283,6 +333,8 @@ def substitute(value: Number, known: Mapping[str, Number]) -> Number:
         for atom in atoms:
             if isinstance(atom, Symbol):
                 product = product * known.get(atom.name, Size((((atom,), 1),)))
+            elif isinstance(atom, Positive):
+                product = product * _positive(substitute(atom.value, known))
             else:
                 inner = substitute(atom.value, known)
                 product = product * (inner // substitute(atom.divisor, known))

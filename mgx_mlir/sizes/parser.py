@@ -1,16 +1,16 @@
-"""Sizes from their texts, as files and tensor types hold them: `batch*seq`, `(seq+1)//2`."""
+"""Sizes from their texts, as files and tensor types hold them: `batch*seq`, `max(seq, 4)`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, maximum
 
 # A formula of a file is no longer than this, and no deeper.
 MAX_TEXT = 4096
 MAX_DEPTH = 32
-_TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|`([^`]+)`|(//|[-+*()]))")
+_TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|`([^`]+)`|(//|[-+*(),]))")
 
 
 def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
@@ -72,20 +72,26 @@ class _Parser:
             value = value * other if sign == "*" else value // other
         return value
 
+    def inner(self, end: str) -> Number:
+        """What stands within brackets, up to a sign."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error()
+        value = self.total()
+        self.depth -= 1
+        if not self.sign(end):
+            raise self.error()
+        return value
+
     def factor(self) -> Number:
         if self.sign("("):
-            self.depth += 1
-            if self.depth > MAX_DEPTH:
-                raise self.error()
-            value = self.total()
-            self.depth -= 1
-            if not self.sign(")"):
-                raise self.error()
-            return value
+            return self.inner(")")
         if self.place == len(self.tokens) or self.tokens[self.place][0] == "sign":
             raise self.error()
         kind, text = self.tokens[self.place]
         self.place += 1
         if kind == "number":
             return int(text)
+        if text == "max" and self.sign("("):
+            return maximum(self.inner(","), self.inner(")"))
         return Size.of(self.known.get(text, Symbol(text)))

@@ -13,6 +13,7 @@ from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.rewriting.queries import splat
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
 
@@ -320,9 +321,13 @@ def trilu(node: Node) -> ir.Value:
     return emit.where(drop, 0, x)
 
 
-@operator("NonZero", (9, 13), "nonzero")
+@operator("NonZero", (9, 13), "nonzero unsqueeze")
 def nonzero(node: Node) -> ir.Value:
-    return mgx.nonzero(node.tensor(0))
+    x = node.tensor(0)
+    number = splat(x)
+    if number and tensors.rank(x) == 1:  # how exporters count up to a size
+        return emit.unsqueeze(counted(node, tensors.dims(x)[0]), [0])
+    return mgx.nonzero(x)
 
 
 @operator("Compress", (9, 28), "gather")

@@ -319,29 +319,32 @@ def range_(node: Node) -> Any:
 
 
 def _range_of_size(node: Node) -> ir.Value:
-    """The numbers from a constant to a limit that is a formula of the inputs' sizes."""
-    start = int(node.constant(0, "start").reshape(()))
+    """The numbers from a start to a limit, formulas of the inputs' sizes, in constant steps."""
+    start, limit = node.sizes(0), node.sizes(1)
     delta = int(node.constant(2, "delta").reshape(())) if node.given(2) else 1
-    limit = node.sizes(1)
-    if limit is None:
-        node.constant(1, "limit")  # says that it has to be one
-    assert limit is not None
-    span = limit[0] - start
-    if delta < 1 or not span >= 0:
-        raise OpenError(f"whether its limit {limit[0]} is above {start} is not known")
-    element = node.value(1).dtype
-    wide = mgx.iota(tensors.named([ceil_div(span, delta)])[0], np.int64)
-    for operation, number in ((mgx.mul, delta), (mgx.add, start)):
-        if number != (1 if operation is mgx.mul else 0):
-            wide = operation(wide, emit.like(wide, number))
-    return emit.convert(wide, mgx.element_type(element))
+    if start is None or limit is None or not delta:
+        node.constant(0 if start is None else 1, "start" if start is None else "limit")
+        raise ModelError(f"a range in steps of {delta}")
+    span = (limit[0] - start[0]) * (1 if delta > 0 else -1)
+    node.require(span)
+    wide = mgx.iota(tensors.named([ceil_div(span, abs(delta))])[0], np.int64)
+    if delta != 1:
+        wide = emit.mul(wide, delta)
+    if start != [0]:
+        wide = emit.add(wide, emit.convert(node.tensor(0), "i64"))
+    return emit.convert(wide, mgx.element_type(node.value(1).dtype))
 
 
-@operator("EyeLike", (9, 22), "constant")
+@operator("EyeLike", (9, 22), "constant iota add equal convert")
 def eye_like(node: Node) -> Any:
-    rows, columns = tensors.static_dims(node.tensor(0))
+    rows, columns = tensors.dims(node.tensor(0))
     stated = node.attribute("dtype")
     dtype = node.value(0).dtype if stated is None else element_types.of_onnx(stated).numpy
+    diagonal = int(node.attribute("k"))
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        row = emit.unsqueeze(emit.add(emit.counted(rows), diagonal), [1])
+        column = emit.unsqueeze(emit.counted(columns), [0])
+        return emit.convert(emit.binary(mgx.equal, row, column), mgx.element_type(dtype))
     if rows * columns > 1 << 24:
         raise UnsupportedError(f"a matrix of {rows} by {columns}")
-    return np.eye(rows, columns, int(node.attribute("k"))).astype(dtype)
+    return np.eye(rows, columns, diagonal).astype(dtype)

@@ -126,7 +126,12 @@ def _sized_slice(
 ) -> ir.Value:
     """A slice from constant indices on, whose result has those dimensions."""
     result = tensors.tensor_type(tensors.element(x), sizes)
-    return mgx.SliceOp(x, axes, starts, [OPEN_END] * len(axes), results=[result]).y
+    counts = [sizes[axis] for axis in axes]
+    ends = [
+        start + count if isinstance(count, int) else OPEN_END
+        for start, count in zip(starts, counts, strict=True)
+    ]
+    return mgx.SliceOp(x, axes, starts, ends, results=[result]).y
 
 
 def _sliced(

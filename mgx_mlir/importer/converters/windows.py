@@ -112,6 +112,7 @@ class Window:
 
 def with_bias(y: ir.Value, bias: ir.Value | None) -> ir.Value:
     """y plus one number for each channel."""
+    tensors.name_dims(y)
     return y if bias is None else mgx.add(y, emit.along(y, bias, 1))
 
 

@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes.arithmetic import Floor, Number, exact
+from mgx_mlir.sizes.arithmetic import Floor, Number, Positive, exact
 from mgx_mlir.sizes.arithmetic import bounds as size_bounds
 
 
@@ -276,6 +276,8 @@ def index_constant(value: Number) -> ir.Value:
             if isinstance(atom, Floor):
                 parts = index_constant(atom.value), index_constant(atom.divisor)
                 one: ir.Value = arith.floordivsi(*parts)
+            elif isinstance(atom, Positive):
+                one = arith.maxsi(index_constant(atom.value), index_constant(0))
             elif atom.name in (known := _symbols.get({})):
                 one = known[atom.name]
             else:  # no operand and no result has it
