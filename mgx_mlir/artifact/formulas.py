@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import Number, Size, evaluate
@@ -33,10 +32,6 @@ class Formulas:
         return size
 
 
-# Runs of a program for any sizes read the same texts.
-_parsed = lru_cache(1 << 12)(parse)
-
-
 def values(texts: Iterable[str], known: Mapping[str, int]) -> list[int]:
     """The formulas' values where the symbols have these sizes.
 
@@ -45,7 +40,7 @@ def values(texts: Iterable[str], known: Mapping[str, int]) -> list[int]:
     found = []
     for text in texts:
         try:
-            value = evaluate(_parsed(text), known)
+            value = evaluate(parse(text), known)
         except (ValueError, KeyError, ZeroDivisionError) as error:
             raise ArtifactError(f"'{text:.80}' is not a formula of the program's sizes") from error
         if not 0 <= value <= MOST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, maximum
 
@@ -20,7 +21,12 @@ def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
     """
     if len(text) > MAX_TEXT:
         raise ValueError(f"a size of {len(text)} characters; at most {MAX_TEXT} are read")
-    return _Parser(text, known or {}).whole()
+    return _parsed(text, *((symbol, symbol.optimals) for symbol in (known or {}).values()))
+
+
+@lru_cache(1 << 14)
+def _parsed(text: str, *known: tuple[Symbol, tuple[int, ...]]) -> Number:
+    return _Parser(text, {symbol.name: symbol for symbol, _ in known}).whole()
 
 
 class _Parser:
