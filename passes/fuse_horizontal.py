@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +34,7 @@ from mgx_mlir.rewriting.queries import (
 from mgx_mlir.rewriting.topology import sort_topologically
 
 # Ops that read memory and cannot read through views.
-_NEEDS_MEMORY = (mgx.ConcatOp, *mgx.CONTROL_FLOW, mgx.YieldOp)
+_NEEDS_MEMORY = (*mgx.CONTROL_FLOW, mgx.YieldOp)
 _PARTS = (mgx.SliceOp, mgx.StepOp)
 
 
@@ -51,11 +52,11 @@ class FuseHorizontal(Pass):
     Equal chains of pointwise ops with constants (biases, activations) that follow are done
     once, before the slices; where only some end in a relu, all take the maximum with a
     constant that is 0 for these and -inf for the others. Kernels read through the slices. A
-    contraction stays alone where a slice would cost it a copy: its result is part of a concat,
-    is returned, or has other pointwise work to do (work that another contraction can end with
-    costs none). So does one that is taken apart, as recurrences do, but for other
-    contractions, and one that is added to another, whose kernel sums up both. New weights
-    have at most `max_bytes` bytes.
+    contraction stays alone where a slice would cost it a copy: its result is a piece of a
+    concat's memory, is returned, or has other pointwise work to do (work that another
+    contraction can end with costs none). So does one that is taken apart, as recurrences do, but
+    for other contractions, and one that is added to another, whose kernel sums up both. New
+    weights have at most `max_bytes` bytes.
     """
 
     max_bytes: int = 1 << 28
@@ -210,17 +211,25 @@ def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
 
 
 def _is_read_whole(value: ir.Value) -> bool:
-    """Whether no concat, no return, no control flow and no slice reads a value or a view of it."""
+    """Whether no concat that could be in place, no return, no control flow and no slice reads a
+    value or a view of it."""
     waiting = users(value)
     while waiting:
         user = waiting.pop()
         if not user.operation.name.startswith("mgx.") or isinstance(user, _NEEDS_MEMORY):
+            return False
+        if isinstance(user, mgx.ConcatOp) and not _copies(user):
             return False
         if isinstance(user, _PARTS) and not _is_multiplied(user.y):
             return False
         if mgx.is_view(user):
             waiting.extend(users(user.result))
     return True
+
+
+def _copies(concat: mgx.ConcatOp) -> bool:
+    """Whether a concat is a kernel, which reads views: its operands are no pieces of its result."""
+    return concat.y.type.has_static_shape and prod(shape(concat.y)[: concat.axis.value]) > 1
 
 
 def _is_multiplied(value: ir.Value) -> bool:

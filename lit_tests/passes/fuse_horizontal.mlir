@@ -186,3 +186,34 @@ func.func @main(%x: tensor<?x8x4xf32, #x>) -> (tensor<?x8x6xf32, #x>, tensor<?x8
   %q = mgx.dot %x, %b : tensor<?x8x4xf32, #x>, tensor<?x4x6xf32, #x> -> tensor<?x8x6xf32, #x>
   return %p, %q : tensor<?x8x6xf32, #x>, tensor<?x8x6xf32, #x>
 }
+
+// -----
+
+// A concat along an inner dimension copies, and reads slices.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot %{{.*}}, %{{.*}} : tensor<8x16xf32>, tensor<16x18xf32> -> tensor<8x18xf32>
+// CHECK-NOT:     mgx.dot
+func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x4xf32>) -> (tensor<8x16xf32>, tensor<8x1xf32>) {
+  %v = mgx.literal "v" : tensor<16x12xf32>
+  %w = mgx.literal "w" : tensor<16x6xf32>
+  %d = mgx.dot %x, %v : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %e = mgx.dot %x, %w : tensor<8x16xf32>, tensor<16x6xf32> -> tensor<8x6xf32>
+  %c = mgx.concat %y, %d axis = 1 : tensor<8x4xf32>, tensor<8x12xf32> -> tensor<8x16xf32>
+  %r = mgx.reduce_sum %e axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  return %c, %r : tensor<8x16xf32>, tensor<8x1xf32>
+}
+
+// -----
+
+// The pieces of a concat along the outermost dimension are written where they belong.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.concat %{{.*}}, %{{.*}} axis = 0 : tensor<4x12xf32>, tensor<8x12xf32>
+func.func @main(%x: tensor<8x16xf32>, %y: tensor<4x12xf32>) -> (tensor<12x12xf32>, tensor<8x1xf32>) {
+  %v = mgx.literal "v" : tensor<16x12xf32>
+  %w = mgx.literal "w" : tensor<16x6xf32>
+  %d = mgx.dot %x, %v : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %e = mgx.dot %x, %w : tensor<8x16xf32>, tensor<16x6xf32> -> tensor<8x6xf32>
+  %c = mgx.concat %y, %d axis = 0 : tensor<4x12xf32>, tensor<8x12xf32> -> tensor<12x12xf32>
+  %r = mgx.reduce_sum %e axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  return %c, %r : tensor<12x12xf32>, tensor<8x1xf32>
+}

@@ -219,6 +219,7 @@ def emulated(target: Target) -> list[Product]:
         Product((20, 24, 96), "st"),
         # Few rows, and B's columns side by side in memory.
         Product((1, 40, 2056), "nn", epilogue="bias"),
+        Product((1, 72, 100), "nn", "f16", epilogue="bias"),
         Product((3, 48, 4100), "nn", epilogue="gelu"),
         Product((4, 20, 4100), "nn", batch=(2,), epilogue="residual"),
         Product((2, 20, 4098), "nn", "f32", epilogue="row"),

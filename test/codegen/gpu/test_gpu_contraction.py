@@ -320,6 +320,15 @@ def test_few_rows_are_read_where_columns_lie_side_by_side() -> None:
     assert not any(name.startswith("ds_") for name in loop)
 
 
+@pytest.mark.parametrize("shape", [(1, 1000, 192), (1, 192, 768), (1, 256, 256)])
+def test_small_products_of_one_row_are_one_launch(shape: tuple[int, int, int]) -> None:
+    """Halves too: matrix cores would wait for tiles, and split-K take two launches."""
+    for element in ("f16", "bf16", "f32"):
+        _, kernel = Product(shape, "nn", element).kernel()
+        code = compiler(kernel)(Target.get("gfx942"))
+        assert len(code.launches) == 1 and "tile" not in code.why, code.why
+
+
 @pytest.mark.parametrize("batch", [1, 32])
 def test_images_with_channels_last_are_read_where_they_lie(batch: int) -> None:
     convolution = Convolution((batch, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), native=True)

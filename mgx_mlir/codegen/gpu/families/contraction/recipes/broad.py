@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mlir import ir
@@ -112,17 +112,25 @@ def _cut(found: Product, target: Target) -> Broad | Refusal:
     depth = math.gcd(problem.K, 8)
     if b.element == "f16" and depth % 2:
         return Refusal(f"K = {problem.K} of f16 is odd")
-    blocks = [ceil_div(problem.N, width * lanes) * problem.batch for lanes in _LANES]
     # A quarter of the compute units take all of the memory's bandwidth.
-    enough = [
-        n for n, count in zip(_LANES, blocks, strict=True) if 4 * count >= target.compute_units
-    ]
-    lanes = enough[0] if enough else _LANES[-1]
-    waves = problem.K * lanes // (depth * target.wave_size)
-    if waves == 0 or (not enough and waves < _MOST_WAVES):
-        return Refusal(f"{blocks[-1]} blocks of {waves} waves leave the chip idle")
-    waves = max(1, min(_MOST_WAVES, 1 << waves.bit_length() - 1))
-    return Broad(found, target, width, lanes, depth, waves)
+    blocks = [ceil_div(problem.N, width * lanes) * problem.batch for lanes in _LANES]
+    for lanes, count in zip(_LANES, blocks, strict=True):
+        if 4 * count >= target.compute_units:
+            return _filled(Broad(found, target, width, lanes, depth, 0))
+    most = _filled(Broad(found, target, width, _LANES[-1], depth, 0))
+    if size < 4:
+        # `skinny` takes no single elements of fewer bytes, and matrix cores wait for their tiles.
+        cuts = [_filled(replace(most, lanes=lanes)) for lanes in reversed(_LANES)]
+        return min(cuts, key=lambda cut: cut.clocks)
+    if most.waves < _MOST_WAVES:
+        return Refusal(f"{blocks[-1]} blocks of {most.waves} waves leave the chip idle")
+    return most
+
+
+def _filled(cut: Broad) -> Broad:
+    """With the most waves that have rows of B."""
+    waves = cut.product.match.problem.K * cut.lanes // (cut.depth * cut.target.wave_size)
+    return replace(cut, waves=max(1, min(_MOST_WAVES, 1 << max(1, waves).bit_length() - 1)))
 
 
 class _Block:
