@@ -56,6 +56,8 @@ def test_the_smaller_of_two_has_bounds() -> None:
     assert 64 - minimum(64, SEQ) >= 0
     assert minimum(SEQ, 512) == SEQ
     assert maximum(SEQ, 1) == SEQ
+    assert minimum(4 * ceil_div(BATCH, 4), BATCH) == BATCH
+    assert maximum(4 * (BATCH // 4), BATCH) == BATCH
     for batch in (1, 64, 70):
         assert evaluate(maximum(BATCH, 64), {"batch": batch}) == max(batch, 64)
         assert substitute(minimum(BATCH, 64), {"batch": batch}) == min(batch, 64)

@@ -16,7 +16,7 @@ from mgx_mlir.importer import tensors
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.sizes.arithmetic import Number, Size
+from mgx_mlir.sizes.arithmetic import Number, Size, symbols
 
 # Attributes without influence on the results of an inference.
 WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
@@ -203,9 +203,18 @@ class Node:
         return None if found is None else list(found.reshape(-1))
 
     def require(self, number: Number) -> None:
-        """Says that this is 0 or more, for whatever sizes a run has."""
-        if isinstance(number, Size) and not number >= 0:
-            self.conversion.required[str(number)] = None
+        """Says that this is 0 or more, for whatever sizes a run has.
+
+        Raises OpenError where a size of it is not one of the inputs.
+        """
+        if not isinstance(number, Size) or number >= 0:
+            return
+        known = {
+            one.name for dim in self.conversion.symbols for one in symbols(tensors.size(dim) or 0)
+        }
+        if not {one.name for one in symbols(number)} <= known:
+            raise OpenError(f"whether {number} is 0 or more is known only when the model runs")
+        self.conversion.required[str(number)] = None
 
     def declares(self, name: str) -> bool:
         """Whether the node's operator has an attribute of that name, in this version."""

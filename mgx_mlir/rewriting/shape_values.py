@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum
 
 # Longer vectors hold data.
 MAX_ELEMENTS = 64
+_MOST_POWER = 8
 
 Values = "np.ndarray"
 
@@ -96,6 +98,12 @@ def _modulo(a: Number, b: Number) -> Number:
     raise _UnknownError
 
 
+def _power(a: Number, b: Number) -> Number:
+    if isinstance(b, int) and 0 <= b <= _MOST_POWER:
+        return math.prod([a] * b)
+    raise _UnknownError
+
+
 def _equal(a: Number, b: Number) -> bool:
     if a == b:
         return True
@@ -165,6 +173,7 @@ _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
     mgx.MulOp: _elementwise(lambda a, b: a * b),
     mgx.MultibroadcastOp: lambda op, x: x,
     mgx.NegOp: _elementwise(lambda a: -a),
+    mgx.PowOp: _elementwise(_power),
     mgx.ReduceProdOp: _reduce(lambda a, b: a * b, 1),
     mgx.ReduceSumOp: _reduce(lambda a, b: a + b, 0),
     mgx.ReshapeOp: _reshape,

@@ -260,10 +260,16 @@ def least(value: Number) -> float:
     if isinstance(value, int) or low >= 0:
         return low
     for atoms, factor in value.terms:
-        if len(atoms) == 1 and isinstance(own := atoms[0], Positive):
-            rest = _sum(term for term in value.terms if term != (atoms, factor))
+        if len(atoms) != 1 or isinstance(own := atoms[0], Symbol):
+            continue
+        rest = _sum(term for term in value.terms if term != (atoms, factor))
+        if isinstance(own, Positive):
             either = least(rest), least(rest + own.value * factor)
             return max(*either, low) if factor > 0 else min(either)
+        if isinstance(own.divisor, int) and factor % own.divisor == 0:
+            # Rounding takes less than the divisor away.
+            lost = own.divisor - 1 if factor > 0 else 0
+            low = max(low, least(rest + (own.value - lost) * (factor // own.divisor)))
     total: dict[tuple[str, ...], float] = {}
     for atoms, factor in value.terms:
         expanded: dict[tuple[str, ...], float] = {(): factor}
