@@ -84,6 +84,9 @@ class Compiled:
 
         Parts run after the stream's work so far, and are done at the end: they are the host's.
         """
+        if not isinstance(params, Mapping):
+            kind = type(params).__name__
+            raise UsageError(f"a program runs with a dict of inputs by name; {kind} is given")
         given = {
             name: value if self.is_gpu and is_on_device(value) else as_argument(value).value()
             for name, value in params.items()

@@ -128,6 +128,8 @@ class module:
 
     def add_parameter(self, name: str, s: shape) -> instruction_ref:
         """An input. Inputs of a loop's body are the trip, the condition, the carried values."""
+        if self._holder is None and name in self.state.names:
+            raise UsageError(f"there is a parameter '{name}' already; give another name")
         with self._building():
             value = self._block.add_argument(tensor_type(name, s), ir.Location.name(name))
         if self._holder is None:

@@ -84,6 +84,9 @@ def compare(
         for n, d in distances.items()
         if n in ("", "unoptimised", "optimised")
     )
+    wrong = int(np.isnan(first.astype(np.float64)).sum())
+    if wrong:
+        shown += f"; {wrong} of {first.size} elements are NaN in the reference"
     if rms is not None and not any(d.within(rms) for d in distances.values()):
         return Verdict(True, False, f"relative rms beyond {rms:g}; {shown}")
     if rms is not None and rtol is None and atol is None:

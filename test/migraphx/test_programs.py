@@ -441,6 +441,15 @@ def test_quantized_programs_keep_their_inputs_and_outputs(quantize):
     assert found.dtype == np.float32 and 0 < np.abs(found - expected).max() < 0.05
 
 
+def test_inputs_have_names_of_their_own():
+    p = built("neg", F)
+    with pytest.raises(UsageError, match="there is a parameter 'x0' already"):
+        p.get_main_module().add_parameter("x0", F)
+    p.compile(migraphx.get_target("cpu"))
+    with pytest.raises(RuntimeError, match="a dict of inputs by name; list is given"):
+        p.run([np.ones((2, 3), np.float32)])
+
+
 def test_one_operator_alone_is_changed_to_f16():
     p = built("dot", migraphx.shape(lens=[2, 4]), migraphx.shape(lens=[4, 3]))
     m = p.get_main_module()

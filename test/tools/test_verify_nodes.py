@@ -196,6 +196,8 @@ def test_the_origin_of_nan_and_inf_is_named(capsys: pytest.CaptureFixture[str]) 
     for where in ("onnxruntime", "the compiled program"):
         assert f"in {where}, NaN is made first by Sub 'Sub_2'" in printed
         assert f"in {where}, Inf is made first by Exp 'Exp_1'" in printed
+    assert main(["verify", file, "--input", "x=x.npy"]) == 0
+    assert "1 of 4 elements are NaN in the reference" in capsys.readouterr().out
 
 
 def test_rms_may_decide_in_place_of_elements() -> None:
