@@ -68,6 +68,8 @@ class StagedGraph:
         self.place = place
         self.source = source
         self.types = types
+        # Why the steps that a survey met do not compile; None for those that do.
+        self._refused: dict[Any, UnsupportedError | None] = {}
         # The tensor with room for every possible result, by the name of the result's count.
         self._bounded = bounded.split(source.model) if compilation.splits else {}
         self.known = known_values(source)
@@ -163,7 +165,10 @@ class StagedGraph:
         types = {n: self.types.get(n, TypeProto()) for n in step.inputs}
         if step.on_host or any(not t.tensor_type.HasField("shape") for t in types.values()):
             return False
-        refused = self._refusal(step, self._source_of(step, types))
+        key = step.nodes, step.outputs
+        if key not in self._refused:  # most steps are those of the plan before
+            self._refused[key] = self._refusal(step, self._source_of(step, types))
+        refused = self._refused[key]
         blamed = self._blamed(refused) & {*step.nodes} if refused else set()
         blamed |= {i for i in step.nodes if self._data_decide(i)}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
