@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+import onnx
 import pytest
 
 from mgx_mlir import Calibration, Precision, migraphx, quantize
@@ -190,6 +191,18 @@ def test_programs_of_open_sizes_are_quantized():
         migraphx.quantize_int8(p, CPU, calibration)
         (found,) = outputs(p, given)
         assert 0 < noise(found, given["x"] @ weight) < 1e-3
+
+
+def test_programs_whose_sizes_the_data_decide_are_quantized():
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[4, 16] x) => (float[n, 3] y)
+        <float[2, 3] w = {1, 0.5, 0.25, 2, 1.5, -3}>
+        { a = NonZero(x) b = Transpose(a) c = Cast<to = 1>(b) y = MatMul(c, w) }"""
+    p = migraphx.parse_onnx_buffer(onnx.parser.parse_model(text).SerializeToString())
+    x = np.maximum(normal(4, 16), 0)
+    migraphx.quantize_int8(p, CPU, [{"x": x}])
+    assert "quantizelinear" in repr(p)
+    weight = np.array([[1, 0.5, 0.25], [2, 1.5, -3]], np.float32)
+    assert 0 < noise(outputs(p, {"x": x})[0], np.argwhere(x).astype(np.float32) @ weight) < 1e-3
 
 
 def test_values_without_a_range_stay_in_f32_and_are_told(caplog):
