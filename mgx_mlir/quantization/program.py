@@ -22,8 +22,8 @@ from mlir.dialects import func
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.errors import Edge
-from mgx_mlir.importer import element_types, emit
+from mgx_mlir.errors import Edge, UsageError
+from mgx_mlir.importer import element_types, emit, tensors
 from mgx_mlir.loader import compile as compiled
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.pipelines.runner import run_pipeline
@@ -89,8 +89,11 @@ def quantize_program(
 
     `kind` is 'int8' or 'fp8', `operators` are those to quantize. Ranges come from `samples` as of
     `Calibration`, at most `count`; from random inputs without. Products of two activations, and
-    of a tensor with NaN or Inf, stay as they are. Raises UsageError for samples that do not fit.
+    of a tensor with NaN or Inf, stay as they are. Raises UsageError for samples that do not fit,
+    and for another kind.
     """
+    if kind not in METHOD_OF:
+        raise UsageError(f"there are no products of '{kind}'; there are: {', '.join(METHOD_OF)}")
     with graph.module.context, ir.Location.unknown():
         folded = FoldConstants(keep_quantized=True)
         run_pipeline(graph.module, [folded], PassContext(weights=graph.weights))
@@ -180,10 +183,10 @@ class _Quantizer:
         products: Sequence[_Product],
         samples: Samples,
     ) -> Ranges:
-        tensors: dict[str, int | None] = dict.fromkeys(names.values())
-        tensors |= {names[product.x]: product.channel for product in products}
+        axes: dict[str, int | None] = dict.fromkeys(names.values())
+        axes |= {names[product.x]: product.channel for product in products}
         run = _runner(self._tapped(names))
-        return calibrate(run, tensors, samples, method=METHOD_OF[self.kind])
+        return calibrate(run, axes, samples, method=METHOD_OF[self.kind])
 
     def _tapped(self, names: Mapping[ir.Value, str]) -> Graph:
         """A copy of the program whose outputs are these values."""
@@ -253,7 +256,7 @@ class _Quantizer:
         scales = channels.scales_of(array, axis, kind)
         weight = self._weight(product, array, scales)
         with ir.InsertionPoint(op), op.location:
-            weight = emit.broadcast(weight, shape(op.operands[1]))
+            weight = emit.broadcast(weight, tensors.dims(op.operands[1]))
             made: ir.Value = ir.Operation.create(
                 op.operation.name,
                 [mgx.tensor_type(dims_of(old.type), mgx.element_type(np.float32))],

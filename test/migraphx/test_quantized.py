@@ -10,6 +10,7 @@ import pytest
 
 from mgx_mlir import Calibration, Precision, migraphx, quantize
 from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.quantization import quantize_program
 from mgx_mlir.tools.mgx import main
 
 from ..onnx_models import small
@@ -191,6 +192,23 @@ def test_programs_of_open_sizes_are_quantized():
         migraphx.quantize_int8(p, CPU, calibration)
         (found,) = outputs(p, given)
         assert 0 < noise(found, given["x"] @ weight) < 1e-3
+
+
+def test_networks_of_any_batch_are_quantized():
+    model = small("vit")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    data, batch = model.SerializeToString(), {"batch": migraphx.dynamic_dimension(1, 4)}
+    p = migraphx.parse_onnx_buffer(data, dim_params=batch)
+    (name,) = p.get_parameter_names()
+    given = [{name: normal(rows, 3, 32, 32, seed=rows)} for rows in (1, 3)]
+    expected = outputs(p, given[1])[0]
+    p = migraphx.parse_onnx_buffer(data, dim_params=batch)
+    migraphx.quantize_int8(p, CPU, given)
+    assert names_in(p).count("dot") > 10 and names_in(p).count("quantizelinear") > 5
+    assert 0 < noise(outputs(p, given[1])[0], expected) < 5e-3
+    with pytest.raises(UsageError, match="no products of 'int4'"):
+        quantize_program(p.graph(), "int4")
 
 
 def test_programs_whose_sizes_the_data_decide_are_quantized():
