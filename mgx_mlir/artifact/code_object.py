@@ -45,20 +45,25 @@ class Launch:
 
     The launches of a code object run one after another, each seeing what the ones before
     it stored. An output is never the same memory as an input or as another output.
+
+    `kept` bytes of its one scratch argument depend on its inputs alone, and no other launch writes
+    them: where these are weights, an executor may run it once and keep them.
     """
 
     function: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[Argument, ...]
+    kept: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        value: dict[str, Any] = {
             "function": self.function,
             "grid": list(self.grid),
             "block": list(self.block),
             "arguments": [argument.to_json() for argument in self.arguments],
         }
+        return value | ({"kept": self.kept} if self.kept else {})
 
     @classmethod
     def from_json(cls, value: Any, formulas: int = 0) -> Launch:
@@ -72,6 +77,7 @@ class Launch:
             _dimensions(value.get("grid"), "grid", formulas),
             _dimensions(value.get("block"), "block"),
             tuple(Argument.from_json(argument, formulas) for argument in value["arguments"]),
+            _count(value.get("kept", 0), "kept"),
         )
 
 
@@ -109,11 +115,10 @@ class CodeObject:
             return self
         found = values(self.formulas, known)
         launches = tuple(
-            Launch(
-                launch.function,
-                grid,
-                launch.block,
-                tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
+            replace(
+                launch,
+                grid=grid,
+                arguments=tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
             )
             for launch in self.launches
             if 0 not in (grid := _bound_grid(launch.grid, found))  # no elements, no launch

@@ -7,7 +7,7 @@ fit together. Control flow cuts the list into sections.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
@@ -20,7 +20,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 class Place:
     """Where a pointer points.
 
-    kind 'arena' and 'scratch': `index` bytes into that memory. 'input' and 'output': the
+    kind 'arena', 'scratch' and 'kept': `index` bytes into that memory. 'input' and 'output': the
     caller's tensor number `index`. 'weight': the weight called `key`. The place has
     `bytes` bytes. 'size': no pointer, the number `index` itself.
     """
@@ -107,12 +107,19 @@ class BoundPlan:
 
     steps: list[BoundLaunch | BoundCopy] = field(default_factory=list)
     parts: tuple[Part, ...] = ()
+    # Launches before the first run, and the memory that they fill.
+    once: list[BoundLaunch] = field(default_factory=list)
+    kept_bytes: int = 0
+    scratch_bytes: int = 0
 
 
-def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
-    """The plan's steps in order. Raises ArtifactError where the parts do not fit together."""
+def bind(plan: Plan, code_objects: Sequence[CodeObject], keeps: bool = False) -> BoundPlan:
+    """The plan's steps in order. Raises ArtifactError where the parts do not fit together.
+
+    keeps: whether launches that make something of weights alone run once, before the first run.
+    """
     plan.check()
-    binder = _Binder(plan, code_objects)
+    binder = _Binder(plan, code_objects, keeps)
     binder.bound.parts = binder.parts(plan.steps)
     return binder.bound
 
@@ -150,8 +157,10 @@ def sections(parts: Sequence[Part]) -> Iterator[Section]:
 
 
 class _Binder:
-    def __init__(self, plan: Plan, code_objects: Sequence[CodeObject]) -> None:
+    def __init__(self, plan: Plan, code_objects: Sequence[CodeObject], keeps: bool) -> None:
         self.plan = plan
+        self.keeps = keeps
+        self.kept: dict[tuple[int, str, tuple[Place, ...]], Place] = {}
         self.code_objects = code_objects
         self.bound = BoundPlan()
         self.number = 0
@@ -210,7 +219,7 @@ class _Binder:
             )
         code = self.code_objects[step.kernel]
         inputs = len(step.arguments) - _outputs(code)
-        return [
+        launches = [
             BoundLaunch(
                 self.number,
                 step.kernel,
@@ -222,6 +231,41 @@ class _Binder:
             )
             for launch in code.launches
         ]
+        return [*self.without_kept(launches, code.scratch_bytes)]
+
+    def without_kept(self, launches: list[BoundLaunch], scratch: int) -> list[BoundLaunch]:
+        """A step's launches in each run: those that make something of weights alone run once."""
+        moved: dict[Place, Place] = {}
+        left = []
+        for launch in launches:
+            made = [place for place in launch.places if place.kind == "scratch"]
+            given = tuple(place for place in launch.places if place.kind != "scratch")
+            weights = all(place.kind == "weight" for place in given)
+            if not (self.keeps and launch.launch.kept and weights and len(made) == 1):
+                left.append(launch)
+                continue
+            key = (launch.kernel, launch.launch.function, given)
+            moved[made[0]] = self.kept.get(key) or self.keep(launch, made[0])
+            self.kept[key] = moved[made[0]]
+        flops = sum(launch.flops for launch in launches) // max(len(left), 1)
+        left = [
+            replace(launch, places=tuple(moved.get(p, p) for p in launch.places), flops=flops)
+            for launch in left
+        ]
+        if any(place.kind == "scratch" for launch in left for place in launch.places):
+            self.bound.scratch_bytes = max(self.bound.scratch_bytes, scratch)
+        return left
+
+    def keep(self, launch: BoundLaunch, made: Place) -> Place:
+        """Has a launch run once; gives the memory that it fills."""
+        if launch.launch.kept > made.bytes:
+            raise ArtifactError(f"plan: a launch of '{launch.node}' keeps more than its scratch")
+        bound = self.bound
+        place = Place("kept", bound.kept_bytes, bytes=launch.launch.kept)
+        bound.kept_bytes += ceil_div(place.bytes, 256) * 256
+        places = tuple(place if p == made else p for p in launch.places)
+        bound.once.append(replace(launch, places=places))
+        return place
 
     def copy(
         self, source: int, target: int, node: str, is_row: bool = False

@@ -30,9 +30,9 @@ from mgx_mlir.runtime.binding import (
     arena_bytes,
     bind,
     decisions,
-    scratch_bytes,
 )
 from mgx_mlir.runtime.control import Machine, run_parts
+from mgx_mlir.runtime.memory import check_memory, host_bytes
 from mgx_mlir.runtime.shared_object import open_native
 
 _ALIGNMENT = 64
@@ -122,15 +122,19 @@ def _unique_path(descriptor: int) -> str:
     return f"/proc/self/fd/{bits}{descriptor}"
 
 
+def _aligned(size: int) -> tuple[np.ndarray, int]:
+    """Memory, and the address of `size` bytes in it that a vector's loads suit."""
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    base = memory.ctypes.data
+    return memory, base + -base % _ALIGNMENT
+
+
 class _Context:
     """The state of one run: the arena, and the table of pointers into it."""
 
     def __init__(self, executor: CpuExecutor) -> None:
         self._executor = executor
-        size = executor.arena_bytes + executor.scratch_bytes
-        self.memory = np.empty(size + _ALIGNMENT, np.uint8)
-        base = self.memory.ctypes.data
-        base += -base % _ALIGNMENT
+        self.memory, base = _aligned(executor.arena_bytes + executor.scratch_bytes)
         self.pointers = executor.fixed.copy()
         self.pointers[executor.in_arena] += np.uint64(base)
         self._table = self.pointers.ctypes.data
@@ -180,7 +184,6 @@ class CpuExecutor:
         }
         self._libraries = [_library(code) for code in code_objects]
         self.arena_bytes = arena_bytes(plan)
-        self.scratch_bytes = scratch_bytes(code_objects)
         self._steps: list[_NativeStep] = []
         self._bases: list[int] = []
         self._arena_entries: list[int] = []
@@ -188,12 +191,18 @@ class CpuExecutor:
         # The numbers of pointers to counts and conditions, and to tensors whose rows are filled.
         self.decisions: dict[Place, int] = {}
         self.wholes: dict[int, int] = {}
-        bound = bind(plan, code_objects)
+        bound = bind(plan, code_objects, keeps=True)
+        self.scratch_bytes = bound.scratch_bytes
+        self.memory_bytes = self.arena_bytes + bound.scratch_bytes + bound.kept_bytes
+        check_memory(plan, self.memory_bytes, host_bytes(), "this machine")
+        self._kept, self._kept_base = _aligned(bound.kept_bytes)
         # The step of the plan that each launch and copy belongs to.
         self.launches = [step.step for step in bound.steps]
         self._parts = bound.parts
         for step in bound.steps:
             self._add(step)
+        for launch in bound.once:
+            self._add(launch)
         for number, step in enumerate(bound.steps):
             if isinstance(step, BoundCopy) and step.is_row:
                 self.wholes[number] = self._point(step.places[1])
@@ -209,6 +218,10 @@ class CpuExecutor:
         self.in_arena = np.array(self._arena_entries, np.intp)
         self._idle: list[_Context] = []
         self._lock = threading.Lock()
+        if bound.once:
+            context = _Context(self)
+            context.section(Section(len(bound.steps), len(self._steps)))
+            self._idle.append(context)
 
     def run(
         self,
@@ -247,6 +260,8 @@ class CpuExecutor:
         if place.kind in ("arena", "scratch"):
             self._arena_entries.append(len(self._bases))
             base = place.index + (self.arena_bytes if place.kind == "scratch" else 0)
+        elif place.kind == "kept":
+            base = self._kept_base + place.index
         elif place.kind == "size":
             base = place.index
         elif place.kind == "weight":

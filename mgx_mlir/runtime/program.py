@@ -15,10 +15,9 @@ from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
-from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.control import Machine
 from mgx_mlir.runtime.cpu import CpuExecutor
-from mgx_mlir.runtime.memory import check_memory, host_bytes
+from mgx_mlir.runtime.memory import host_bytes
 from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
 
@@ -44,10 +43,9 @@ class Program:
         ArtifactError where the parts do not fit together.
         """
         self._set_plan(plan)
-        needed = arena_bytes(plan) + scratch_bytes(code_objects)
-        check_memory(plan, needed, host_bytes(), "this machine")
-        _log.info("%d steps, %d bytes of arena and scratch memory", plan.step_count, needed)
         self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
+        needed = self._executor.memory_bytes
+        _log.info("%d steps, %d bytes of arena, scratch and kept memory", plan.step_count, needed)
 
     def _set_plan(self, plan: Plan) -> None:
         self._plan = plan

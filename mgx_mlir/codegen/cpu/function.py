@@ -23,6 +23,11 @@ class Memory:
     element: str
     size: int
 
+    @property
+    def bytes(self) -> int:
+        """Its bytes."""
+        return self.size * emit.element_bytes(self.element)
+
 
 @dataclass
 class KernelBuilder:
@@ -42,8 +47,9 @@ class KernelBuilder:
         memories: Sequence[Memory],
         items: int,
         body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
+        kept: int = 0,
     ) -> None:
-        """Adds a launch of `items` work items.
+        """Adds a launch of `items` work items; `kept` is `Launch.kept`.
 
         `body(pointers, begin, end)` builds the work of items begin .. end; it runs with the
         insertion point inside of the new function. Pointers do not alias each other where
@@ -62,6 +68,7 @@ class KernelBuilder:
             return [m.argument for m in memories]
 
         self.add_function(items, build)
+        self.launches[-1] = replace(self.launches[-1], kept=kept)
 
     def add_function(
         self,
@@ -98,9 +105,9 @@ class KernelBuilder:
     def scratch(self, size: int, element: str) -> Memory:
         """`size` elements of the kernel's scratch memory."""
         offset = self.scratch_bytes
-        used = size * emit.element_bytes(element)
-        self.scratch_bytes += ceil_div(used, 256) * 256
-        return Memory(Argument("scratch", offset), element, size)
+        memory = Memory(Argument("scratch", offset), element, size)
+        self.scratch_bytes += ceil_div(memory.bytes, 256) * 256
+        return memory
 
     def take(self, other: KernelBuilder, inputs: Mapping[int, Memory]) -> None:
         """Appends the launches of another builder of the same module.

@@ -180,7 +180,8 @@ def _transforming_launch(
         source, target = pointers
         emit_filters(image, plan, source, target, begin, end)
 
-    builder.add([inputs[image.filters.argument], scratch], plan.filter_items(image), body)
+    source = inputs[image.filters.argument]
+    builder.add([source, scratch], plan.filter_items(image), body, _kept(source, scratch))
     return scratch
 
 
@@ -357,8 +358,14 @@ def _packing_launch(
         source, packed = pointers
         emit_packing(problem, schedule, source, packed, begin, end)
 
-    builder.add([operand, scratch], schedule.pack_items(problem), body)
+    items = schedule.pack_items(problem)
+    builder.add([operand, scratch], items, body, _kept(operand, scratch))
     return scratch
+
+
+def _kept(operand: Memory, made: Memory) -> int:
+    """The bytes made of an operand that stay where it is a weight."""
+    return made.bytes if operand.argument.kind == "input" else 0
 
 
 def _generator(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.problem.problem import Contraction, Image
+from mgx_mlir.codegen.problem.problem import Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Bytes of the second-level cache that one packed block of B may take, by the bytes of a vector:
@@ -201,10 +201,19 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     # Each item packs its block again: with many items, packing first is worth the barrier.
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
     size = plan.packed_size(problem) * emit.element_bytes(plan.packed_element(problem))
-    if again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES:
+    few = again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES
+    if few and not packs_once(problem):
         return plan
     item_rows = _item_rows(problem, lanes, rows, columns, shared=True)
     return replace(plan, item_rows=item_rows, shared=True)
+
+
+def packs_once(problem: Contraction) -> bool:
+    """Whether B is packed once for all items, whatever that costs: it is most likely a weight.
+
+    The runtime then keeps the packed block from run to run.
+    """
+    return isinstance(problem.b, Matrix) and problem.b.argument >= 0 and problem.batch == 1
 
 
 def _tiles(registers: int) -> Iterator[tuple[int, int]]:
@@ -267,7 +276,8 @@ def _cost(
         products = (width // vectors) * whole + (width % vectors) * one
         one_block = tiles * steps * products
         one_block += tiles * rows * problem.K / lanes * PACK_A_VECTOR
-        one_block += problem.K * width * _pack_vector(problem, lanes)
+        if not packs_once(problem):
+            one_block += problem.K * width * _pack_vector(problem, lanes)
         one_block += tiles * rows * width * SUMS_VECTOR * depths
         total += count * one_block
     return total
