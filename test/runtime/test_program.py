@@ -198,3 +198,12 @@ def test_weights_are_used_where_they_lie():
     assert program.run({"x": x})["y"][0] == 1
     w[0] = 5
     assert program.run({"x": x})["y"][0] == 5
+
+
+def test_takes_arrays_that_nobody_may_write():
+    x = np.linspace(-1, 1, SIZE, dtype=np.float32)
+    w = np.arange(SIZE, dtype=np.float32)
+    x.flags.writeable = False
+    program = chain()
+    for given in (x, x.copy(), np.concatenate([x, x])[SIZE:]):
+        np.testing.assert_array_equal(program.run({"x": given})["y"], (x + w) * w)
