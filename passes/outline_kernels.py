@@ -20,6 +20,7 @@ from mgx_mlir.rewriting.queries import (
     blocks,
     captured,
     clone_into,
+    conversion_of,
     definition,
     erase_dead,
     fused_location,
@@ -55,7 +56,8 @@ class OutlineKernels(Pass):
     compute an operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes
     between kernels stay in the program, where they cost nothing. Constants that are not splats
     become weights. A view that neither of the two can read through by strides is copied first.
-    A loop of little work a trip, which the data do not end, is one kernel with its body.
+    A loop of little work a trip, which the data do not end, is one kernel with its body. A concat's
+    kernel converts floats of other widths as it copies them.
     """
 
     arch: str = "gfxMIGX"
@@ -73,7 +75,7 @@ class OutlineKernels(Pass):
             for op in list(block.operations):
                 if identity(op) in table.prologues:
                     continue
-                if _is_anchor(op) and not _waits_for_epilogue(op):
+                if _is_anchor(op) and not _waits_for_epilogue(op) and not _is_copied(op):
                     table.outline(op)
         # Kernels of inner blocks have taken in what they read of the outer blocks. The remaining
         # ops are read by the program: its return, control flow.
@@ -102,6 +104,18 @@ def _waits_for_epilogue(op: ir.OpView) -> bool:
     if isinstance(user, mgx.PointwiseOp):
         return any(found == op.operation for found in contractions_of(user))
     return any(found == op.operation for found in product_of(user))
+
+
+def _is_copied(op: ir.OpView) -> bool:
+    """Whether an op only converts what a concat's kernel copies: that kernel converts it."""
+    if not isinstance(op, mgx.PointwiseOp) or conversion_of(op) is None:
+        return False
+    if not has_one_use(op.results[0]) or contractions_of(op):
+        return False
+    user = users(op.results[0])[0]
+    if not isinstance(user, mgx.ConcatOp) or IN_PLACE in user.attributes:
+        return False
+    return user.y.type.has_static_shape and user.operation.block == op.operation.block
 
 
 def _is_used(op: ir.OpView) -> bool:
@@ -297,7 +311,9 @@ class _Body:
         # A contraction's operand must be in memory even when all its elements are equal.
         if number is not None and not _is_contracted(value, taken):
             self.splats[value] = number
-        elif producer is not None and (value in self.prologues or _is_pulled(producer)):
+        elif producer is not None and (
+            value in self.prologues or _is_pulled(producer) or _is_copied(producer)
+        ):
             self.collect(producer, taken)
         else:
             self.inputs.append(self._as_memory(value, producer))

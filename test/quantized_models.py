@@ -90,6 +90,20 @@ def resnet18(
     return b.classified(x, inputs, image, classes, "resnet18")  # type: ignore[no-any-return]
 
 
+def resnext(
+    width: int = 256, groups: int = 32, blocks: int = 4, image: int = 64, classes: int = 1000,
+    seed: int = 14,
+) -> onnx.ModelProto:  # fmt: skip
+    """Residual blocks whose 3x3 convolutions have groups. Input: pixel_values (float)."""
+    b = _Convolutions(seed)
+    x = b.convolution("pixel_values", "stem", (width, 3, 3, 3), "Relu", stride=2)
+    for block in range(blocks):
+        y = b.convolution(x, f"{block}.1", (width, width, 1, 1), "Relu")
+        y = b.convolution(y, f"{block}.2", (width, width // groups, 3, 3), "Relu", group=groups)
+        x = b.op("Relu", b.op("Add", b.convolution(y, f"{block}.3", (width, width, 1, 1)), x))
+    return b.classified(x, width, image, classes, "resnext")  # type: ignore[no-any-return]
+
+
 _STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
            (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
 
@@ -179,7 +193,10 @@ def masked_bert(**sizes: Any) -> onnx.ModelProto:
     return model
 
 
-MODELS = {"bert": masked_bert, "llama": llama, "mobilenet": mobilenet, "resnet18": resnet18}
+MODELS = {
+    "bert": masked_bert, "llama": llama, "mobilenet": mobilenet, "resnet18": resnet18,
+    "resnext": resnext,
+}  # fmt: skip
 # Sizes for tests, with more channels than fit a constant in the program.
 SMALL: Mapping[str, dict[str, Any]] = {
     "bert": {"layers": 1, "width": 96, "tokens": 12, "heads": 4, "vocabulary": 100},
@@ -189,6 +206,7 @@ SMALL: Mapping[str, dict[str, Any]] = {
         "stem": 16, "head": 96, "image": 32, "classes": 20,
     },
     "resnet18": {"widths": (16, 96), "image": 32, "classes": 20},
+    "resnext": {"width": 96, "groups": 3, "blocks": 2, "image": 16, "classes": 20},
 }  # fmt: skip
 
 

@@ -25,12 +25,16 @@ from test.quantized_models import FORMS, MODELS, SMALL, quantized
 
 TARGETS = ("cpu", "gfx1100", "gfx942")
 # Products of each model; the last number is those that onnxruntime's dynamic quantizer takes.
-COUNTS = {"bert": (7, 7), "llama": (10, 8), "mobilenet": (14, 14), "resnet18": (11, 11)}
+COUNTS = {
+    "bert": (7, 7), "llama": (10, 8), "mobilenet": (14, 14), "resnet18": (11, 11),
+    "resnext": (8, 8),
+}  # fmt: skip
 QUICK = [
     ("bert", "dynamic_s8"),
     ("llama", "qdq_s8s8"),
     ("mobilenet", "operators_u8u8"),
     ("resnet18", "qdq_s8s8_channel"),
+    ("resnext", "qdq_u8s8_channel"),
 ]
 CASES = [
     pytest.param(name, form, marks=() if (name, form) in QUICK else pytest.mark.slow)
@@ -81,6 +85,16 @@ def test_products_are_of_integers_and_results_onnxruntimes(name: str, form: str)
     inputs = random_inputs(source, 5)
     (mine,) = list(mgx_mlir.compile(model, target="cpu").run(inputs).values())[:1]
     assert max(signal_to_noise(mine, theirs) for theirs in references(model, inputs)) > 100
+
+
+def test_residual_additions_are_in_the_kernels_of_convolutions() -> None:
+    """Besides convolutions: the image quantized, a pooling, the average, and the classes."""
+    model = quantized(MODELS["resnet18"](**SMALL["resnet18"]), "qdq_s8s8_channel")
+    artifact = compile_to_bytecode(model)
+    names = [artifact.kernels[step.kernel].name.split("_", 1)[1] for step in artifact.plan.steps]
+    others = ["pointwise", "pooling", "fused_reduce", "quant_dot"]
+    count = sum(node.op_type == "Conv" for node in model.graph.node)
+    assert Counter(names) == Counter({"quant_convolution": count, **dict.fromkeys(others, 1)})
 
 
 def references(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

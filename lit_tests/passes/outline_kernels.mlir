@@ -375,3 +375,36 @@ func.func @main(%n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
   }
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// A concat's kernel converts what it copies.
+// CHECK-LABEL: mgx.kernel @k0_concat
+// CHECK:         mgx.convert
+// CHECK:         concat
+// CHECK-NOT:   mgx.kernel
+func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x2xf16>) -> tensor<4x8xf16> {
+  %h = mgx.pointwise(%x) : (tensor<4x6xf32>) -> tensor<4x6xf16> {
+  ^bb0(%a: f32):
+    %b = mgx.convert %a : f32 -> f16
+    mgx.yield %b : f16
+  }
+  %c = mgx.concat %h, %y axis = 1 : tensor<4x6xf16>, tensor<4x2xf16> -> tensor<4x8xf16>
+  return %c : tensor<4x8xf16>
+}
+
+// -----
+
+// Two readers share the converted tensor.
+// CHECK-LABEL: mgx.kernel @k0_pointwise
+// CHECK:       mgx.kernel @k1_concat
+// CHECK-NOT:     mgx.convert
+func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x2xf16>) -> (tensor<4x8xf16>, tensor<4x6xf16>) {
+  %h = mgx.pointwise(%x) : (tensor<4x6xf32>) -> tensor<4x6xf16> {
+  ^bb0(%a: f32):
+    %b = mgx.convert %a : f32 -> f16
+    mgx.yield %b : f16
+  }
+  %c = mgx.concat %h, %y axis = 1 : tensor<4x6xf16>, tensor<4x2xf16> -> tensor<4x8xf16>
+  return %c, %h : tensor<4x8xf16>, tensor<4x6xf16>
+}

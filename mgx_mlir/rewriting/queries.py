@@ -291,6 +291,18 @@ def clone_into(op: ir.OpView, values: dict[ir.Value, ir.Value]) -> None:
     values.update(zip(op.results, clone.results, strict=True))
 
 
+def conversion_of(op: ir.OpView | None) -> ir.Value | None:
+    """The floats that a `mgx.pointwise` converts to another type, where it does nothing else."""
+    if not isinstance(op, mgx.PointwiseOp) or len(op.inputs) != 1 or len(op.results) != 1:
+        return None
+    first, last = op.body.blocks[0].operations[0], op.body.blocks[0].operations[-1]
+    if not isinstance(first, mgx.ConvertOp) or list(last.operands) != [first.result]:
+        return None
+    types = element_type(op.inputs[0]), element_type(op.results[0])
+    wide = all(isinstance(x, ir.FloatType) and x.width in (16, 32) for x in types)
+    return op.inputs[0] if wide else None
+
+
 def inlined(op: mgx.PointwiseOp, outside: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
     """Clones a body at the insertion point, its operands mapped to scalars; gives its results."""
     block = op.body.blocks[0]

@@ -262,6 +262,25 @@ def beside_constants(rows: int, sizes: tuple[int, ...], element: str) -> Element
     )
 
 
+def converted(sizes: tuple[int, int], source: str, element: str) -> ElementKernel:
+    """Rows of two tensors, the first of which has floats of another width."""
+    first, second, result = ((3, size, 8) for size in (*sizes, sum(sizes)))
+    types = f"{tensor(first, element)}, {tensor(second, element)}"
+    body = f"""%c = mgx.pointwise(%x0) : ({tensor(first, source)}) -> {tensor(first, element)} {{
+      ^bb0(%a: {source}):
+        %b = mgx.convert %a : {source} -> {element}
+        mgx.yield %b : {element}
+      }}
+      %y = mgx.concat %c, %x1 axis = 1 : {types} -> {tensor(result, element)}"""
+    return ElementKernel(
+        f"concat-converted-{sizes[0]}-{source}-{element}",
+        ((first, source), (second, element)),
+        ((result, element),),
+        body,
+        lambda x, y: [np.concatenate([x.astype(y.dtype), y], 1)],
+    )
+
+
 def cumsum(
     shape: tuple[int, ...],
     axis: int,
@@ -518,6 +537,8 @@ def emulated() -> list[ElementKernel]:
         beside_constants(9, (8, 16, 3), "f16"),
         beside_constants(5, (4, 1), "i1"),
         beside_constants(6, (2, 4) * 25, "f32"),
+        converted((16, 1), "f32", "f16"),
+        converted((5, 3), "bf16", "f32"),
         topk((2, 9000), 50, 1, "i8"),
         topk((1, 20001), 64, 1, "f16"),
         topk((1, 8300), 300, 1, "i64", largest=False),

@@ -149,7 +149,8 @@ def _value(
         return emit.attribute_constant(source, lanes)
     buffer = buffers[source.argument]
     if isinstance(part, Copy):
-        return source.load(buffer, source.start(0), offset, lanes, inside)
+        x = source.load(buffer, source.start(0), offset, lanes, inside)
+        return emit.convert(x, source.element.name, part.target.element.name)
     if isinstance(part, Gather):
         return _gathered(part, offset, lanes, inside, buffers)
     return _padded(part, offset, lanes, inside, buffer)

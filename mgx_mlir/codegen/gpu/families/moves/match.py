@@ -13,12 +13,13 @@ from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
-from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.family import anchor_of, is_free
 from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import conversion_of, definition, users
 from mgx_mlir.rewriting.views import Factors
 
 GATHERS = (mgx.GatherOp, mgx.GatherElementsOp, mgx.GatherndOp)
@@ -87,13 +88,15 @@ class Moves:
 
 def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     """The kernel as moves, or why it does not match; None where it holds other work."""
-    anchor = anchor_of(kernel, *GATHERS, mgx.ConcatOp, mgx.PadOp)
+    anchor = anchor_of(kernel, *GATHERS, mgx.ConcatOp, mgx.PadOp, beside=_is_copied)
     if anchor is None or isinstance(anchor, Refusal):
         return anchor
     name, result = anchor.OPERATION_NAME, ir.RankedTensorType(anchor.results[0].type)
     # Constants among the operands take no memory.
     operands, element, shape = list(anchor.operands), element_of(result), tuple(result.shape)
-    views = [resolve(value) for value in operands]
+    copied = [conversion_of(definition(value)) or value for value in operands]
+    views = [resolve(value) for value in copied]
+    elements = [element_of(value.type) for value in copied]
     if (
         isinstance(anchor, mgx.ConcatOp)
         and not element.is_byte_float
@@ -104,12 +107,12 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
         parts = [part for part in pairs if part is not None]
         if len(parts) == len(pairs):
             sizes = [tuple(ir.RankedTensorType(value.type).shape) for value in operands]
-            return Moves(name, _concat(anchor, parts, sizes, element, shape))
+            return Moves(name, _concat(anchor, parts, sizes, elements, shape))
     if any(view is None for view in views):
         return Refusal(f"{name}: an input that is no strided view")
     found = [view for view in views if view is not None]
     if isinstance(anchor, mgx.ConcatOp):
-        return Moves(name, _concat(anchor, found, [v.shape for v in found], element, shape))
+        return Moves(name, _concat(anchor, found, [v.shape for v in found], elements, shape))
     if isinstance(anchor, GATHERS):
         if 0 in found[0].shape:
             return Refusal(f"{name}: no elements to choose from")
@@ -119,19 +122,31 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     return Moves(name, (_pad(anchor, found[0], element, shape),))
 
 
+def _is_copied(op: ir.OpView) -> bool:
+    """Whether an op takes no kernel of its own: it is free, or converts what a concat copies."""
+    if is_free(op):
+        return True
+    readers = users(op.results[0]) if conversion_of(op) is not None else []
+    return [type(reader) for reader in readers] == [mgx.ConcatOp]
+
+
 def _concat(
     op: mgx.ConcatOp,
     views: Sequence[View | ir.Attribute],
     sizes: Sequence[tuple[int, ...]],
-    element: Element,
+    elements: Sequence[Element],
     shape: tuple[int, ...],
 ) -> tuple[Move, ...]:
-    """The copies of a concat of views of inputs, and of constants."""
+    """The copies of a concat of views of inputs, and of constants.
+
+    elements: those of the views' memory, which are converted to the result's.
+    """
+    element = element_of(op.y.type)
     axis = op.axis.value % len(shape)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     parts: list[Move] = []
     start = 0
-    for view, own_shape in zip(views, sizes, strict=True):
+    for view, own_shape, own_element in zip(views, sizes, elements, strict=True):
         size = math.prod(own_shape)
         if size == 0:
             continue
@@ -139,7 +154,9 @@ def _concat(
         rows = Axis.of((outer, shape[axis] * inner), (own, 1))
         source: Source
         if isinstance(view, View):
-            source = MemoryOperand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+            source = MemoryOperand(
+                view.argument, own_element, view.offset, Axis(()), _axis(view.dims)
+            )
         else:
             source = view
         parts.append(Copy(size, source, MemoryOperand(0, element, start, Axis(()), rows)))

@@ -44,9 +44,12 @@ def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | Non
     """
     legal = []
     for across in (False,) if whole else (False, True):
-        lanes = lanes_of(rows, across)
-        found = schedules(rows.columns, lanes, target.wave_size, across)
-        legal += [s for s in found if not schedule_refusal(rows, s, target)]
+        widest = lanes_of(rows, across)
+        # Half as many neighbours occupy more threads, where rows are few.
+        few = rows.rows <= 4 * target.compute_units and rows.columns >= SPLIT_BLOCK
+        for lanes in (widest, widest // 2) if widest == 8 and few and not across else (widest,):
+            found = schedules(rows.columns, lanes, target.wave_size, across)
+            legal += [s for s in found if not schedule_refusal(rows, s, target)]
     if whole:
         return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
     # One or two work-groups for each compute unit, with work for each thread.

@@ -1,0 +1,90 @@
+"""Q/DQ as quark and modelopt write it: fp8, int8 and int4 weights, in blocks or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import mgx_mlir
+
+Array = np.ndarray[Any, Any]
+ROWS, K, N, BLOCK = 5, 64, 32, 16
+E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
+INT4, INT8 = np.dtype(ml_dtypes.int4), np.dtype(np.int8)
+LARGEST = {E4M3: 448, INT4: 7, INT8: 127}
+
+
+def quantized(dtype: np.dtype[Any], scales: str, floats: Any) -> tuple[Array, Array]:
+    """Random weights [K, N] and their scales: of the tensor, of each column, or of blocks."""
+    weights = np.random.default_rng(2).standard_normal((K, N))
+    largest = {
+        "tensor": np.abs(weights).max(),
+        "column": np.abs(weights).max(0),
+        "block": np.abs(weights).reshape(-1, BLOCK, N).max(1),
+    }[scales]
+    scale = np.asarray(largest / LARGEST[dtype], floats)
+    wide = np.repeat(scale, BLOCK, 0) if scales == "block" else scale
+    codes = weights / wide.astype(np.float64)
+    return (codes if dtype == E4M3 else np.round(codes)).astype(dtype), scale
+
+
+@pytest.mark.parametrize("floats", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("weights", "scales", "activations"),
+    [
+        (E4M3, "tensor", E4M3),
+        (E4M3, "column", E4M3),
+        (INT8, "column", INT8),
+        (INT4, "block", None),
+        (INT4, "block", E4M3),
+        (INT4, "column", INT8),
+    ],
+)
+def test_products_are_onnxruntimes(
+    weights: Any, scales: str, activations: Any, floats: Any
+) -> None:
+    """Those of AWQ scale the activations first: a Mul by a constant of each channel.
+
+    Powers of two make scaled activations and quotients exact in f16 too.
+    """
+    codes, scale = quantized(weights, scales, floats)
+    given = {"w": codes, "ws": scale, "smooth": (2.0 ** (np.arange(K) % 3 - 1)).astype(floats)}
+    along = {"column": {"axis": 1}, "block": {"axis": 0, "block_size": BLOCK}}.get(scales, {})
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "ws"], ["wide"], **along),
+        helper.make_node("Mul", ["x", "smooth"], ["scaled"]),
+    ]
+    a = "scaled"
+    if activations is not None:
+        given |= {"s": np.array(2.0**-5, floats), "z": np.zeros((), activations)}
+        nodes += [
+            helper.make_node("QuantizeLinear", ["scaled", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        ]
+        a = "a"
+    nodes.append(helper.make_node("MatMul", [a, "wide"], ["y"]))
+    type_ = helper.np_dtype_to_tensor_dtype(np.dtype(floats))
+    graph = helper.make_graph(
+        nodes, "forms",
+        [helper.make_tensor_value_info("x", type_, [ROWS, K])],
+        [helper.make_tensor_value_info("y", type_, [ROWS, N])],
+        [numpy_helper.from_array(array, name) for name, array in given.items()],
+    )  # fmt: skip
+    opset = helper.make_opsetid("", 21)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    x = {"x": np.random.default_rng(3).standard_normal((ROWS, K)).astype(floats)}
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, x)[0]
+    mine = mgx_mlir.compile(model, target="cpu").run(x)["y"]
+    assert mine.dtype == floats
+    bound = 1e-5 if floats is np.float32 else 2e-3
+    np.testing.assert_allclose(
+        mine.astype(np.float64), theirs.astype(np.float64), atol=bound * np.abs(theirs).max()
+    )
