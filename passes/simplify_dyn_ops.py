@@ -13,8 +13,15 @@ from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting.graph import main_function, node_name, set_signature
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
-from mgx_mlir.rewriting.symbolic import Sizes, named_symbols, result_sizes, sizes_of, tensor_type
-from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.rewriting.symbolic import (
+    Sizes,
+    named,
+    named_symbols,
+    result_sizes,
+    sizes_of,
+    tensor_type,
+)
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 
 # The ops whose shape is an operand.
 _OF_DIMS = (mgx.ReshapeToOp, mgx.BroadcastWithDimsOp)
@@ -82,6 +89,7 @@ class _Walk:
         return sizes_of(value.type, self.known)
 
     def _set(self, value: ir.Value, sizes: Sizes) -> None:
+        sizes = [named(str(n), self.known) if isinstance(n, Size) else n for n in sizes]  # bounds
         known = [size for size in sizes if isinstance(size, int)]
         if len(known) < len(sizes):
             value.set_type(tensor_type(sizes, element_type(value)))

@@ -161,6 +161,24 @@ MODELS: dict[str, tuple[str, str]] = {
         "w = Div(s, four) e = Concat <axis = 0> (ones, w) o = Expand(one_float, e) "
         "y = Add(h, o)",
     ),
+    "floats of sizes": (
+        "float[a, b] x => y",
+        "s = Shape <start = 1> (x) f = Cast <to = 1> (s) h = Div(f, two_float) u = Ceil(h) "
+        "d = Mul(u, two_float) e = Floor(h) g = Cast <to = 7> (d) j = Cast <to = 7> (e) "
+        "v = Add(g, j) y = Expand(one_float, v)",
+    ),
+    "range of floats": (
+        "float[a, b] x => y",
+        "s = Shape <start = 1> (x) r = Squeeze(s) l = Cast <to = 1> (r) "
+        "y = Range(half, l, one_float)",
+    ),
+    "padding that cuts": ("float[a, b] x => y", "y = Pad(x, shift)"),
+    "windows counted by division": (
+        "float[c, 2, a] x => y",
+        "h = Conv <strides = [4]> (x, long_filters) s = Shape <start = 2> (x) t = Sub(s, four) "
+        "w = Div(t, four) n = Add(w, ones) e = Concat <axis = 0> (ones, n) "
+        "o = Expand(one_float, e) y = Add(h, o)",
+    ),
     "shape of a constant that is spread": (
         "float[a, b] x => y, i",
         "s = Shape <end = 1> (x) w = Concat <axis = 0> (s, ones, ones) v = Expand(table, w) "
@@ -205,6 +223,7 @@ CONSTANTS = {
     "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
     "three_of": np.int64(3),
     "square": np.arange(64, dtype=np.float32).reshape(8, 8), "zero_index": np.int64(0),
+    "two_float": np.float32(2), "half": np.float32(0.5), "shift": np.array([0, 1, 0, -1]),
     "minus_two": np.int64(-2), "five": np.array([5]), "four": np.array([4]),
     "wide": np.arange(20, dtype=np.float32).reshape(2, 10), "two_columns": np.array([-1, 2]),
     "long_filters": np.ones((3, 2, 4), np.float32), "biases": np.ones(3, np.float32),
@@ -223,6 +242,7 @@ SIZES: dict[str, Sizes] = {
     **{n: [known | {"n": 3} for known in IMAGES] for n in MODELS if n.startswith("regions")},
     **{n: [{"a": 2, "b": 31}, {"a": 1, "b": 8}] for n in MODELS if n.startswith("frames")},
     "transposed windows": IMAGES,
+    "windows counted by division": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "windows and a bias": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "padding by sizes, reflect": [{"a": 2, "b": 5}, {"a": 4, "b": 7}],
     "columns to images": [{"a": 2}, {"a": 1}],

@@ -28,6 +28,7 @@ from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
+from mgx_mlir.sizes.arithmetic import Size
 
 # A placeholder for results of nodes that could not be converted.
 _UNAVAILABLE = Value("<unavailable>")
@@ -93,14 +94,15 @@ class Conversion:
         return outputs
 
     def sizes_in(self, value: Value) -> np.ndarray | None:
-        """The elements of a small integer tensor, where they follow from the inputs' sizes.
+        """The elements of a small tensor of numbers, where they follow from the inputs' sizes.
 
-        An array of ints and sizes; None where only a run knows.
+        An array of ints and sizes, of Fractions and Ratios too for floats; None where only a run
+        knows.
         """
         if value in self._guessed:
             return None
         if value.known is not None:
-            return value.known.astype(object) if value.known.dtype.kind in "iu" else None
+            return shape_values.constants(value.known)
         return self._sizes_in(value.tensor) if value.tensor is not None else None
 
     def forget_sizes(self) -> None:
@@ -127,7 +129,11 @@ class Conversion:
             return None
         values = [self._sizes[operand] for operand in operands]
         sizes = [symbolic.sizes_of(operand.type, {}) for operand in operands]
-        return shape_values.value_of(value.owner.operation.opview, values, sizes)
+        with shape_values.assuming(self._assume):
+            return shape_values.value_of(value.owner.operation.opview, values, sizes)
+
+    def _assume(self, size: Size) -> None:
+        self.required[str(size)] = None
 
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:
         """The dimensions that onnx's inference found for a value of the main graph."""

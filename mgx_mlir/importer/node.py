@@ -16,6 +16,7 @@ from mgx_mlir.importer import tensors
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.rewriting.shape_values import Ratio
 from mgx_mlir.sizes.arithmetic import Number, Size, symbols
 
 # Attributes without influence on the results of an inference.
@@ -179,7 +180,7 @@ class Node:
         if value.known is not None:
             return value.known
         found = self.conversion.sizes_in(value)
-        if found is None or any(isinstance(part, Size) for part in found.reshape(-1)):
+        if found is None or any(isinstance(part, Size | Ratio) for part in found.reshape(-1)):
             return None
         return found.astype(value.dtype)
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 from mlir import ir
@@ -17,8 +21,24 @@ from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum
 # Longer vectors hold data.
 MAX_ELEMENTS = 64
 _MOST_POWER = 8
+# The largest denominator of a factor of sizes.
+_MOST_PARTS = 1 << 10
 
 Values = "np.ndarray"
+
+
+# What takes a number that values are computed as if it were never below 0.
+_assume: ContextVar[Callable[[Size], None] | None] = ContextVar("assume", default=None)
+
+
+@contextmanager
+def assuming(assume: Callable[[Size], None]) -> Iterator[None]:
+    """Inside, values may be computed that hold only where some numbers are not below 0."""
+    token = _assume.set(assume)
+    try:
+        yield
+    finally:
+        _assume.reset(token)
 
 
 class _UnknownError(Exception):
@@ -30,25 +50,41 @@ def value_of(
 ) -> np.ndarray | None:
     """The value of an op's result: an array of ints and Sizes, or of booleans; None if unknown.
 
-    operands: the values of the operands. sizes: the sizes of the operands.
+    Floats, as exporters scale sizes by, may be Fractions and Ratios too. operands: the values of
+    the operands. sizes: the sizes of the operands.
     """
     type_ = ir.RankedTensorType(op.results[0].type)
     small = type_.has_static_shape and int(np.prod(type_.shape)) <= MAX_ELEMENTS
-    if not small or not isinstance(type_.element_type, ir.IntegerType):
+    if not small:
         return None
     if isinstance(op, mgx.ConstantOp):
-        return mgx.constant_array(op).astype(object)
+        return constants(mgx.constant_array(op))
     if isinstance(op, mgx.DimensionsOfOp):
         start, end = op.start.value, op.end.value
         found = sizes[0][start:end]
         return None if None in found else _array(found, (end - start,))
-    rule = _RULES.get(type(op))
+    floats = any(_is_float(operand.type) for operand in op.operands)
+    rule = (_OF_FLOATS if floats else _RULES).get(type(op))
     if rule is None or any(operand is None for operand in operands):
         return None
     try:
         return _shaped(rule(op, *operands), type_.shape)
     except (_UnknownError, IndexError):
         return None
+
+
+def constants(array: np.ndarray) -> np.ndarray | None:
+    """The numbers of a constant, floats as Fractions; None where one is not finite."""
+    if array.dtype.kind in "iub":
+        return array.astype(object)
+    numbers = array.astype(np.float64).reshape(-1)
+    if array.dtype.kind != "f" or numbers.size > MAX_ELEMENTS or not np.isfinite(numbers).all():
+        return None
+    return _array([Fraction(float(number)) for number in numbers], array.shape)
+
+
+def _is_float(type_: ir.Type) -> bool:
+    return isinstance(ir.RankedTensorType(type_).element_type, ir.FloatType)
 
 
 def broadcast(x: Sizes, wanted: Sizes) -> Sizes | None:
@@ -86,6 +122,11 @@ def _divide(a: Number, b: Number) -> Number:
     whole = exact(a, b) if b != 0 else None
     if whole is not None:
         return whole
+    if b >= 1 and not a >= 0 and isinstance(a, Size) and (assume := _assume.get()) is not None:
+        if any(factor < 0 for atoms, factor in a.terms if atoms):
+            raise _UnknownError  # as sizes grow it is below 0
+        assume(a)
+        return a // b
     if a >= 0 and b >= 1:
         return a // b
     raise _UnknownError
@@ -157,32 +198,116 @@ def _reshape(op: ir.OpView, x: np.ndarray) -> np.ndarray:
     return x.reshape(ir.RankedTensorType(op.results[0].type).shape)
 
 
-_RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
-    mgx.AbsOp: _elementwise(lambda a: maximum(a, -a)),
-    mgx.AddOp: _elementwise(lambda a, b: a + b),
+@dataclass(frozen=True)
+class Ratio:
+    """A size over a number that may not divide it."""
+
+    size: Size
+    divisor: int
+
+
+Real: TypeAlias = "Number | Fraction | Ratio"
+
+
+def _scaled(a: Real, b: Real) -> Real:
+    """The product, of which one factor at least is a number."""
+    if isinstance(a, Fraction | int):
+        a, b = b, a
+    if isinstance(a, Ratio):
+        return _scaled(a.size, _fraction(b) / a.divisor)
+    factor = _fraction(b)
+    if not isinstance(a, Size):
+        return _fraction(a) * factor
+    size = a * factor.numerator
+    whole = exact(size, factor.denominator)
+    if whole is not None:
+        return whole
+    assert isinstance(size, Size)
+    return Ratio(size, factor.denominator)
+
+
+def _fraction(a: Real) -> Fraction:
+    """The number as it is; one that floats would round is not known."""
+    if not isinstance(a, Fraction | int) or Fraction(a).denominator > _MOST_PARTS:
+        raise _UnknownError
+    return Fraction(a)
+
+
+def _over(a: Real, b: Real) -> Real:
+    if b == 0:
+        raise _UnknownError
+    return _scaled(a, 1 / _fraction(b))
+
+
+def _added(a: Real, b: Real) -> Real:
+    if isinstance(a, Ratio) or isinstance(b, Ratio):
+        raise _UnknownError
+    if not isinstance(a, Size) and not isinstance(b, Size):
+        return _fraction(a) + _fraction(b)
+    whole = [x if isinstance(x, Size) else _fraction(x) for x in (a, b)]
+    if any(isinstance(x, Fraction) and x.denominator > 1 for x in whole):
+        raise _UnknownError
+    first, second = (x if isinstance(x, Size) else int(x) for x in whole)
+    return first + second
+
+
+def _down(a: Real) -> Number:
+    if isinstance(a, Ratio):
+        return a.size // a.divisor
+    return math.floor(a) if isinstance(a, Fraction) else a
+
+
+def _up(a: Real) -> Number:
+    return -_down(_scaled(a, -1))
+
+
+def _to_integer(a: Real) -> Number:
+    """The number, rounded towards 0."""
+    if isinstance(a, Ratio) and not a.size >= 0:
+        raise _UnknownError
+    return int(a) if isinstance(a, Fraction) else _down(a)
+
+
+_VIEWS: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
     mgx.ConcatOp: lambda op, *parts: np.concatenate(parts, axis=op.axis.value),
-    mgx.ConvertOp: lambda op, x: x,
-    mgx.DivOp: _elementwise(_divide),
-    mgx.EqualOp: _elementwise(_equal),
     mgx.GatherOp: _gather,
     mgx.IdentityOp: lambda op, x: x,
-    mgx.LessOp: _elementwise(_less),
-    mgx.MaxOp: _elementwise(maximum),
-    mgx.MinOp: _elementwise(minimum),
-    mgx.ModOp: _elementwise(_modulo),
-    mgx.MulOp: _elementwise(lambda a, b: a * b),
     mgx.MultibroadcastOp: lambda op, x: x,
-    mgx.NegOp: _elementwise(lambda a: -a),
-    mgx.PowOp: _elementwise(_power),
-    mgx.ReduceProdOp: _reduce(lambda a, b: a * b, 1),
-    mgx.ReduceSumOp: _reduce(lambda a, b: a + b, 0),
     mgx.ReshapeOp: _reshape,
     mgx.ReverseOp: lambda op, x: np.flip(x, tuple(op.axes)),
     mgx.SliceOp: _slice,
     mgx.SqueezeOp: _reshape,
     mgx.StepOp: _step,
-    mgx.SubOp: _elementwise(lambda a, b: a - b),
     mgx.TransposeOp: lambda op, x: x.transpose(list(op.permutation)),
     mgx.UnsqueezeOp: _reshape,
+}
+_to_integers = _elementwise(_to_integer)
+_OF_FLOATS = _VIEWS | {
+    mgx.AddOp: _elementwise(_added),
+    mgx.CeilOp: _elementwise(_up),
+    mgx.DivOp: _elementwise(_over),
+    mgx.FloorOp: _elementwise(_down),
+    mgx.MulOp: _elementwise(_scaled),
+    mgx.SubOp: _elementwise(lambda a, b: _added(a, _scaled(b, -1))),
+    mgx.ConvertOp: lambda op, x: (
+        x if _is_float(op.result.type) else _elementwise(_to_integer)(op, x)
+    ),
+}
+_RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = _VIEWS | {
+    mgx.AbsOp: _elementwise(lambda a: maximum(a, -a)),
+    mgx.AddOp: _elementwise(lambda a, b: a + b),
+    mgx.ConvertOp: lambda op, x: x,
+    mgx.DivOp: _elementwise(_divide),
+    mgx.EqualOp: _elementwise(_equal),
+    mgx.LessOp: _elementwise(_less),
+    mgx.MaxOp: _elementwise(maximum),
+    mgx.MinOp: _elementwise(minimum),
+    mgx.ModOp: _elementwise(_modulo),
+    mgx.MulOp: _elementwise(lambda a, b: a * b),
+    mgx.NegOp: _elementwise(lambda a: -a),
+    mgx.PowOp: _elementwise(_power),
+    mgx.ReduceProdOp: _reduce(lambda a, b: a * b, 1),
+    mgx.ReduceSumOp: _reduce(lambda a, b: a + b, 0),
+    mgx.SubOp: _elementwise(lambda a, b: a - b),
     mgx.WhereOp: _elementwise(_where),
 }

@@ -203,10 +203,14 @@ def padded(node: Node, axes: list[int]) -> ir.Value:
     for axis in axes:
         cut = max(-low[axis], 0), max(-high[axis], 0)
         if any(cut):
-            size = tensors.size_of(x, axis, "the size of the cut dimension")
-            if sum(cut) > size:
+            size = tensors.size(tensors.dims(x)[axis])
+            if size is None:
+                size = tensors.size_of(x, axis, "the size of the cut dimension")
+            left = size - sum(cut)
+            if left <= -1:
                 raise ModelError(f"amounts {cut} cut more than the {size} that are there")
-            x = emit.take(x, axis, cut[0], size - cut[1])
+            node.require(left)
+            x = part_of(x, axis, cut[0], size - cut[1], size)
     low, high = ([max(amount, 0) for amount in side] for side in (low, high))
     if not any(low) and not any(high):
         return x

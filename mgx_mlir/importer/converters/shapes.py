@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.rewriting import shape_values as shape_values
-from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, exact
 
 # More than any tensor has; a longer shape is a fault, or an attack.
 _MOST_DIMENSIONS = 64
@@ -306,7 +307,7 @@ def constant_of_shape(node: Node) -> Any:
 def range_(node: Node) -> Any:
     if node.version >= 27:
         node.attribute("stash_type")
-    if node.known(1) is None and node.value(1).dtype.kind in "iu":
+    if node.known(0) is None or node.known(1) is None:
         return _range_of_size(node)
     start, limit = (node.constant(i, n).reshape(()) for i, n in enumerate(("start", "limit")))
     delta = node.constant(2, "delta").reshape(()) if node.given(2) else np.ones((), start.dtype)
@@ -321,18 +322,22 @@ def range_(node: Node) -> Any:
 def _range_of_size(node: Node) -> ir.Value:
     """The numbers from a start to a limit, formulas of the inputs' sizes, in constant steps."""
     start, limit = node.sizes(0), node.sizes(1)
-    delta = int(node.constant(2, "delta").reshape(())) if node.given(2) else 1
-    if start is None or limit is None or not delta:
+    step = float(node.constant(2, "delta").reshape(())) if node.given(2) else 1.0
+    if start is None or limit is None or not step:
         node.constant(0 if start is None else 1, "start" if start is None else "limit")
-        raise ModelError(f"a range in steps of {delta}")
-    span = (limit[0] - start[0]) * (1 if delta > 0 else -1)
+        raise ModelError(f"a range in steps of {step}")
+    delta, (first,), (last,) = int(step), start, limit
+    if isinstance(first, Fraction) and delta == 1:
+        first = math.floor(first)  # as many numbers below a limit that is whole
+    if delta != step or not all(isinstance(bound, int | Size) for bound in (first, last)):
+        raise OpenError(f"the number of its elements, from {first} to {last} in steps of {step}")
+    span = (last - first) * (1 if delta > 0 else -1)
     node.require(span)
     wide = mgx.iota(tensors.named([ceil_div(span, abs(delta))])[0], np.int64)
     if delta != 1:
         wide = emit.mul(wide, delta)
-    if start != [0]:
-        wide = emit.add(wide, emit.convert(node.tensor(0), "i64"))
-    return emit.convert(wide, mgx.element_type(node.value(1).dtype))
+    wide = emit.convert(wide, mgx.element_type(node.value(1).dtype))
+    return wide if start == [0] else emit.add(wide, node.tensor(0))
 
 
 @operator("EyeLike", (9, 22), "constant iota add equal convert")
