@@ -27,6 +27,8 @@ BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
         ((4 * BATCH + 3) // 4, "batch"),
         (ceil_div(SEQ, 2), "(seq+1)//2"),
         ((SEQ - 1) // 2 + 1, "(seq+1)//2"),
+        ((((SEQ - 10) // 5 - 2) // 2 - 2) // 3 + 1, "(seq+20)//30-1"),
+        (ceil_div(ceil_div(BATCH, 4), 2), "(batch+7)//8"),
         ((SEQ + 5) // 3, "(seq+2)//3+1"),
         (-8 * ((-SEQ) // 8), "8*((seq+7)//8)"),
         (256 * ceil_div(SEQ, 2) + 1, "256*((seq+1)//2)+1"),

@@ -133,6 +133,13 @@ class Size:
             more = constant // divisor
             whole, rest = whole + more, rest - more * divisor
             assert isinstance(rest, Size)
+            (atoms, factor), *others = rest.terms
+            if factor == len(atoms) == 1 and isinstance(inner := atoms[0], Floor):
+                parts = inner.divisor
+                if isinstance(parts, int) and not any(atoms for atoms, _ in others):
+                    # Rounding down twice is rounding down once.
+                    constant -= more * divisor
+                    return whole + (inner.value + constant * parts) // (divisor * parts)
         return whole + Size((((Floor(rest, divisor),), 1),))
 
     def __rfloordiv__(self, value: int) -> Number:
