@@ -134,6 +134,16 @@ MODELS: dict[str, tuple[str, str]] = {
         "s = Shape <start = 1, end = 2> (x) p = Slice(square, zero_axis, s, zero_axis) "
         "q = Slice(p, zero_axis, s, one_axis) y = Add(x, q)",
     ),
+    "attention with a table read backwards": (
+        "float[c, 2, a, 8] x => y",
+        "v = Transpose <perm = [0, 1, 3, 2]> (x) p = MatMul(x, v) "
+        "s = Shape <start = 2, end = 3> (x) n = Neg(s) t = Slice(heads, n, ends, two_axis) "
+        "q = Add(p, t) r = Softmax(q) y = MatMul(r, x)",
+    ),
+    "attention of columns": (
+        "float[c, 2, 8, a] x => y",
+        "q = Transpose <perm = [0, 1, 3, 2]> (x) p = MatMul(q, x) r = Softmax(p) y = MatMul(r, q)",
+    ),
     "range of two sizes": (
         "float[a, b] x => i",
         "s = Shape(x) f = Gather(s, zero_index) l = Gather(s, one) g = Neg(f) "
@@ -223,6 +233,7 @@ CONSTANTS = {
     "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
     "three_of": np.int64(3),
     "square": np.arange(64, dtype=np.float32).reshape(8, 8), "zero_index": np.int64(0),
+    "heads": np.linspace(-1, 1, 32, dtype=np.float32).reshape(2, 1, 16), "two_axis": np.array([2]),
     "two_float": np.float32(2), "half": np.float32(0.5), "shift": np.array([0, 1, 0, -1]),
     "minus_two": np.int64(-2), "five": np.array([5]), "four": np.array([4]),
     "wide": np.arange(20, dtype=np.float32).reshape(2, 10), "two_columns": np.array([-1, 2]),
@@ -242,6 +253,7 @@ SIZES: dict[str, Sizes] = {
     **{n: [known | {"n": 3} for known in IMAGES] for n in MODELS if n.startswith("regions")},
     **{n: [{"a": 2, "b": 31}, {"a": 1, "b": 8}] for n in MODELS if n.startswith("frames")},
     "transposed windows": IMAGES,
+    **{n: IMAGES for n in MODELS if n.startswith("attention")},
     "windows counted by division": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "windows and a bias": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "padding by sizes, reflect": [{"a": 2, "b": 5}, {"a": 4, "b": 7}],
@@ -267,10 +279,13 @@ def model_of(name: str) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.parametrize(
+    "target", ["cpu", *(pytest.param(c, marks=pytest.mark.slow) for c in ("gfx942", "gfx1100"))]
+)
 @pytest.mark.parametrize("name", MODELS)
-def test_one_program_serves_all_sizes(name: str) -> None:
+def test_one_program_serves_all_sizes(name: str, target: str) -> None:
     model = model_of(name)
-    check(model, mgx_mlir.compile(model, "cpu", FULL), SIZES.get(name, SMALL))
+    check(model, mgx_mlir.compile(model, target, FULL), SIZES.get(name, SMALL))
 
 
 def recurrent(

@@ -89,6 +89,11 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
         return Refusal("operands or an epilogue that are no views of inputs")
     if isinstance(attention.D, Size) or isinstance(attention.E, Size):
         return Refusal("the size of a head is an argument")
+    sources = (*attention.sources, *attention.result.sources)
+    read = [attention.q, attention.k, attention.v, *(x for x in sources if isinstance(x, Matrix))]
+    strides = [s for x in read for axis in (x.row, x.column) for _, s in axis.factors]
+    if not all(stride >= 0 for stride in strides):
+        return Refusal("rows or columns that are read backwards")  # offsets count from a head
     schedules = _schedules(attention, named_symbols([*inputs, *results]), target)
     if isinstance(schedules, Refusal):
         return schedules

@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import columns
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # Moves in flight together where registers are few.
 MOVES_TOGETHER = 8
@@ -111,7 +111,7 @@ class AttentionTile:
         self.run, self.across = shape.block()
         self.width = self.across
         if shape.along_k:
-            self.width = math.gcd(shape.width(self.bytes), self.unit.chunk, extent)
+            self.width = math.gcd(shape.width(self.bytes), self.unit.chunk, common_factor(extent))
         self.moves = each // (self.run * self.across)
 
     def begin(self, thread: Index, batch: Index) -> None:
