@@ -58,6 +58,9 @@ class Positive:
         return f"max({self.value}, 0)"
 
 
+# Proofs look into up to this many rounded quotients and maxima of a size.
+_MOST_ATOMS = 4
+
 Atom: TypeAlias = "Symbol | Floor | Positive"
 Monomial: TypeAlias = "tuple[Atom, ...]"
 
@@ -266,13 +269,13 @@ def least(value: Number) -> float:
     low = bounds(value)[0]
     if isinstance(value, int) or low >= 0:
         return low
-    for atoms, factor in value.terms:
-        if len(atoms) != 1 or isinstance(own := atoms[0], Symbol):
-            continue
-        rest = _sum(term for term in value.terms if term != (atoms, factor))
+    alone = [(a, f) for a, f in value.terms if len(a) == 1 and not isinstance(a[0], Symbol)]
+    for (own,), factor in alone if len(alone) <= _MOST_ATOMS else ():
+        rest = _sum(term for term in value.terms if term != ((own,), factor))
         if isinstance(own, Positive):
             either = least(rest), least(rest + own.value * factor)
             return max(*either, low) if factor > 0 else min(either)
+        assert isinstance(own, Floor)
         if isinstance(own.divisor, int) and factor % own.divisor == 0:
             # Rounding takes less than the divisor away.
             lost = own.divisor - 1 if factor > 0 else 0
