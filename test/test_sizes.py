@@ -10,6 +10,7 @@ from mgx_mlir.sizes.arithmetic import (
     ceil_div,
     evaluate,
     exact,
+    is_more,
     maximum,
     minimum,
     substitute,
@@ -29,6 +30,7 @@ BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
         ((SEQ - 1) // 2 + 1, "(seq+1)//2"),
         ((((SEQ - 10) // 5 - 2) // 2 - 2) // 3 + 1, "(seq+20)//30-1"),
         (ceil_div(ceil_div(BATCH, 4), 2), "(batch+7)//8"),
+        (SEQ // ceil_div(BATCH, 4), "(seq)//((batch+3)//4)"),
         ((SEQ + 5) // 3, "(seq+2)//3+1"),
         (-8 * ((-SEQ) // 8), "8*((seq+7)//8)"),
         (256 * ceil_div(SEQ, 2) + 1, "256*((seq+1)//2)+1"),
@@ -63,6 +65,13 @@ def test_the_smaller_of_two_has_bounds() -> None:
     for batch in (1, 64, 70):
         assert evaluate(maximum(BATCH, 64), {"batch": batch}) == max(batch, 64)
         assert substitute(minimum(BATCH, 64), {"batch": batch}) == min(batch, 64)
+
+
+def test_numbers_are_more_than_others() -> None:
+    for batch in (1, 8, 9, 100):
+        for size in (BATCH, BATCH // 4 - 1):
+            known = {"batch": batch}
+            assert evaluate(is_more(size, 8), known) == (evaluate(size, known) > 8)
 
 
 def test_what_is_known_is_an_int() -> None:

@@ -205,8 +205,8 @@ def _positive(value: Number) -> Number:
 
 
 def is_more(value: Number, most: int) -> Number:
-    """1 where a size from 0 is more than `most`, also from 0; else 0."""
-    return 1 // (1 + (most + 1) // (value + 1))
+    """1 where a number is more than `most`; else 0."""
+    return _positive(value - most) - _positive(value - most - 1)
 
 
 @overload
@@ -376,7 +376,5 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Number:
 
 
 def _factor_text(value: Number) -> str:
-    plain = isinstance(value, int) or (
-        len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1
-    )
+    plain = isinstance(value, int) or alone(value) is not None
     return str(value) if plain else f"({value})"
