@@ -40,7 +40,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("catboost", "onnxmltools", "skl2onnx"),
     ),
     "tensorflow": (("keras>=3", "tensorflow-cpu", "tf2onnx"), ("keras", "tf2onnx")),
-    "torch": (("onnxscript", "torch==2.13.0", "transformers>=5"), ("pytorch", "torchscript")),
+    "torch": (
+        ("onnxscript", "torch==2.13.0", "transformers>=5"),
+        ("architectures", "pytorch", "torchscript"),
+    ),
 }
 EXPORTERS = tuple(sorted(module for _, modules in GROUPS.values() for module in modules))
 

@@ -44,6 +44,7 @@ def _made(build: Callable[[], Example]) -> Made:
     model = _scripted(made) if made.script else _exported(made)
     choices = [
         {"batch": n - 1, "length": n + 4, "past": n, "answer": n}
+        | {"height": 32 * n, "width": 64, "samples": 1000 * n + 333}
         for n in ((2, 5) if made.dynamic else (2,))
     ]
     return model, [_sized(model, sizes) for sizes in choices]
