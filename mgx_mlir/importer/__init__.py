@@ -155,18 +155,22 @@ def examine(
         if not unsupported:  # onnx's library may not know unsupported operators either
             raise
         return None, _report(source, unsupported)
+    same: dict[str, Dim] = {}
     while True:
         inferred = prepare.infer(source.model)
         with context() as made, ir.Location.unknown():
             made.dialects["func"]  # loads it
             converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
+            converter.conversion.same = same
             found = converter.convert()
             found_open = open_dims(converter.names, converter.block.arguments)
             entries = [*unsupported, *(entry for entry in found if entry not in unsupported)]
             if not entries:
                 return converter.finish(), _report(source, entries, found_open)
             equations = converter.conversion.equations
-        if not symbols.equate(source.model, source.inputs, equations, ranges):
+        if symbols.equate(source.model, source.inputs, equations, ranges):
+            same.clear()
+        elif not symbols.assume_equal(source.model, source.inputs, equations, same):
             return None, _report(source, entries, found_open)
 
 

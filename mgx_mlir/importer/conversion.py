@@ -57,6 +57,8 @@ class Conversion:
         self.required: dict[str, None] = {}
         # Dimensions that have to be equal.
         self.equations: list[tuple[Dim, Dim]] = []
+        # Dimensions that are taken to be equal to others, which a run checks.
+        self.same: dict[str, Dim] = {}
         self._inferred = inferred
         self._sizes: dict[ir.Value, np.ndarray | None] = {}
         # Placeholders for results of refused nodes, and values computed from them.
@@ -244,7 +246,7 @@ class Conversion:
             else:
                 assert isinstance(result, ir.Value)
                 self._refine(result, name, node.scope)
-                results.append(_of_tensor(name, result))
+                results.append(_of_tensor(name, self._renamed(result)))
             _check_size(results[-1])
         return results
 
@@ -259,6 +261,19 @@ class Conversion:
         if inferred is not None and len(inferred) == len(known):
             merged = [i if k is None else k for k, i in zip(known, inferred, strict=True)]
             result.set_type(tensors.tensor_type(tensors.element(result), merged))
+
+    def _renamed(self, result: ir.Value) -> ir.Value:
+        """A result whose dimensions are called as those they are taken to be equal to."""
+        have = tensors.dims(result)
+        wanted = list(have)
+        for place, dim in enumerate(have):
+            while (other := self.same.get(str(wanted[place]))) is not None:
+                wanted[place] = other
+            if wanted[place] != dim:
+                given, size = tensors.size(dim), tensors.size(wanted[place])
+                assert given is not None and size is not None
+                self.required |= dict.fromkeys((str(given - size), str(size - given)))
+        return emit.reshape(result, wanted)
 
     def _expand(self, node: Node, opset: int) -> list[Value]:
         """Converts the body that a node's definition gives it."""

@@ -11,6 +11,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
+from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.tensors import size as size_of_dim
 from mgx_mlir.sizes.arithmetic import Number, alone, substitute
 from mgx_mlir.sizes.arithmetic import symbols as symbols_in
@@ -61,7 +62,7 @@ def bind(
 def equate(
     model: onnx.ModelProto,
     inputs: Sequence[str],
-    equations: Sequence[tuple[int | str | None, int | str | None]],
+    equations: Sequence[tuple[Dim, Dim]],
     ranges: Mapping[str, Range],
 ) -> bool:
     """Writes what has to be equal into the inputs' shapes: a symbol becomes a size or a formula.
@@ -90,6 +91,35 @@ def equate(
     return False
 
 
+def assume_equal(
+    model: onnx.ModelProto,
+    inputs: Sequence[str],
+    equations: Sequence[tuple[Dim, Dim]],
+    same: dict[str, Dim],
+) -> bool:
+    """Adds to `same` what has to be equal, the longer name first: a run checks its sizes.
+
+    Returns whether there is more than before. Sizes of symbols that no input has say nothing.
+    """
+    dims = [d for v in model.graph.input if v.name in set(inputs) for d in _dims(v)]
+    known = {symbol.name for d in dims for symbol in symbols_in(_size_of(d) or 0)}
+    before = len(same)
+    for pair in equations:
+        a, b = (size_of_dim(dim) for dim in pair)
+        if a is None or b is None:
+            continue
+        if not {symbol.name for n in (a, b) for symbol in symbols_in(n)} <= known:
+            continue
+        kept, other = sorted((a, b), key=lambda n: (not isinstance(n, int), len(str(n)), str(n)))
+        if not isinstance(other, int):
+            same.setdefault(str(other), kept if isinstance(kept, int) else str(kept))
+    return len(same) > before
+
+
+def _size_of(dim: TensorShapeProto.Dimension) -> Number | None:
+    return size_of_dim(dim.dim_param) if dim.dim_param else None
+
+
 def _is_within(size: Number, ranges: Mapping[str, Range], wanted: Range | None) -> bool:
     """Whether a size has no other values than those of a range."""
     if isinstance(size, int):
@@ -104,7 +134,7 @@ def _substitute(
     """Replaces a symbol in the inputs' shapes; shapes that were inferred from it go."""
     for value in inputs:
         for dim in _dims(value):
-            have = size_of_dim(dim.dim_param) if dim.dim_param else None
+            have = _size_of(dim)
             if have is None or name not in {symbol.name for symbol in symbols_in(have)}:
                 continue
             new = substitute(have, {name: size})

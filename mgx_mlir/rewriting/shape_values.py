@@ -202,7 +202,7 @@ def _reshape(op: ir.OpView, x: np.ndarray) -> np.ndarray:
 class Ratio:
     """A size over a number that may not divide it."""
 
-    size: Size
+    size: Number
     divisor: int
 
 
@@ -240,15 +240,29 @@ def _over(a: Real, b: Real) -> Real:
 
 
 def _added(a: Real, b: Real) -> Real:
-    if isinstance(a, Ratio) or isinstance(b, Ratio):
+    parts = [_parts(a), _parts(b)]
+    divisor = math.lcm(*(part.divisor for part in parts))
+    first, second = (part.size * (divisor // part.divisor) for part in parts)
+    return _scaled(first + second, Fraction(1, divisor))
+
+
+def _parts(a: Real) -> Ratio:
+    if isinstance(a, Ratio):
+        return a
+    if isinstance(a, Size):
+        return Ratio(a, 1)
+    return Ratio(_fraction(a).numerator, _fraction(a).denominator)
+
+
+def _real_power(a: Real, b: Real) -> Real:
+    if isinstance(a, Size):
+        power = _fraction(b)
+        return _power(a, int(power) if power.denominator == 1 else -1)
+    with np.errstate(all="ignore"):
+        found = np.float32(_fraction(a)) ** np.float32(_fraction(b))
+    if not np.isfinite(found):
         raise _UnknownError
-    if not isinstance(a, Size) and not isinstance(b, Size):
-        return _fraction(a) + _fraction(b)
-    whole = [x if isinstance(x, Size) else _fraction(x) for x in (a, b)]
-    if any(isinstance(x, Fraction) and x.denominator > 1 for x in whole):
-        raise _UnknownError
-    first, second = (x if isinstance(x, Size) else int(x) for x in whole)
-    return first + second
+    return Fraction(float(found))
 
 
 def _down(a: Real) -> Number:
@@ -288,6 +302,8 @@ _OF_FLOATS = _VIEWS | {
     mgx.DivOp: _elementwise(_over),
     mgx.FloorOp: _elementwise(_down),
     mgx.MulOp: _elementwise(_scaled),
+    mgx.PowOp: _elementwise(_real_power),
+    mgx.SqrtOp: _elementwise(lambda a: _real_power(a, Fraction(1, 2))),
     mgx.SubOp: _elementwise(lambda a, b: _added(a, _scaled(b, -1))),
     mgx.ConvertOp: lambda op, x: (
         x if _is_float(op.result.type) else _elementwise(_to_integer)(op, x)
@@ -296,6 +312,7 @@ _OF_FLOATS = _VIEWS | {
 _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = _VIEWS | {
     mgx.AbsOp: _elementwise(lambda a: maximum(a, -a)),
     mgx.AddOp: _elementwise(lambda a, b: a + b),
+    mgx.ClipOp: _elementwise(lambda a, low, high: minimum(maximum(a, low), high)),
     mgx.ConvertOp: lambda op, x: x,
     mgx.DivOp: _elementwise(_divide),
     mgx.EqualOp: _elementwise(_equal),

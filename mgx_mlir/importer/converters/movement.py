@@ -152,16 +152,14 @@ def tensor_scatter(node: Node) -> ir.Value:
     """Writes consecutive entries of a cache, from an offset of its own in each batch."""
     past, update = node.tensor(0), node.tensor(1)
     axis = node.axis()
-    size = tensors.size_of(past, axis, "the length of the cache")
-    steps = tensors.size_of(update, axis, "the length of the update")
-    shape = [steps if i == axis else 1 for i in range(tensors.rank(past))]
-    places = node.make(np.arange(steps).reshape(shape))
+    rank = tensors.rank(past)
+    places = counted(node, tensors.dims(update)[axis])
+    places = emit.unsqueeze(places, [i for i in range(rank) if i != axis])
     if node.given(2):
         starts = emit.convert(node.tensor(2), "i64")
-        batch = [tensors.dims(past)[0], *[1] * (tensors.rank(past) - 1)]
-        places = emit.add(places, emit.reshape(starts, batch))
+        places = emit.add(places, emit.reshape(starts, [tensors.dims(past)[0], *[1] * (rank - 1)]))
     if node.attribute("mode") == "circular":
-        places = emit.binary(mgx.mod, places, size)
+        places = emit.binary(mgx.mod, places, emit.size_of(past, axis))
     return mgx.scatter_none(past, emit.broadcast(places, tensors.dims(update)), update, axis)
 
 

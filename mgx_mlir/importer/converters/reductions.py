@@ -162,17 +162,6 @@ def _scan(node: Node, scan: Any) -> Any:
     )
 
 
-@operator("TopK", (1, 24), "topk")
-def topk(node: Node) -> Any:
-    """Results are always sorted, which sorted = 0 permits."""
-    (k,) = node.integers(1, "k") if node.version >= 10 else (int(node.attribute("k")),)
-    largest = True
-    if node.version >= 11:
-        largest = bool(node.attribute("largest"))
-        node.attribute("sorted")
-    return mgx.topk(node.tensor(0), k, node.axis(), largest=largest)
-
-
 @operator("GlobalAveragePool", (1, 22), "reduce_mean")
 def global_average_pool(node: Node) -> ir.Value:
     return mgx.reduce_mean(node.tensor(0), _spatial(node))

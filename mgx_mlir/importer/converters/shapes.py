@@ -44,6 +44,7 @@ def _reshape_at_run_time(node: Node) -> ir.Value:
         resolved = _resolve_sizes(tensors.sizes(x), stated, zero_is_zero)
         if resolved is not None:
             return emit.reshape(x, tensors.named(resolved))
+        _require_multiple(tensors.dims(x), tensors.named(stated))
     sizes = node.computed_dims()
     if sizes is not None:
         return emit.reshape(x, sizes)
@@ -60,6 +61,19 @@ def _reshape_at_run_time(node: Node) -> ir.Value:
     is_open = mgx.less(wanted, emit.like(wanted, 0))
     wanted = emit.where(is_open, mgx.div(total, others), wanted)
     return mgx.reshape_to(x, wanted, [None] * rank)
+
+
+def _require_multiple(have: Sequence[Dim], wanted: Sequence[Dim]) -> None:
+    """Raises UnequalError where a size can be left open only if two symbols are one size."""
+    left, taken = (
+        [d for d in a if isinstance(d, str) and d not in b]
+        for a, b in ((have, wanted), (wanted, have))
+    )
+    if -1 in wanted and left and len(taken) == 1:
+        shown = f"{tensors.show(have)} and {tensors.show(wanted)}"
+        raise tensors.UnequalError(
+            (left[0], taken[0]), f"whether sizes are equal is not known: {shown}"
+        )
 
 
 def _length(node: Node, index: int) -> int:

@@ -10,6 +10,7 @@ from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, element_types, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import Size
 
 
 @operator("DFT", (17, 20), "dot add sub slice pad")
@@ -112,19 +113,16 @@ def transform(
     """
     if tensors.dims(x)[-1] not in (1, 2):
         raise ModelError(f"{tensors.show(tensors.dims(x))} ends with neither 1 nor 2, (re, im)")
-    size = tensors.size_of(x, axis, "the size of the transformed dimension")
     to_real = inverse and onesided
+    found = tensors.sizes(x)[axis]
+    if length is None and not to_real and isinstance(found, Size):
+        return _of_any_length(x, axis, found, inverse, onesided)
+    size = tensors.size_of(x, axis, "the size of the transformed dimension")
     if length is None:
         length = 2 * (size - 1) if to_real else size
     if length < 1:
         raise ModelError(f"a transform of length {length}")
-    last = tensors.rank(x) - 1
     x, back = emit.moved_to_end(_fitted(x, axis, length // 2 + 1 if to_real else length), axis)
-    # The parts (re, im) are now the last dimension but one.
-    parts = [
-        emit.squeeze(emit.take(x, last - 1, i, i + 1), [last - 1])
-        for i in range(tensors.size_of(x, last - 1, "the number of parts"))
-    ]
     half = length // 2 + 1
     rows, columns = (half, length) if to_real else (length, half if onesided else length)
     budget.check_made(rows, columns, itemsize=32)
@@ -136,17 +134,45 @@ def transform(
             weights[1 : (length + 1) // 2] = 2  # their mirror images are not stored
         cos, sin = cos * weights / length, sin * weights / length
     dtype = emit.numpy_type(x)
-    c, s = node.make(cos.astype(dtype)), node.make(sin.astype(dtype))
-    real = emit.dot(parts[0], c)
+    y = _products(x, node.make(cos.astype(dtype)), node.make(sin.astype(dtype)), to_real)
+    return emit.transpose(y, back)
+
+
+def _of_any_length(x: ir.Value, axis: int, size: Size, inverse: bool, onesided: bool) -> ir.Value:
+    """As `transform` of the whole axis, of that size; a run computes the matrices."""
+    x, back = emit.moved_to_end(x, axis)
+    length = emit.size_of(x, tensors.rank(x) - 1)
+    (half,) = tensors.named([size // 2 + 1])
+    rows = emit.unsqueeze(emit.counted(tensors.dims(x)[-1]), [1])
+    columns = emit.counted(half if onesided else tensors.dims(x)[-1])
+    turns = emit.binary(mgx.mod, emit.mul(rows, columns), length)
+    length = emit.convert(length, tensors.element(x))
+    angles = emit.div(emit.mul(emit.convert(turns, tensors.element(x)), 2 * np.pi), length)
+    cos, sin = mgx.cos(angles), mgx.sin(angles)
+    if inverse:
+        y = _products(x, emit.div(cos, length), emit.div(sin, length))
+    else:
+        y = _products(x, cos, mgx.neg(sin))
+    return emit.transpose(y, back)
+
+
+def _products(x: ir.Value, cos: ir.Value, sin: ir.Value, to_real: bool = False) -> ir.Value:
+    """x (..., re and im, size) times the matrices: the real and the imaginary parts likewise."""
+    last = tensors.rank(x) - 2
+    parts = [
+        emit.squeeze(emit.take(x, last, i, i + 1), [last])
+        for i in range(tensors.size_of(x, last, "the number of parts"))
+    ]
+    real = emit.dot(parts[0], cos)
     if len(parts) == 2:
-        real = mgx.sub(real, emit.dot(parts[1], s))
+        real = mgx.sub(real, emit.dot(parts[1], sin))
     found = [real]
     if not to_real:
-        imaginary = emit.dot(parts[0], s)
+        imaginary = emit.dot(parts[0], sin)
         if len(parts) == 2:
-            imaginary = mgx.add(imaginary, emit.dot(parts[1], c))
+            imaginary = mgx.add(imaginary, emit.dot(parts[1], cos))
         found.append(imaginary)
-    return emit.transpose(emit.stack(found, last - 1), back)
+    return emit.stack(found, last)
 
 
 def _fitted(x: ir.Value, axis: int, size: int) -> ir.Value:
