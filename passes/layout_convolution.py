@@ -22,6 +22,7 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     erase_dead,
     group_of,
+    has_sizes,
     identity,
     in_views,
     is_static,
@@ -63,6 +64,7 @@ class LayoutConvolution(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     since: ClassVar[tuple[int, int]] = (1, 1)
     name: ClassVar[str] = "mgx-layout-convolution"
 
@@ -184,11 +186,21 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
                     continue
                 counts = groups.gains if _is_channels_last(value) else groups.returned
                 counts[origin] += prod(shape(value)[2:]) > 1
-        elif isinstance(op, mgx.CONVOLUTIONS) and is_static(op):
+        elif not _has_given_images(op, context):
+            continue
+        elif isinstance(op, mgx.CONVOLUTIONS):
             _add_convolution(groups, op)
-        elif is_static(op) and _is_movable(op):
+        elif _is_movable(op):
             _add_movable(groups, op)
     return groups.chosen()
+
+
+def _has_given_images(op: ir.OpView, context: PassContext) -> bool:
+    """Whether all sizes are known but, on GPUs, the number of images."""
+    if is_static(op) or context.kind == "cpu":
+        return is_static(op)
+    values = (*op.operands, *op.results)
+    return has_sizes(op) and all(isinstance(n, int) for v in values for n in shape(v)[1:])
 
 
 def _add_convolution(groups: _Groups, op: _Convolution) -> None:
@@ -372,8 +384,8 @@ class _Rewriter:
             return self.twins[value]
         order = _last(len(shape(value)))
         number = splat(value)
-        if number is not None:
-            dims = [shape(value)[i] for i in order]
+        dims = [shape(value)[i] for i in order]
+        if number is not None and all(isinstance(size, int) for size in dims):
             return mgx.splat(number, ir.RankedTensorType.get(dims, element_type(value)))
         if self._constant(value) is not None:
             return self._relaid(value, order)
