@@ -53,9 +53,9 @@ class LayoutConvolution(Pass):
 
     A window's channels are then contiguous, and so are the channels of a constant filter, a new
     weight; of depthwise filters, the elements of all filters for one tap are contiguous. Values
-    that pointwise ops, pooling, reductions or concats tie together have one layout. The layout
-    stays as it is where one of them is a concat of channels of one image, whose parts are pieces
-    of its memory; where more of them are returned than convolutions gain; and where no
+    that pointwise ops, pooling, resizes, reductions or concats tie together have one layout. The
+    layout stays as it is where one of them is a concat of channels of one image, whose parts are
+    pieces of its memory; where more of them are returned than convolutions gain; and where no
     convolution gains but some have groups of several channels. Other ops read through views.
 
     In a program for CPUs alone, concats and groups make no difference, and constant filters of
@@ -259,7 +259,8 @@ def _is_movable(op: ir.OpView) -> bool:
     if mgx.is_pointwise(op):
         return all(shape(value) == sizes for value in op.operands)
     alike = all(len(shape(value)) == len(sizes) for value in op.operands)
-    return alike and (mgx.is_reduction(op) or isinstance(op, mgx.ConcatOp | mgx.PoolingOp))
+    kinds = mgx.ConcatOp | mgx.PoolingOp | mgx.ResizeOp
+    return alike and (mgx.is_reduction(op) or isinstance(op, kinds))
 
 
 def _add_movable(groups: _Groups, op: ir.OpView) -> None:
@@ -315,13 +316,20 @@ class _Rewriter:
         return create_like(op, operands, dims, **attributes)
 
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
-        """The axes of a reduction or concat, for channels last."""
+        """What a reduction, concat or resize says of axes, for channels last."""
         order = _last(len(shape(op.result)))
         if isinstance(op, mgx.REDUCTION_OPS):
             axes = sorted(order.index(a) for a in op.axes)
             return {"axes": ir.DenseI64ArrayAttr.get(axes)}
         if isinstance(op, mgx.ConcatOp):
             return {"axis": ir.IntegerAttr.get(op.axis.type, order.index(op.axis.value))}
+        if isinstance(op, mgx.ResizeOp):
+            ends = [*order, *(len(order) + axis for axis in order)]
+            return {
+                name: type(op.attributes[name]).get([op.attributes[name][i] for i in places])
+                for name, places in (("scales", order), ("roi", ends))
+                if name in op.attributes
+            }
         return {}
 
     def _pooling(self, op: mgx.PoolingOp) -> ir.Value:

@@ -219,8 +219,7 @@ MODELS: dict[str, tuple[str, str]] = {
     },
     "the first rows in order": (
         "float[a, b] x => y, i",
-        "s = Shape <end = 1> (x) t = Sub(s, ones) "
-        "y, i = TopK <axis = 0> (x, t)",
+        "s = Shape <end = 1> (x) t = Sub(s, ones) y, i = TopK <axis = 0> (x, t)",
     ),
     **{
         f"spectrum, {inverse}, {onesided}": (

@@ -99,3 +99,39 @@ def test_filters_of_one_channel_are_stored_with_their_numbers_last() -> None:
     old, new = graph.weights["v"], graph.weights["v.2310"]
     np.testing.assert_array_equal(new.array(), old.array().transpose(2, 3, 1, 0))
     assert '"v.2310"' in str(graph.module) and '"v"' not in str(graph.module)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_resizes_keep_channels_last(kind: str) -> None:
+    graph = resized()
+    check_keeps_results(resized, STEPS, rtol=1e-4, kind=kind)
+    run_pipeline(graph.module, STEPS, PassContext(weights=graph.weights, kind=kind))
+    assert "tensor<1x4x4x64xf32> -> tensor<1x7x5x64xf32>" in str(graph.module)
+
+
+def resized() -> Graph:
+    """Two convolutions with a resize of a part of the image between them."""
+    store, generator = WeightStore(), np.random.default_rng(4)
+    for name, shape in (("u", (64, 3, 1, 1)), ("v", (4, 64, 3, 3))):
+        array = generator.uniform(-0.1, 0.1, shape).astype(np.float32)
+        store.add(Weight(name, array.dtype, array.shape, data=array))
+    ones = "strides = [1, 1] dilations = [1, 1]"
+    mode = "coordinate_mode = #mgx<coordinate_mode tf_crop_and_resize>"
+    return parse(
+        f"""
+        func.func @main(%x: tensor<1x3x4x4xf32> {{mgx.name = "x"}})
+            -> (tensor<1x4x5x3xf32> {{mgx.name = "y"}}) {{
+          %u = mgx.literal "u" : tensor<64x3x1x1xf32>
+          %v = mgx.literal "v" : tensor<4x64x3x3xf32>
+          %a = mgx.convolution %x, %u pads = [0, 0, 0, 0] {ones}
+              : tensor<1x3x4x4xf32>, tensor<64x3x1x1xf32> -> tensor<1x64x4x4xf32>
+          %r = mgx.resize %a scales = [1.0, 1.0, 1.75, 1.25]
+              {{roi = array<f32: 0.0, 0.0, 0.0, 0.25, 1.0, 1.0, 1.0, 0.75>, {mode},
+                mode = #mgx<resize_mode linear>}}
+              : tensor<1x64x4x4xf32> -> tensor<1x64x7x5xf32>
+          %y = mgx.convolution %r, %v pads = [0, 0, 0, 0] {ones}
+              : tensor<1x64x7x5xf32>, tensor<4x64x3x3xf32> -> tensor<1x4x5x3xf32>
+          return %y : tensor<1x4x5x3xf32>
+        }}""",
+        store,
+    )
