@@ -324,12 +324,10 @@ class _Rewriter:
         if isinstance(op, mgx.ConcatOp):
             return {"axis": ir.IntegerAttr.get(op.axis.type, order.index(op.axis.value))}
         if isinstance(op, mgx.ResizeOp):
-            ends = [*order, *(len(order) + axis for axis in order)]
-            return {
-                name: type(op.attributes[name]).get([op.attributes[name][i] for i in places])
-                for name, places in (("scales", order), ("roi", ends))
-                if name in op.attributes
-            }
+            own = {"scales": [op.scales[i] for i in order]}
+            if op.roi is not None:
+                own["roi"] = [op.roi[i + end] for end in (0, len(order)) for i in order]
+            return {name: ir.DenseF32ArrayAttr.get(numbers) for name, numbers in own.items()}
         return {}
 
     def _pooling(self, op: mgx.PoolingOp) -> ir.Value:

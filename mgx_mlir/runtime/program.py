@@ -105,9 +105,11 @@ class Program:
             outputs = {}
         else:
             self._check_names("output", self.outputs, outputs, complete=False)
-        given = [self._input(spec, inputs[spec.name]) for spec in self.inputs]
-        self._check_outputs([spec for spec in self.outputs if spec.name not in outputs])
-        result = {s.name: self._output(s, outputs.get(s.name)) for s in self.outputs}
+        given = [self._input(spec, inputs[spec.name]) for spec in self._plan.inputs]
+        # Small arrays that cannot be made are numpy's error, without the look at the machine.
+        if self._all_output_bytes > _SMALL:
+            self._check_outputs([spec for spec in self.outputs if spec.name not in outputs])
+        result = {s.name: self._output(s, outputs.get(s.name)) for s in self._plan.outputs}
         if outputs:
             self._check_overlaps(given, result, outputs)
         self._executor.run(given, list(result.values()), observed)
@@ -144,7 +146,6 @@ class Program:
     def _check_outputs(self, specs: Sequence[TensorSpec]) -> None:
         """Raises ResourceError where arrays of these outputs cannot be made."""
         sizes = [self._output_bytes[spec.name] for spec in specs]
-        # A small array that cannot be made is numpy's error, without the look at the machine.
         if sum(sizes) > _SMALL and sum(sizes) > host_bytes():
             size, spec = max(zip(sizes, specs, strict=True), key=lambda pair: pair[0])
             raise ResourceError(
@@ -160,6 +161,10 @@ class Program:
     @cached_property
     def _output_bytes(self) -> dict[str, int]:
         return {s.name: math.prod(s.shape) * self._dtypes[s.dtype].itemsize for s in self.outputs}
+
+    @cached_property
+    def _all_output_bytes(self) -> int:
+        return sum(self._output_bytes.values())
 
     def _output(self, spec: TensorSpec, array: np.ndarray | None) -> np.ndarray:
         if array is None:
