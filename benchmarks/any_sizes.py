@@ -1,6 +1,6 @@
 """One program for any sizes beside programs for given ones: launches, and modelled time.
 
-    python -m benchmarks.any_sizes [--chip gfx942] [--models bert,decoder,images,encoder,mlp]
+    python -m benchmarks.any_sizes [--chip gfx942] [--models 'bert; decoder']
 
 Each model runs on the emulated device in its profile mode, with equal inputs: compiled in mode
 full-dynamic, and in the default mode for just these sizes. Times are the sum over all kernels as
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 
 import onnx
 from onnx import TensorProto
@@ -24,7 +25,7 @@ from test.dynamic_models import MODELS, inputs_of, named_sizes
 from test.onnx_models import Builder, half
 
 
-def encoder(width: int = 128, heads: int = 2) -> onnx.ModelProto:
+def encoder(width: int, heads: int) -> onnx.ModelProto:
     """A layer of an encoder, of f16. Symbols: batch, seq."""
     b = Builder()
     x = b.layer_norm(b.op("Add", "x", b.attention("x", "layer", width, heads, None)), "a", width)
@@ -39,7 +40,11 @@ MAKERS = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
     "images": (MODELS["images"], {"batch": 16}),
-    "encoder": (encoder, {"batch": 1, "seq": 128}),
+    "encoder": (partial(encoder, 128, 2), {"batch": 1, "seq": 128}),
+    **{
+        f"layer, {rows}": (partial(encoder, 768, 12), {"batch": 1, "seq": rows})
+        for rows in (1, 4, 24, 128, 192, 512)
+    },
     "mlp": (MODELS["mlp"], {"batch": 64}),
 }
 
@@ -47,12 +52,12 @@ MAKERS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chip", default="gfx942")
-    parser.add_argument("--models", default=",".join(MAKERS))
+    parser.add_argument("--models", default="; ".join(MAKERS), help="names, with '; ' between")
     options = parser.parse_args()
     os.environ["MGX_EMULATED_DEVICES"] = options.chip
     os.environ["MGX_EMULATOR_PROFILE"] = "1"
     print(f"{'model':10} {'sizes':36} launches (any, given)  microseconds (any, given)  ratio")
-    for name in options.models.split(","):
+    for name in options.models.split("; "):
         make, sizes = MAKERS[name]
         model = make()
         given = CompileOptions(dim_params=named_sizes(model, sizes))

@@ -220,14 +220,19 @@ def block_number(dimension: str, blocks: int) -> Index:
 
 
 def rows_of_block(
-    pointers: Sequence[ir.Value], steps: Sequence[int | None], rows: int, count: ir.Value
+    pointers: Sequence[ir.Value],
+    steps: Sequence[int | None],
+    rows: int,
+    count: ir.Value,
+    several: bool = True,
 ) -> tuple[ir.Value, ...]:
     """Pointers to the rows of the work-group, which has `rows` of the `count` in all along x.
 
-    steps: elements from row to row of each; pointers without a step stay as they are.
+    steps: elements from row to row of each; pointers without a step stay as they are. Where there
+    are not `several` such blocks of rows, each work-group has all rows.
     """
     i64 = ir.IntegerType.get_signless(64)
-    block = emit.value(block_number("x", MAX_THREADS))
+    block = emit.value(block_number("x", MAX_THREADS if several else 1))
     first = arith.muli(arith.index_castui(i64, block), arith.constant(i64, rows))
     own = arith.minui(arith.subi(count, first), arith.constant(i64, rows))
     moved = []

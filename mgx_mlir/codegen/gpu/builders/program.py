@@ -39,6 +39,19 @@ class GpuProgram:
         return copy
 
 
+def append_functions(module: ir.Module, other: ir.Module) -> None:
+    """Appends copies of the functions of another module to those of a module."""
+    target = _functions(module)
+    for function in _functions(other).operations:
+        target.append(function.operation.clone())
+
+
+def _functions(module: ir.Module) -> ir.Block:
+    """The block of a module's gpu.module."""
+    (kernels,) = module.body.operations
+    return kernels.regions[0].blocks[0]
+
+
 def copied(module: ir.Module) -> ir.Module:
     """A module of its own with the same ops."""
     with module.context, ir.Location.unknown():

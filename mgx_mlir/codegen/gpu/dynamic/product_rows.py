@@ -1,17 +1,18 @@
-"""Products of dynamic rows by matrix cores: a function for the rows of one work-group.
+"""Products of dynamic rows: functions for few rows, for some, and for many.
 
     %c = mgx.dot %a, %b : tensor<?x64xf16, #mgx.dims<[batch, _]>>, tensor<64x32xf16>
 
-The function is that of a product with the rows of one tile. Its pointers advance to the
-work-group's rows. Its raw buffers end with the last row: rows beyond read 0 and are not stored.
-The grid is a formula. Only the arguments are known to have rows, so M has no bound but memory.
+Functions for some and for many rows are those of a product with the rows of one tile. Their
+pointers advance to the work-group's rows, so that M has no bound but memory. The function for few
+rows is that of a product with so many. Raw buffers end with the last row: rows beyond read 0 and
+are not stored. Grids are formulas: those of the functions for other numbers of rows are 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 
@@ -21,7 +22,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, append_functions
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
@@ -29,18 +30,24 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, as_skinny
+from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
+from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, mapped, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix, in_memory
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, is_more
 
-# The rows that a schedule is chosen for, where the bounds of the symbols allow as many.
-USUAL_ROWS = 512
+# The most rows of the functions for few.
+FEW = (1, MAX_ROWS)
+# Rows that the schedules of tiles are chosen for, and the most that each is for.
+TILED = ((64, 128), (256, 384), (512, math.inf))
 
 
 def dynamic_product_program(
@@ -91,29 +98,132 @@ def _program(
             return Refusal(f"input {number} is not of whole rows, or has no size without arguments")
     if any(str(math.prod(sizes_of(type_))) != str(rows * columns) for type_ in results):
         return Refusal("results of other sizes")
-    chosen = _schedule(match, strides, _estimate(anchor, inputs), target)
-    if isinstance(chosen, Refusal):
-        return chosen
-    schedule, unit = chosen
-    own = schedule.rows(unit)
-    match = _with_rows(match, own)
-    sizes = [own * strides[n] if n in strides else size for n, size in enumerate(elements)]
-    counts = [size if isinstance(size, int) else 0 for size in sizes]
-    given = {number: counts[number] * emit.element_bytes(e) for number, e in used_arguments(match)}
-    if refusal := problem_refusal(match, given, target):
-        return refusal
-    formulas = Formulas()
-    steps = {Argument("input", number): stride for number, stride in strides.items()}
-    steps |= {Argument("output", number): columns for number in range(len(results))}
-    dynamic_rows = DynamicRows(
-        Argument("size", formulas.number(rows)), formulas.number(ceil_div(rows, own)), own, steps
-    )
-    product = Product(match, row_major(match.problem), {})
-    tiles = [own * columns] * len(results)
-    tiling = Tiling(schedule, unit, target)
-    program = generate(product, (counts, tiles), tiling, name, rows=dynamic_rows)
-    found = DynamicProgram.of(program, kernel, formulas)
-    return Generated(found, f"any number of rows, {schedule.describe(unit)}")
+    known = symbolic.named_symbols(inputs)
+    counted = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
+    most = bounds(math.prod(size for size in counted if size is not None))[1]
+    fixed = [size if isinstance(size, int) else 0 for size in elements]
+    made = _Functions(match, target, name, rows, fixed, strides, len(results))
+    refusal = made.add(most)
+    return refusal or Generated(made.program(kernel), f"any number of rows, {made.words()}")
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """The functions of a product. match: that of one row. sizes: the elements of the inputs.
+
+    strides: elements from row to row, of the inputs that have rows; their sizes say nothing.
+    """
+
+    match: Match
+    target: Target
+    name: str
+    rows: Number
+    sizes: Sequence[int]
+    strides: Mapping[int, int]
+    results: int
+    formulas: Formulas = field(default_factory=Formulas)
+    # Programs, each with the bytes of its scratch memory, and its schedule in words.
+    made: list[tuple[GpuProgram, Number, str]] = field(default_factory=list)
+
+    def add(self, most: float) -> Refusal | None:
+        """Adds the functions for up to `most` rows; or says why there is none."""
+        rest: Number = 1
+        for end in FEW:
+            more = is_more(self.rows, end)
+            if rest - more != 0 and self._add_few(end, rest - more):
+                rest = more
+        shares: dict[tuple[ProductSchedule, Unit], Number] = {}
+        for usual, bound in TILED:
+            more = is_more(self.rows, int(bound)) if bound < math.inf else 0
+            if rest - more != 0:
+                chosen = self._schedule(int(min(usual, most)))
+                if isinstance(chosen, Refusal):
+                    return chosen
+                shares[chosen] = shares.get(chosen, 0) + rest - more
+            rest = more
+        for (schedule, unit), share in shares.items():
+            if refusal := self._add_tiles(share, schedule, unit):
+                return refusal
+        return None
+
+    def words(self) -> str:
+        """The schedules in words."""
+        return ", or ".join(words for *_, words in self.made)
+
+    def program(self, kernel: mgx.KernelOp) -> DynamicProgram:
+        """All functions as one program."""
+        (first, *_), *others = self.made
+        for other, *_ in others:
+            append_functions(first.module, other.module)
+        launches = tuple(launch for one, *_ in self.made for launch in one.launches)
+        scratch = self.formulas.number(sum((bytes_ for _, bytes_, _ in self.made), 0))
+        program = GpuProgram(first.module, launches, scratch, 32)
+        return DynamicProgram.of(program, kernel, self.formulas)
+
+    def _add_few(self, most: int, share: Number) -> bool:
+        """Adds the function for few rows, where a recipe for these is better than tiles."""
+        request = self._request(most)
+        if isinstance(request, Refusal):
+            return False
+        plans = [recipe(request) for recipe in (tiles_plan, as_skinny, as_broad)]
+        fits = [plan for plan in plans if not isinstance(plan, Refusal)]
+        plan = min(fits, key=lambda plan: plan.clocks, default=None)
+        if plan is None or isinstance(plan, Tiles):
+            return False
+        rows = replace(self._dynamic(most, lambda x: share * x), several=False)
+        program = plan.program(request.sizes, f"{self.name}_{len(self.made)}", rows)
+        self.made.append((program, 0, plan.describe()))
+        return True
+
+    def _add_tiles(self, share: Number, schedule: ProductSchedule, unit: Unit) -> Refusal | None:
+        own = schedule.rows(unit)
+        request = self._request(own)
+        if isinstance(request, Refusal):
+            return request
+        blocks = share * ceil_div(self.rows, own)
+        parts = schedule.splits * self.match.problem.N
+        rows = self._dynamic(own, lambda _: blocks, parts)
+        tiling = Tiling(schedule, unit, self.target)
+        name = f"{self.name}_{len(self.made)}"
+        program = generate(request.product, request.sizes, tiling, name, rows=rows)
+        self.made.append((program, blocks * program.scratch_bytes, schedule.describe(unit)))
+        return None
+
+    def _schedule(self, rows: int) -> tuple[ProductSchedule, Unit] | Refusal:
+        """The schedule and its unit for about `rows` rows, or why there is none."""
+        request = self._request(rows)
+        if isinstance(request, Refusal):
+            return request
+        if refusal := expanding_refusal(request.match.terms, request.unit.tile_depth):
+            return refusal
+        schedule = choose(request.match.terms, request.unit, self.target)
+        if schedule is None:
+            return Refusal(f"no schedule fits {self.target.name}")
+        return schedule, request.unit
+
+    def _request(self, rows: int) -> Request | Refusal:
+        """The product of so many rows."""
+        match = _with_rows(self.match, rows)
+        sizes = [
+            self.strides[n] * rows if n in self.strides else x for n, x in enumerate(self.sizes)
+        ]
+        given = {
+            number: sizes[number] * emit.element_bytes(e) for number, e in used_arguments(match)
+        }
+        if refusal := problem_refusal(match, given, self.target):
+            return refusal
+        product = Product(match, row_major(match.problem), {})
+        counts = sizes, [rows * match.problem.N] * self.results
+        return Request(match, product, False, counts, self.target, self.name)
+
+    def _dynamic(self, block: int, grid: Callable[[int], Number], parts: int = 0) -> DynamicRows:
+        """The rows of work-groups. parts: partial sums of a row, in scratch memory."""
+        steps = {Argument("scratch", 0): parts} if parts else {}
+        steps |= {Argument("input", number): stride for number, stride in self.strides.items()}
+        columns = self.match.problem.N
+        steps |= {Argument("output", number): columns for number in range(self.results)}
+        size = Argument("size", self.formulas.number(self.rows))
+        return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))
 
 
 def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
@@ -192,32 +302,6 @@ def _numbers(match: Match) -> Iterator[Number]:
         yield x.offset
         for axis in (x.batch, x.row, x.column):
             yield from (number for factor in axis.factors for number in factor)
-
-
-def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:
-    """The number of rows that a schedule is chosen for."""
-    known = symbolic.named_symbols(inputs)
-    sizes = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
-    most = bounds(math.prod(size for size in sizes if size is not None))[1]
-    return int(min(USUAL_ROWS, most))
-
-
-def _schedule(
-    match: Match, strides: dict[int, int], rows: int, target: Target
-) -> tuple[ProductSchedule, Unit] | Refusal:
-    """The schedule without split-K, and its unit, for about `rows` rows; or why there is none."""
-    match = _with_rows(match, rows)
-    problem = match.problem
-    if refusal := problem_refusal(
-        match, dict.fromkeys([n for n, _ in used_arguments(match)], 0), target
-    ):
-        return refusal
-    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
-    assert unit is not None  # or the problem would have been refused
-    if refusal := expanding_refusal(match.terms, unit.tile_depth):
-        return refusal
-    schedule = choose(match.terms, unit, target, lambda _: True)
-    return (schedule, unit) if schedule else Refusal(f"no schedule fits {target.name}")
 
 
 FAMILY = Family("product_rows", 20, dynamic_product_program)

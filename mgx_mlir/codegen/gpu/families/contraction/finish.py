@@ -43,10 +43,14 @@ def blocks(match: Match) -> int:
     return ceil_div(problem.batch * problem.M * problem.N // lanes(match), THREADS)
 
 
-def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> None:
-    """Emits the work of a thread; input `PARTS` of the function has the sums."""
+def emit_finish(match: Match, result: Matrix, splits: int, by_row: bool, tensors: Tensors) -> None:
+    """Emits the work of a thread; input `PARTS` of the function has the sums.
+
+    by_row: all parts of a row stand together, and blocks of the row's elements go along y.
+    """
     inputs, outputs = tensors.inputs, tensors.outputs
-    number = emit.linear(thread_number(THREADS), (block_number("x", blocks(match)), THREADS))
+    block = block_number("y" if by_row else "x", blocks(match))
+    number = emit.linear(thread_number(THREADS), (block, THREADS))
     problem, width = match.problem, lanes(match)
     size = problem.batch * problem.M * problem.N
     place = emit.mul(number, width)
@@ -55,8 +59,12 @@ def emit_finish(match: Match, result: Matrix, splits: int, tensors: Tensors) -> 
     row = emit.div(number, columns)
     m, batch = emit.rem(row, problem.M), emit.div(row, problem.M)
 
+    start, step = (
+        (emit.linear(n, (row, splits * problem.N)), problem.N) if by_row else (place, size)
+    )
+
     def part(split: int) -> ir.Value:
-        return memory.load(inputs[PARTS], emit.add(place, split * size), width)
+        return memory.load(inputs[PARTS], emit.add(start, split * step), width)
 
     add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
     total: ir.Value | None = None

@@ -54,15 +54,17 @@ class Tensors:
 class DynamicRows:
     """Dynamic rows, which a size counts: each work-group along x has `block` of them.
 
-    size: the argument that holds the count. blocks: the number of work-groups, or the number of
-    the formula that gives it (see artifact.formulas). steps: elements from row to row, of each
-    buffer that has these rows.
+    size: the argument that holds the count. steps: elements from row to row, of each buffer that
+    has these rows. Where there are not `several` blocks, each work-group has all rows, `block` at
+    most. grid: the number that a launch has along x, or that of its formula (see
+    artifact.formulas), for a number of work-groups along x of a block.
     """
 
     size: Argument
-    blocks: int
     block: int
     steps: Mapping[Argument, int]
+    grid: Callable[[int], int]
+    several: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,7 @@ class WorkGroups:
     """How many work-groups a function has, their threads, and their LDS: elements and their type.
 
     `is_vectors`: the body is vectors already, so that LLVM need not look for more; a body with
-    LDS always is. With `rows`, the body gets the buffers of one work-group's rows, and the grid's
-    x is `rows.blocks`.
+    LDS always is. With `rows`, the body gets the buffers of one work-group's rows.
     """
 
     threads: int
@@ -99,7 +100,7 @@ def add_function(
         types.append(ir.IntegerType.get_signless(64))
         promises.append({})
         arguments.append(rows.size)
-        grid = (rows.blocks, *grid[1:])
+        grid = (rows.grid(grid[0]), *grid[1:])
     local = ((lds[0], emit.element_type(lds[1])),) if lds else ()
     vectors = bool(lds) or groups.is_vectors
     shape = function.Shape(groups.threads, grid if rows is None else None, local, vectors)
@@ -107,7 +108,9 @@ def add_function(
         pointers = values[: len(both)]
         if rows is not None:
             steps = [rows.steps.get(p.argument) for p in both]
-            pointers = [*function.rows_of_block(pointers, steps, rows.block, values[len(both)])]
+            count = values[len(both)]
+            moved = function.rows_of_block(pointers, steps, rows.block, count, rows.several)
+            pointers = [*moved]
         inputs = dict(zip(reads, pointers, strict=False))
         body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None))
     return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))

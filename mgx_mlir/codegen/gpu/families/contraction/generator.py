@@ -57,8 +57,8 @@ def generate(
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
     sizes: elements of each input and of each result. `tail`: the work on the product's whole
-    rows, in place of results. With `rows`, the product is that of one work-group's dynamic rows,
-    by a schedule without split-K. Needs an active MLIR context and location.
+    rows, in place of results. With `rows`, the product is that of one work-group's dynamic rows;
+    scratch memory is then that of one work-group. Needs an active MLIR context and location.
     """
     return _Generator(product, sizes, tiling, name, tail, rows).run()
 
@@ -97,7 +97,7 @@ class _Generator:
         # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
         self.stored, self.place = self.match, product.result
         if schedule.splits > 1:
-            self.stored, self.place = _parts(self.match, schedule.splits)
+            self.stored, self.place = _parts(self.match, schedule.splits, dynamic_rows is not None)
         if tail is not None:
             self.place = tail.place(self.problem, tiling)
         # Tiles whose results a lane stores together, to store 16 bytes.
@@ -140,8 +140,10 @@ class _Generator:
         match, place = self.match, self.product.result
         used = {s.argument: s.element for s in match.reads}
         reads = {**self._inputs(used), finish.PARTS: parts}
-        groups = WorkGroups(finish.THREADS, (finish.blocks(match), 1, 1))
-        body = partial(finish.emit_finish, match, place, self.schedule.splits)
+        blocks, rows = finish.blocks(match), self.dynamic_rows
+        grid = (blocks, 1, 1) if rows is None else (1, blocks, 1)
+        groups = WorkGroups(finish.THREADS, grid, rows=rows)
+        body = partial(finish.emit_finish, match, place, self.schedule.splits, rows is not None)
         return add_function(functions, name, (reads, results), groups, body)
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
@@ -332,13 +334,19 @@ def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
     )
 
 
-def _parts(match: Match, splits: int) -> tuple[Match, Matrix]:
-    """The match that stores its sums without an epilogue, and their layout in scratch memory."""
+def _parts(match: Match, splits: int, by_row: bool) -> tuple[Match, Matrix]:
+    """The match that stores its sums without an epilogue, and their layout in scratch memory.
+
+    by_row: all parts of a row stand together.
+    """
     problem, element = match.problem, match.problem.accumulator
     sums = replace(
         match, result_element=element, epilogue=None, sources=(), results=(0,),
         result_elements=(element,), causal=None,
     )  # fmt: skip
     M, N = problem.M, problem.N
+    if by_row:
+        rows = Axis.of((M, splits * N))
+        return sums, Matrix(0, element, 0, Axis.of((splits, N)), rows, Axis.of((N, 1)))
     batch = Axis.of((splits * problem.batch, M * N))
     return sums, Matrix(0, element, 0, batch, Axis.of((M, N)), Axis.of((N, 1)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument
@@ -12,6 +13,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import (
+    DynamicRows,
     Parameter,
     Tensors,
     WorkGroups,
@@ -65,8 +67,8 @@ class OneFunction(ABC):
         product, inputs = self.product, tensors.inputs
         return Epilogue(product.match, product.result, inputs, tensors.outputs)
 
-    def program(self, sizes: Sizes, name: str) -> GpuProgram:
-        """The function `<name>_0`; see `Plan`."""
+    def program(self, sizes: Sizes, name: str, rows: DynamicRows | None = None) -> GpuProgram:
+        """The function `<name>_0`; see `Plan`. With `rows`, the product is that of these."""
         match = self.product.match
         reads = {
             number: Parameter(element, sizes[0][number], Argument("input", number))
@@ -74,5 +76,6 @@ class OneFunction(ABC):
         }
         parameters = reads, outputs_of(match.result_elements, sizes[1])
         module, functions = gpu_module()
-        launch = add_function(functions, f"{name}_0", parameters, self.groups, self.emit)
+        groups = replace(self.groups, rows=rows)
+        launch = add_function(functions, f"{name}_0", parameters, groups, self.emit)
         return GpuProgram(module, (launch,), 0, 32)

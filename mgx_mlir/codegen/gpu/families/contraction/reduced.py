@@ -15,7 +15,7 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, append_functions
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import (
@@ -126,9 +126,7 @@ def _in_sequence(halves: Halves, first: GpuProgram, second: GpuProgram) -> GpuPr
             return Argument("scratch", argument.index + start)
         return argument
 
-    target = _functions(first.module)
-    for function in _functions(second.module).operations:
-        target.append(function.operation.clone())
+    append_functions(first.module, second.module)
     launches = [
         replace(launch, arguments=tuple(map(moved, launch.arguments)))
         for program, moved in ((first, of_first), (second, of_second))
@@ -136,12 +134,6 @@ def _in_sequence(halves: Halves, first: GpuProgram, second: GpuProgram) -> GpuPr
     ]
     bits = max(first.index_bits, second.index_bits)
     return GpuProgram(first.module, tuple(launches), start + second.scratch_bytes, bits)
-
-
-def _functions(module: ir.Module) -> ir.Block:
-    """The block of a module's gpu.module."""
-    (kernels,) = module.body.operations
-    return kernels.regions[0].blocks[0]
 
 
 FAMILY = Family("reduced", 30, reduced_program)
