@@ -300,7 +300,9 @@ class Contents:
         for arch, found in sorted(self.code_objects.items()):
             size = sum(len(data) for data in {code.data for code in found})
             functions = sum(len(code.launches) for code in found)
-            launches = ", ".join(str(p.launches(found)) for p in self.plans if p.steps)
+            launches = ", ".join(
+                f"{'at most ' if p.dims else ''}{p.launches(found)}" for p in self.plans if p.steps
+            )
             lines.append(
                 f"code objects  {arch.partition(':')[0]}: {len(found)}, {functions} functions, "
                 f"{size_text(size)}; launches of a run: {launches or 0}"

@@ -132,17 +132,18 @@ class _Functions:
             more = is_more(self.rows, end)
             if rest - more != 0 and self._add_few(end, rest - more):
                 rest = more
-        shares: dict[tuple[ProductSchedule, Unit], Number] = {}
+        shares: dict[tuple[ProductSchedule, Unit], tuple[Number, float]] = {}
         for usual, bound in TILED:
             more = is_more(self.rows, int(bound)) if bound < math.inf else 0
             if rest - more != 0:
                 chosen = self._schedule(int(min(usual, most)))
                 if isinstance(chosen, Refusal):
                     return chosen
-                shares[chosen] = shares.get(chosen, 0) + rest - more
+                before, _ = shares.get(chosen, (0, 0))
+                shares[chosen] = before + rest - more, bound
             rest = more
-        for (schedule, unit), share in shares.items():
-            if refusal := self._add_tiles(share, schedule, unit):
+        for (schedule, unit), (share, bound) in shares.items():
+            if refusal := self._add_tiles(share, bound, schedule, unit):
                 return refusal
         return None
 
@@ -172,10 +173,13 @@ class _Functions:
             return False
         rows = replace(self._dynamic(most, lambda x: share * x), several=False)
         program = plan.program(request.sizes, f"{self.name}_{len(self.made)}", rows)
-        self.made.append((program, 0, plan.describe()))
+        rows_text = f"up to {most} rows" if most > 1 else "one row"
+        self.made.append((program, 0, f"for {rows_text} {plan.describe()}"))
         return True
 
-    def _add_tiles(self, share: Number, schedule: ProductSchedule, unit: Unit) -> Refusal | None:
+    def _add_tiles(
+        self, share: Number, most: float, schedule: ProductSchedule, unit: Unit
+    ) -> Refusal | None:
         own = schedule.rows(unit)
         request = self._request(own)
         if isinstance(request, Refusal):
@@ -186,7 +190,10 @@ class _Functions:
         tiling = Tiling(schedule, unit, self.target)
         name = f"{self.name}_{len(self.made)}"
         program = generate(request.product, request.sizes, tiling, name, rows=rows)
-        self.made.append((program, blocks * program.scratch_bytes, schedule.describe(unit)))
+        words = schedule.describe(unit)
+        if most < math.inf:
+            words = f"for up to {most} rows {words}"
+        self.made.append((program, blocks * program.scratch_bytes, words))
         return None
 
     def _schedule(self, rows: int) -> tuple[ProductSchedule, Unit] | Refusal:
