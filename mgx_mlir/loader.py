@@ -22,6 +22,7 @@ from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import Edge, TargetError, UsageError, UserError
+from mgx_mlir.runtime.cpu import Kept
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
@@ -189,10 +190,11 @@ def compile(
         check_executable(target)
         artifact = _ready(model, options, target, settings, progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
+        kept: Kept = {}
 
         def on_host(plan: Plan, known: Mapping[str, int]) -> Program:
             bound = [one.bound(known) for one in code]
-            return Program(plan, bound, weights, threads=settings.threads)
+            return Program(plan, bound, weights, settings.threads, kept)
 
         return _program(artifact.plan, on_host)
     # Looked for before the work: a missing device is known at once.

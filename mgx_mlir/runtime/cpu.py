@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -46,6 +47,9 @@ class _NativeStep(ctypes.Structure):
         ("first_argument", ctypes.c_int64),
     )
 
+
+# What launches make of weights alone: by the code's hash, the function, and the weights' keys.
+Kept: TypeAlias = dict[tuple[str, str, tuple[str, ...]], np.ndarray]
 
 _STEP_BYTES = ctypes.sizeof(_NativeStep)
 
@@ -173,9 +177,11 @@ class CpuExecutor:
         code_objects: Sequence[CodeObject],
         weights: Mapping[str, np.ndarray],
         threads: int,
+        kept: Kept | None = None,
     ) -> None:
         """Loads the code objects. Weights are pointed to, never copied.
 
+        `kept` has what executors of equal weights made of these, and takes what this one makes.
         Raises ArtifactError where plan, code objects and weights do not fit together.
         """
         if threads < 1:
@@ -197,13 +203,17 @@ class CpuExecutor:
         self.scratch_bytes = bound.scratch_bytes
         self.memory_bytes = self.arena_bytes + bound.scratch_bytes + bound.kept_bytes
         check_memory(plan, self.memory_bytes, host_bytes(), "this machine")
-        self._kept, self._kept_base = _aligned(bound.kept_bytes)
+        # The address of each kept place, by its index, and what owns the memory.
+        self._kept: dict[int, int] = {}
+        self._made: Kept = {}
+        shared = {} if kept is None else kept
+        once = [launch for launch in bound.once if self._keep(launch, code_objects, shared)]
         # The step of the plan that each launch and copy belongs to.
         self.launches = [step.step for step in bound.steps]
         self._parts = bound.parts
         for step in bound.steps:
             self._add(step)
-        for launch in bound.once:
+        for launch in once:
             self._add(launch)
         for number, step in enumerate(bound.steps):
             if isinstance(step, BoundCopy) and step.is_row:
@@ -220,10 +230,11 @@ class CpuExecutor:
         self.in_arena = np.array(self._arena_entries, np.intp)
         self._idle: list[_Context] = []
         self._lock = threading.Lock()
-        if bound.once:
+        if once:
             context = _Context(self)
             context.section(Section(len(bound.steps), len(self._steps)))
             self._idle.append(context)
+        shared.update(self._made)
 
     def run(
         self,
@@ -247,6 +258,17 @@ class CpuExecutor:
         with self._lock:
             self._idle.append(context)
 
+    def _keep(self, launch: BoundLaunch, code: Sequence[CodeObject], kept: Kept) -> bool:
+        """Finds or makes the memory that a launch fills; whether the launch has to run."""
+        (place,) = (p for p in launch.places if p.kind == "kept")
+        weights = tuple(p.key for p in launch.places if p.kind == "weight")
+        key = code[launch.kernel].sha256, launch.launch.function, weights
+        memory = kept.get(key)
+        self._made[key] = np.empty(place.bytes + _ALIGNMENT, np.uint8) if memory is None else memory
+        base = self._made[key].ctypes.data
+        self._kept[place.index] = base + -base % _ALIGNMENT
+        return memory is None
+
     def _add(self, step: BoundLaunch | BoundCopy) -> None:
         first = len(self._bases)
         if isinstance(step, BoundCopy):
@@ -264,7 +286,7 @@ class CpuExecutor:
             self._arena_entries.append(len(self._bases))
             base = place.index + (self.arena_bytes if place.kind == "scratch" else 0)
         elif place.kind == "kept":
-            base = self._kept_base + place.index
+            base = self._kept[place.index]
         elif place.kind == "size":
             base = place.index
         elif place.kind == "weight":

@@ -16,7 +16,7 @@ from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.control import Machine
-from mgx_mlir.runtime.cpu import CpuExecutor
+from mgx_mlir.runtime.cpu import CpuExecutor, Kept
 from mgx_mlir.runtime.memory import host_bytes
 from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
@@ -36,14 +36,17 @@ class Program:
         code_objects: Sequence[CodeObject],
         weights: Mapping[str, np.ndarray],
         threads: int | None = None,
+        kept: Kept | None = None,
     ) -> None:
         """`code_objects` are those of the plan's kernels, by index. `threads`: default all cores.
+        `kept`: shared by programs of the same weights.
 
         Weights are used in place, so that a memory-mapped file stays mapped. Raises
         ArtifactError where the parts do not fit together.
         """
         self._set_plan(plan)
-        self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
+        threads = threads or available_cores()
+        self._executor = CpuExecutor(plan, code_objects, weights, threads, kept)
         needed = self._executor.memory_bytes
         _log.info("%d steps, %d bytes of arena, scratch and kept memory", plan.step_count, needed)
 

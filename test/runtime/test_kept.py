@@ -12,8 +12,10 @@ from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.sized import SizedProgram
 from test.onnx_models import Builder
 
 A, B, C = (32, 40), (40, 72), (32, 72)
@@ -95,7 +97,8 @@ def test_refuses_to_keep_more_than_scratch():
         _program(_arrays(0)[1], replace(code, launches=launches))
 
 
-def test_any_sizes_share_weights():
+def _open_model() -> tuple[bytes, np.ndarray, np.ndarray]:
+    """x @ v @ w of any number of rows, and v and w."""
     b = Builder()
     y = b.op(
         "Relu", b.op("MatMul", b.op("MatMul", "x", b.weight("v", 40, 48)), b.weight("w", 48, 72))
@@ -105,8 +108,28 @@ def test_any_sizes_share_weights():
     model.graph.input[0].CopyFrom(given)
     model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "rows"
     v, w = (np.frombuffer(t.raw_data, np.float32).reshape(t.dims) for t in model.graph.initializer)
-    runs = mgx_mlir.Model(model.SerializeToString(), target="cpu")
+    return model.SerializeToString(), v, w
+
+
+def test_any_sizes_share_weights():
+    model, v, w = _open_model()
+    runs = mgx_mlir.Model(model, target="cpu")
     for rows in (20, 33, 20, 50, 33, 33):
         x = np.random.default_rng(rows).normal(size=(rows, 40)).astype(np.float32)
         want = np.maximum(x @ v @ w, 0)
         np.testing.assert_allclose(runs.run({"x": x})["y"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_programs_for_any_sizes_pack_once():
+    model, v, w = _open_model()
+    program = mgx_mlir.compile(model, "cpu", CompileOptions(mode="full-dynamic"))
+    assert isinstance(program, SizedProgram)
+    made = []
+    for rows in (1, 3, 4, 7, 31, 70, 1):
+        x = np.random.default_rng(rows).normal(size=(rows, 40)).astype(np.float32)
+        want = np.maximum(x @ v @ w, 0)
+        np.testing.assert_allclose(program.run({"x": x})["y"], want, rtol=1e-4, atol=1e-4)
+        own = program.program({"x": x})._executor._made
+        made.append({key: memory.ctypes.data for key, memory in own.items()})
+        assert len(program.program({"x": x}).launches) == 2
+    assert len(made[0]) == 2 and all(one == made[0] for one in made)

@@ -90,15 +90,19 @@ def mul(a: Index, b: Index) -> Index:
     return arith.muli(value(a), value(b))
 
 
-def div(a: Index, b: int) -> Index:
+def div(a: Index, b: Index) -> Index:
     """a / b for a >= 0 and b > 0."""
+    if not isinstance(b, _KNOWN):
+        return arith.divui(value(a), b)
     if isinstance(a, _KNOWN):
         return a // b
     return a if b == 1 else arith.divui(a, value(b))
 
 
-def rem(a: Index, b: int) -> Index:
+def rem(a: Index, b: Index) -> Index:
     """a % b for a >= 0 and b > 0."""
+    if not isinstance(b, _KNOWN):
+        return arith.remui(value(a), b)
     if isinstance(a, _KNOWN):
         return a - a // b * b
     return 0 if b == 1 else arith.remui(a, value(b))

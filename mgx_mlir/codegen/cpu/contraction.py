@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mlir import ir
 
@@ -32,12 +33,14 @@ def emit_contraction(
     store: Store,
     begin: ir.Value,
     end: ir.Value,
+    rows: ir.Value | None = None,
 ) -> None:
     """Builds the work of items begin .. end at the insertion point.
 
     `b` is the operand or, with a schedule that shares it, the block that `emit_packing` made.
+    `rows`: those of A and C where a run knows them; problem.M is then their usual number.
     """
-    _Emitter(problem, schedule, a, b, store).emit(begin, end)
+    _Emitter(problem, schedule, a, b, store, rows).emit(begin, end)
 
 
 def emit_packing(
@@ -146,9 +149,15 @@ def pack_block(
 
 class _Emitter:
     def __init__(
-        self, problem: Contraction, schedule: CpuSchedule, a: ir.Value, b: ir.Value, store: Store
+        self,
+        problem: Contraction,
+        schedule: CpuSchedule,
+        a: ir.Value,
+        b: ir.Value,
+        store: Store,
+        count: ir.Value | None = None,
     ) -> None:
-        self.problem, self.schedule = problem, schedule
+        self.problem, self.schedule, self.count = problem, schedule, count
         self.a, self.b, self.store = a, b, store
         self.lanes = schedule.lanes
         self.depths = schedule.depths(problem)
@@ -173,13 +182,21 @@ class _Emitter:
         self.offsets = emit.stack(schedule.rows, "i32") if schedule.joined == 4 else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
         tiles = self.row_tiles if self.depths > 1 else 1
-        row = self.width if self.depths > 1 else schedule.vectors * self.lanes
+        # Heights of register tiles, and the vectors of each.
+        self.tiles = {schedule.rows: schedule.vectors}
+        if count is not None:
+            self.tiles = schedule.tiles()
+        most = max(self.tiles.values())
+        row = self.width if self.depths > 1 else most * self.lanes
         self.sum_row = row
         self.sums = emit.stack(tiles * schedule.rows * row, problem.accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
         """Orders items [batch, column block, row block], so that neighbours share B."""
-        row_blocks = self.schedule.row_blocks(self.problem)
+        item_rows = self.schedule.item_rows
+        row_blocks: Index = self.schedule.row_blocks(self.problem)
+        if self.count is not None:
+            row_blocks = emit.div(emit.add(self.count, item_rows - 1), item_rows)
         column_blocks = self.schedule.column_blocks(self.problem)
 
         def item(number: Index) -> None:
@@ -187,10 +204,11 @@ class _Emitter:
             row_block = emit.rem(number, row_blocks)
             batch = emit.div(block, column_blocks)
             columns = column_block(self.problem, self.schedule, emit.rem(block, column_blocks))
-            first = emit.mul(row_block, self.schedule.item_rows)
-            rows = emit.minimum(self.schedule.item_rows, emit.sub(self.problem.M, first))
-            if self.problem.M % self.schedule.item_rows == 0:
-                rows = self.schedule.item_rows
+            first = emit.mul(row_block, item_rows)
+            most = self.problem.M if self.count is None else self.count
+            rows = emit.minimum(item_rows, emit.sub(most, first))
+            if isinstance(most, int) and most % item_rows == 0:
+                rows = item_rows
             fresh: ir.Value | bool = True
             if self.schedule.shared:
                 fresh = False
@@ -229,10 +247,10 @@ class _Emitter:
             if self.depths > 1:
                 last = emit.compare("eq", number, self.depths - 1)
 
-            def row_tile(row: Index) -> None:
-                m = emit.add(first, row)
+            def row_tile(row: Index, height: int) -> None:
+                m, wide = emit.add(first, row), self.tiles[height]
                 copy_a = Copy(self.a, self.packed_a, self.packed, lanes, batch, k, depth)
-                pack.pack_a(copy_a, problem.a, m, schedule.rows)
+                pack.pack_a(copy_a, problem.a, m, height, self.count is not None)
                 if self.offsets is not None:
                     joined.store_offsets(copy_a, schedule.rows, self.offsets)
 
@@ -241,27 +259,41 @@ class _Emitter:
                     at: Index = 0
                     if self.depths > 1:
                         at = emit.linear(column, (row, self.sum_row))
-                    self._multiply(column, count, first_row, depth, at)
-                    emit.when(last, lambda: self._store_tile(batch, m, columns, column, count, at))
+                    self._multiply(column, (height, count), first_row, depth, at)
+                    store = partial(self._store_tile, batch, m, columns, column, (height, count))
+                    emit.when(last, lambda: store(at))
 
-                whole = emit.mul(emit.div(vectors, schedule.vectors), schedule.vectors)
-                emit.loop(0, whole, schedule.vectors, lambda v: tile(v, schedule.vectors))
-                emit.loop(whole, vectors, 1, lambda v: tile(v, 1))
+                whole = emit.mul(emit.div(vectors, wide), wide)
+                emit.loop(0, whole, wide, lambda v: tile(v, wide))
+                if wide > 1:
+                    emit.loop(whole, vectors, 1, lambda v: tile(v, 1))
 
-            emit.loop(0, rows, schedule.rows, row_tile)
+            if self.count is None:
+                emit.loop(0, rows, schedule.rows, partial(row_tile, height=schedule.rows))
+                return
+            done: Index = 0
+            for height in self.tiles:
+                end = emit.mul(emit.div(rows, height), height) if height > 1 else rows
+                if done != 0:
+                    left = emit.sub(rows, done)
+                    end = emit.add(done, emit.mul(emit.div(left, height), height))
+                emit.loop(done, end, height, partial(row_tile, height=height))
+                done = end
 
         emit.loop(0, self.depths, 1, depth_block)
 
-    def _multiply(self, column: Index, vectors: int, row: Index, depth: Index, at: Index) -> None:
+    def _multiply(
+        self, column: Index, tile: tuple[int, int], row: Index, depth: Index, at: Index
+    ) -> None:
         """Adds one register tile's products over a block's depth to the sums from `at` on.
 
-        The block starts at row `row` of the packed B.
+        `tile`: its rows and vectors. The block starts at row `row` of the packed B.
         """
         together = self.schedule.joined
         right_start = emit.linear(
             self.packed_b.start, (column, together), (row, self.packed_b.k_step)
         )
-        lanes, rows = self.lanes, self.schedule.rows
+        lanes, (rows, vectors) = self.lanes, tile
         element, accumulator, wide = self.element, self.problem.accumulator, lanes * together
         places = [
             emit.add(at, row * self.sum_row + j * lanes)
@@ -325,11 +357,17 @@ class _Emitter:
         return emit.multiply_add(left, right, sums, self.element)
 
     def _store_tile(
-        self, batch: Index, m: Index, columns: Columns, column: Index, vectors: int, at: Index
+        self,
+        batch: Index,
+        m: Index,
+        columns: Columns,
+        column: Index,
+        tile: tuple[int, int],
+        at: Index,
     ) -> None:
-        problem, lanes = self.problem, self.lanes
-        rows: Index = self.schedule.rows
-        if problem.M % self.schedule.rows:
+        problem, lanes, vectors = self.problem, self.lanes, tile[1]
+        rows: Index = tile[0]
+        if self.count is None and problem.M % self.schedule.rows:
             rows = emit.minimum(rows, emit.sub(problem.M, m))
 
         def row(r: Index) -> None:

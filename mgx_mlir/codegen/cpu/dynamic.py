@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -14,7 +14,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
-from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
+from mgx_mlir.codegen.generic.dynamic.body import UNBOUNDED, Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     argument_sizes,
     is_dynamic,
@@ -33,11 +33,9 @@ ROWS, COLUMNS = 4, 16
 
 def compile_dynamic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` with symbolic sizes. Errors as `lower_dynamic`'s."""
-    name = kernel.sym_name.value
-    functions = _Functions(KernelBuilder(name, ir.Module.create()), kernel_symbols(kernel))
+    functions = Functions.of(kernel)
     lower_dynamic(kernel, functions)
-    code = finished(kernel, functions.builder, functions.places, functions.formulas, target)
-    return replace(code, why="sizes are arguments: generic path")
+    return replace(functions.finish(kernel, target), why="sizes are arguments: generic path")
 
 
 def finished(
@@ -46,23 +44,70 @@ def finished(
     places: Sequence[Sequence[Place]],
     formulas: Formulas,
     target: Target,
+    explicit: bool = False,
 ) -> CodeObject:
-    """The code object of functions that use these places."""
-    arguments, scratch = launch_arguments(kernel_symbols(kernel), places, formulas)
-    builder.resolve(arguments)
-    code = replace(builder.finish(target), scratch_bytes=scratch)
+    """The code object of functions that use these places. Launches of what is kept get no sizes."""
+    symbols = kernel_symbols(kernel)
+    arguments, scratch = launch_arguments(symbols, places, formulas)
+    pairs = zip(arguments, builder.launches, strict=True)
+    builder.resolve([own[len(symbols) if launch.kept else 0 :] for own, launch in pairs])
+    code = replace(builder.finish(target, explicit), scratch_bytes=scratch)
     if not is_dynamic(kernel):
         return code
     sizes = argument_sizes(kernel, formulas)
     return replace(code, sizes=sizes, formulas=tuple(formulas.texts))
 
 
-class _Functions:
+class Functions:
+    """The functions of a kernel under construction, which get the sizes first, then pointers."""
+
     def __init__(self, builder: KernelBuilder, symbols: Sequence[str]) -> None:
         self.builder = builder
         self.formulas = Formulas()
         self.symbols = tuple(symbols)
         self.places: list[tuple[Place, ...]] = []
+        # By the number of a function that gets no sizes: the bytes that it makes (`Launch.kept`).
+        self.kept: dict[int, int] = {}
+
+    @staticmethod
+    def of(kernel: mgx.KernelOp) -> Functions:
+        """No functions yet, for a kernel."""
+        builder = KernelBuilder(kernel.sym_name.value, ir.Module.create())
+        return Functions(builder, kernel_symbols(kernel))
+
+    def finish(self, kernel: mgx.KernelOp, target: Target, explicit: bool = False) -> CodeObject:
+        """The code object of the functions."""
+        for number, size in self.kept.items():
+            launch = self.builder.launches[number]
+            self.builder.launches[number] = replace(launch, kept=size)
+        return finished(kernel, self.builder, self.places, self.formulas, target, explicit)
+
+    def add_on(
+        self,
+        places: Sequence[Place],
+        items: Number,
+        body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
+        kept: int = 0,
+    ) -> None:
+        """Adds a function with pointers to `places`; `body` as `KernelBuilder.add`'s.
+
+        One that makes something to keep gets no sizes.
+        """
+        names = () if kept else self.symbols
+        if kept:
+            self.kept[len(self.places)] = kept
+
+        def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
+            unknown = ir.Location.unknown()
+            values = [entry.add_argument(ir.IndexType.get(), unknown) for _ in names]
+            types = [ir.MemRefType.get([UNBOUNDED], place.type) for place in places]
+            pointers = [entry.add_argument(type_, unknown) for type_ in types]
+            with symbol_values(dict(zip(names, values, strict=True))):
+                body(pointers, begin, end)
+            return [Argument("size", 0)] * len(names) + [Argument("scratch", 0)] * len(places)
+
+        self.places.append(tuple(places))
+        self.builder.add_function(self.formulas.number(items), function)
 
     def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
         """Adds a loop over the last dimension in a function; the other dimensions are its items.

@@ -9,15 +9,18 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
 from mgx_mlir.codegen.cpu.attention import add_attention
-from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
+from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, lower_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
@@ -40,7 +43,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
         if is_dynamic(kernel):
-            return compile_dynamic(kernel, target)
+            return _any_rows(kernel, target) or compile_dynamic(kernel, target)
         halves = split_kernel(kernel)
         product = match_contraction(halves.first) if halves else None
         if halves is not None and product is not None and product.place is None:
@@ -55,6 +58,29 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if pooling is not None:
             return _pooling(kernel, pooling, target)
         return compile_generic(kernel, target)
+
+
+def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
+    """The code object of a product of any number of rows, and of work on its rows; else None."""
+    machine, halves = Machine.of(target), split_kernel(kernel)
+    found = match_product(halves.first if halves else kernel, machine)
+    if found is None:
+        return None
+    functions, (inputs, results) = Functions.of(kernel), kernel_types(kernel)
+    if halves is None:
+        outputs = [
+            Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), output)
+            for type_, output in ((t, Argument("output", n)) for n, t in enumerate(results))
+        ]
+        add_product(functions, found, outputs, machine)
+        return functions.finish(kernel, target, explicit=True)
+    type_ = halves.product
+    product = Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)))
+    add_product(functions, found, [product], machine)
+    first = len(functions.places)
+    lower_dynamic(halves.second, functions)
+    replaced(functions, first, len(inputs), product)
+    return functions.finish(kernel, target)
 
 
 def load_dialects(context: ir.Context) -> None:

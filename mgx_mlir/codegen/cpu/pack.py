@@ -60,8 +60,10 @@ def by_rows(matrix: Matrix, lanes: int) -> bool:
     return matrix.row.stride != 1 or matrix.column.contiguous(lanes)
 
 
-def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:
+def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int, exist: bool = False) -> None:
     """Packs rows first .. first + rows and columns k .. k + depth of A; the last row repeats.
+
+    `exist`: all these rows do, and none repeats.
 
     With a target of `k_step` 1, each row's elements are contiguous; else those of each k are.
     """
@@ -72,7 +74,7 @@ def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:
     places = []
     for row in range(rows):
         clamped = emit.add(first, row)
-        if matrix.row.size % rows:
+        if matrix.row.size % rows and not exist:
             clamped = emit.minimum(clamped, matrix.row.size - 1)
         places.append(emit.add(start, matrix.row.offset(clamped)))
     _pack_a_by_rows(copy, matrix, places)

@@ -88,6 +88,20 @@ class CpuSchedule:
     shared: bool
     joined: int = 1
 
+    def tiles(self) -> dict[int, int]:
+        """Rows of register tiles for any number of rows, falling to 1, and the vectors of each.
+
+        Sums take no more registers than in the schedule's own tile; the vectors divide a block.
+        """
+        block = ceil_div(self.columns, self.lanes)
+        registers = self.rows * self.vectors + self.vectors + 1
+        found = {self.rows: self.vectors}
+        for rows in (4, 1):
+            if rows < self.rows:
+                most = max((registers - 1) // (rows + 1), 1)
+                found[rows] = ceil_div(block, ceil_div(block, most))
+        return found
+
     def packed_element(self, problem: Contraction) -> str:
         """The element type of packed blocks."""
         return JOINED.get(self.joined) or packed_element(problem)

@@ -11,7 +11,7 @@ are not stored. Grids are formulas: those of the functions for other numbers of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
@@ -20,7 +20,6 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, append_functions
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
@@ -37,12 +36,12 @@ from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.problem.match import Match, mapped, match_contraction, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix, in_memory
+from mgx_mlir.codegen.problem.match import Match, used_arguments
+from mgx_mlir.codegen.problem.rows import match_rows, with_rows
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, is_more
+from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div, is_more
 
 # The most rows of the functions for few.
 FEW = (1, MAX_ROWS)
@@ -75,34 +74,15 @@ def _is_anchor(op: ir.OpView) -> bool:
 def _program(
     kernel: mgx.KernelOp, anchor: ir.Operation, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
-    *outer, columns = sizes_of(anchor.results[0].type)
-    depth = sizes_of(anchor.operands[0].type)[-1]
-    rows = math.prod(outer)
-    if isinstance(columns, Size) or isinstance(depth, Size):
-        return Refusal("a size that is an argument other than its rows")
-    whole = match_contraction(kernel)
-    if whole is None:
-        return Refusal("types, views or an epilogue that the generator does not match")
-    tile = _tile(whole, rows)
-    if isinstance(tile, Refusal):
-        return tile
-    match, strides = tile
-    if any(isinstance(number, Size) for number in _numbers(match)):
-        return Refusal("strides that are arguments")
+    found = match_rows(kernel, anchor)
+    if isinstance(found, Refusal):
+        return found
     name, (inputs, results) = signature(kernel)
-    elements = [math.prod(sizes_of(type_)) for type_ in inputs]
-    for number, _ in used_arguments(match):
-        wanted = rows * strides[number] if number in strides else None
-        size = elements[number]
-        if str(size) != str(wanted) if wanted is not None else isinstance(size, Size):
-            return Refusal(f"input {number} is not of whole rows, or has no size without arguments")
-    if any(str(math.prod(sizes_of(type_))) != str(rows * columns) for type_ in results):
-        return Refusal("results of other sizes")
     known = symbolic.named_symbols(inputs)
     counted = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
     most = bounds(math.prod(size for size in counted if size is not None))[1]
-    fixed = [size if isinstance(size, int) else 0 for size in elements]
-    made = _Functions(match, target, name, rows, fixed, strides, len(results))
+    fixed = [size if isinstance(size, int) else 0 for size in found.elements]
+    made = _Functions(found.match, target, name, found.rows, fixed, found.strides, len(results))
     refusal = made.add(most)
     return refusal or Generated(made.program(kernel), f"any number of rows, {made.words()}")
 
@@ -210,7 +190,7 @@ class _Functions:
 
     def _request(self, rows: int) -> Request | Refusal:
         """The product of so many rows."""
-        match = _with_rows(self.match, rows)
+        match = with_rows(self.match, rows)
         sizes = [
             self.strides[n] * rows if n in self.strides else x for n, x in enumerate(self.sizes)
         ]
@@ -231,84 +211,6 @@ class _Functions:
         steps |= {Argument("output", number): columns for number in range(self.results)}
         size = Argument("size", self.formulas.number(self.rows))
         return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))
-
-
-def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
-    """The match of one row, and the stride of rows in each input that has them."""
-    problem = match.problem
-    a, b = problem.a, problem.b
-    if type(a) is not Matrix or not isinstance(b, Matrix) or match.added:
-        return Refusal("operands that are not plain matrices")
-    if match.place is not None or match.causal is not None or problem.batch * problem.M != rows:
-        return Refusal("rows that are not those of the result")
-    if not a.column.grows:
-        return Refusal("rows along which places do not grow")
-    if any(stride for _, stride in b.batch.factors) or any(
-        stride
-        for read in (b.tensors if isinstance(b, Computed) else ())
-        for _, stride in read.matrix.batch.factors
-    ):
-        return Refusal("a right operand for each of a number of matrices that is an argument")
-    strides: dict[int, int] = {}
-
-    def joined(argument: int, batch: Axis, row: Axis) -> Axis | None:
-        """Both axes as one row; None where the rows have no common stride."""
-        axis = Axis.of(*batch.factors, *row.factors)
-        stride = axis.stride
-        if isinstance(stride, Size) or stride is None or stride < 0:
-            return None
-        if stride != strides.setdefault(argument, stride):
-            return None
-        return Axis(((1, stride),))
-
-    refusal = Refusal("rows that are not evenly apart in memory")
-    row = joined(a.argument, a.batch, a.row)
-    if row is None or not strides[a.argument]:
-        return refusal
-    sources = []
-    for source in match.sources:
-        if isinstance(source, Matrix):
-            axis = joined(source.argument, source.batch, source.row)
-            if axis is None:
-                return refusal
-            source = replace(source, batch=Axis(()), row=axis)
-        sources.append(source)
-    if isinstance(b, Computed):
-        reads = tuple(
-            x
-            if isinstance(x, ir.Attribute)
-            else replace(x, matrix=replace(x.matrix, batch=Axis(())))
-            for x in b.reads
-        )
-        b = replace(b, reads=reads)
-    problem = replace(
-        problem, batch=1, M=1, a=replace(a, batch=Axis(()), row=row), b=replace(b, batch=Axis(()))
-    )
-    strides = {number: stride for number, stride in strides.items() if stride}
-    return replace(match, problem=problem, sources=tuple(sources)), strides
-
-
-def _with_rows(match: Match, rows: int) -> Match:
-    """A match of one row as a match of `rows` rows."""
-
-    def several(x: Matrix) -> Matrix:
-        ((_, stride),) = x.row.factors
-        return replace(x, row=Axis.of((rows, stride)))
-
-    problem = match.problem
-    sources = mapped(match.sources, several)
-    return replace(match, problem=replace(problem, M=rows, a=several(problem.a)), sources=sources)
-
-
-def _numbers(match: Match) -> Iterator[Number]:
-    """The sizes, offsets and strides of a match, which must not depend on symbols."""
-    problem = match.problem
-    yield from (problem.N, problem.K)
-    for x in (problem.a, problem.b, *in_memory(problem.b), *match.reads):
-        assert isinstance(x, Matrix)
-        yield x.offset
-        for axis in (x.batch, x.row, x.column):
-            yield from (number for factor in axis.factors for number in factor)
 
 
 FAMILY = Family("product_rows", 20, dynamic_product_program)
