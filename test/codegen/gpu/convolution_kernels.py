@@ -26,10 +26,11 @@ class Convolution:
     filters, where each is of one channel, are stored with their numbers last.
     `epilogue`: '', 'relu' (with a bias), or 'add' of an image.
     `prologue`: '', 'norm' (each channel scaled and shifted, then sigmoid), 'gate' (each channel of
-    each image times a number, plus an image), 'bytes' (a scale times a byte and a shift), or
-    'filters' (the same of the filters, with numbers for each). The first makes no zeros of
-    zeros, which is what lies beyond an image's edges all the same. `wide`: taps of filters are
-    stored as neighbours, each with four channels, of which those that the image has not are NaN.
+    each image times a number, plus an image), 'bytes' (a scale times a byte and a shift), 'filters'
+    (the same of the filters, with numbers for each), or 'cast' (of an image in f32). The first
+    makes no zeros of zeros, which is what lies beyond an image's edges all the same. `wide`: taps
+    of filters are stored as neighbours, each with four channels, of which those that the image has
+    not are NaN.
     """
 
     shape: tuple[int, ...]
@@ -120,6 +121,8 @@ class Convolution:
             inputs += [((1, *channels), self.element)] * 2
         if self.prologue == "gate":
             inputs += [((self.shape[0], *channels), self.element), (image, self.element)]
+        if self.prologue == "cast":
+            inputs[0] = (inputs[0][0], "f32")
         if self.prologue == "bytes":
             inputs[0] = (inputs[0][0], "i8")
             inputs += [((1,), self.element)] * 2
@@ -195,6 +198,11 @@ class Convolution:
         number = int(self.prologue == "filters")
         kind = self.stored()[number][1]
         first = tensor(self.logical()[number], kind)
+        if self.prologue == "cast":
+            return [
+                f"%f = mgx.pointwise({image}) : ({first}) -> {x} {{\n^bb0(%p: {kind}):\n"
+                f"%u = mgx.convert %p : {kind} -> {e}\nmgx.yield %u : {e}\n}}"
+            ]
         body = {
             "norm": "%s = mgx.mul %p, %q : {e}, {e} -> {e}\n%t = mgx.add %s, %r : {e}, {e} -> {e}\n"
             "%u = mgx.sigmoid %t : {e}",
@@ -234,6 +242,8 @@ class Convolution:
 
     def meaning(self, *inputs: Array) -> tuple[Array, Array]:
         """The result in f64, and the bound of its error."""
+        if self.prologue == "cast":
+            inputs = (inputs[0].astype(DTYPES[self.element]), *inputs[1:])
         wide = [x.astype(np.float64) for x in inputs]
         x, w = wide[:2]
         if self.numbered:
@@ -244,7 +254,7 @@ class Convolution:
         magnitude, weight = np.abs(x), np.abs(w)
         if self.prologue == "filters":
             w, weight = w * wide[-2] + wide[-1], weight * np.abs(wide[-2]) + np.abs(wide[-1])
-        elif self.prologue:
+        elif self.prologue and self.prologue != "cast":
             q, r = wide[-2:]
             if self.last and self.prologue == "gate":
                 r = np.moveaxis(r, 1, -1)
@@ -417,6 +427,9 @@ def narrow(target: Target) -> list[Convolution]:
         Convolution((1, 3, 14, 48), 96, (5, 5), (1, 3), pads=(2, 2, 2, 2), native=True),
         Convolution((1, 3, 12, 32), 16, (7, 7), two, pads=three, element="f32"),
         Convolution((2, 4, 11, 40), 40, (3, 3), two, element="f32", native=True),
+        Convolution((1, 3, 16, 40), 64, (7, 7), two, pads=three, prologue="cast", epilogue="relu"),
+        Convolution((2, 3, 17, 36), 32, (3, 3), two, pads=(1,) * 4, prologue="cast", native=True),
+        Convolution((1, 4, 9, 24), 24, (3, 3), pads=(1,) * 4, prologue="cast"),
     ]
     if "bf16" in target.features:
         found.append(Convolution((1, 3, 16, 32), 32, (3, 3), two, element="bf16", native=True))

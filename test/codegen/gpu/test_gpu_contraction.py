@@ -111,7 +111,12 @@ FIRST = (
     Convolution((32, 3, 224, 224), 64, (7, 7), (2, 2), pads=(3,) * 4, native=True, wide=True),
     Convolution((1, 3, 224, 224), 64, (7, 7), (2, 2), pads=(3,) * 4, wide=True, epilogue="relu"),
     Convolution((1, 3, 224, 224), 32, (3, 3), (2, 2), pads=(1,) * 4, native=True, wide=True),
-)
+    # An f32 input of an f16 model.
+    Convolution(
+        (1, 3, 224, 224), 64, (7, 7), (2, 2), pads=(3,) * 4, prologue="cast", wide=True,
+        epilogue="relu",
+    ),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])

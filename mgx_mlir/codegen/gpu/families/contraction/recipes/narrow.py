@@ -6,7 +6,8 @@ pixel, of its row of results and of its filter. Pixels that one row of results n
 together in LDS: every second pixel, where windows move by two.
 
 Filters have four channels too (see mgx-layout-weights). Where three are in use, the fourth may
-have any value.
+have any value. Pixels of another float type are converted on their way to LDS, as those of an f32
+input of an f16 model.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+_FLOATS = {"bf16", "f16", "f32"}
 MOST_WAVES = 4
 # Registers for a lane's filters, and for these and the pixels that a thread takes to LDS.
 MOST_FILTERS, MOST_WAITING = 112, {"mfma": 160, "wmma": 128}
@@ -42,14 +45,14 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
 
     sizes: elements of each input.
     """
-    image, problem = match.problem.b, match.problem
-    if not isinstance(image, Image) or isinstance(image, ComputedImage) or match.added:
-        return Refusal("no convolution of an image as it is")
+    problem, image = match.problem, _in_memory(match.problem.b)
+    if image is None or match.added:
+        return Refusal("no convolution of an image as it is, or converted")
     if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
         return Refusal(f"{image.channel.size} channels, {len(image.sizes)} dimensions")
-    if unit.kind not in ("mfma", "wmma") or unit.element not in ("bf16", "f16", "f32"):
+    if unit.kind not in ("mfma", "wmma") or not {unit.element, image.element} <= _FLOATS:
         return Refusal("no matrix cores for the type")
-    if unit.element != image.element or problem.batch != image.batch.size:
+    if unit.element != problem.b.element or problem.batch != image.batch.size:
         return Refusal("groups, or converted elements")
     if math.prod(image.window) == 1:
         return Refusal("no windows")
@@ -66,6 +69,15 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
     return None
 
 
+def _in_memory(operand: Matrix | Image) -> Image | None:
+    """The image whose pixels a convolution takes as they are, or converted; None for others."""
+    if not isinstance(operand, ComputedImage):
+        return operand if isinstance(operand, Image) else None
+    body = operand.op.regions[0].blocks[0].operations
+    plain = all(isinstance(op, (mgx.ConvertOp, mgx.YieldOp)) for op in body)
+    return operand.tensors[0] if plain and len(operand.reads) == 1 else None
+
+
 def as_narrow(request: Request) -> Narrow | Refusal:
     """The best such work-groups for a convolution and its product."""
     match, product, unit, target = request.match, request.exact, request.unit, request.target
@@ -73,18 +85,26 @@ def as_narrow(request: Request) -> Narrow | Refusal:
         return Refusal("operands that are read as they are")
     if refusal := narrow_refusal(match, request.sizes[0], unit):
         return refusal
-    image = match.problem.b
-    assert isinstance(image, Image)
-    place = {PACKED_IMAGE: image.argument, PACKED_FILTER: match.problem.a.argument}
+    whole, image = match.problem.b, _in_memory(match.problem.b)
+    assert image is not None
+    computed = whole if isinstance(whole, ComputedImage) else None
+    # What the function reads in place of packed operands.
+    read: dict[int, Matrix | Image] = {PACKED_IMAGE: image, PACKED_FILTER: match.problem.a}
     problem = product.match.problem
     assert isinstance(problem.b, Matrix)
-    a, b = (replace(x, argument=place.get(x.argument, x.argument)) for x in (problem.a, problem.b))
+
+    def unpacked(x: Matrix) -> Matrix:
+        source = read.get(x.argument, x)
+        return replace(x, argument=source.argument, element=source.element)
+
+    a, b = unpacked(problem.a), unpacked(problem.b)
     inner = replace(product.match, problem=replace(problem, a=a, b=b))
     product = replace(product, match=inner, packings={})
 
     def make(high: int, wide: int, *cut: int) -> Narrow:
         filters, transposed = match.problem.a, request.transposed
-        return Narrow(product, image, unit, target, high, wide, filters, transposed, *cut)
+        own = product, image, unit, target, high, wide
+        return Narrow(*own, computed, filters, transposed, *cut)
 
     found = [x for x in _cuts(make, image, match.problem.a, unit) if _fits(x)]
     best = least(found, lambda x: x.clocks, Narrow.describe)
@@ -111,7 +131,7 @@ def _cuts(
 def _fits(found: Narrow) -> bool:
     image, values, target = found.image, found.unit.values, found.target
     share = target.register_share
-    pixels = found.turns * image.channel.size * found.group * found.size // 4
+    pixels = found.turns * image.channel.size * found.group * found.pixel_size // 4
     if found.registers > MOST_FILTERS * share:
         return False
     if found.registers + pixels > MOST_WAITING[found.unit.kind] * share:

@@ -17,22 +17,13 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.choice import terms
-from mgx_mlir.codegen.gpu.families.contraction import multiply
+from mgx_mlir.codegen.gpu.families.contraction import cost, multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
-from mgx_mlir.codegen.gpu.families.contraction.cost import (
-    BLOCK_LATENCY,
-    LDS_BYTES_A_CLOCK,
-    LINE_BYTES,
-    Share,
-)
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
-from mgx_mlir.codegen.gpu.families.contraction.recipes.images import (
-    ImageBlocks,
-    ImageWork,
-    pixel_group,
-)
-from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.codegen.gpu.families.contraction.recipes import images
+from mgx_mlir.codegen.problem.computed import compute
+from mgx_mlir.codegen.problem.problem import ComputedImage, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Clocks of a work-group's instructions before it multiplies; other work-groups can hide half.
@@ -42,13 +33,15 @@ MOST_SIDE, MOST_SUMS = 4, {"mfma": 32, "wmma": 16}
 
 
 @dataclass(frozen=True)
-class Narrow(ImageBlocks):
+class Narrow(images.ImageBlocks):
     """A work-group has `high` x `wide` results; each of `waves_m` waves computes a row at a time.
 
+    `computed`: the image as a computation of that in memory, or None where it is that itself.
     `filters`: a matrix with a row for each filter and columns (channel, tap). `transposed`: whether
     filters are the product's columns, and not its rows. `tiles`: tiles of filters of a wave.
     """
 
+    computed: ComputedImage | None
     filters: Matrix
     transposed: bool
     tiles: int
@@ -65,6 +58,11 @@ class Narrow(ImageBlocks):
         return self.waves_n * self.tiles * self.unit.rows
 
     @cached_property
+    def pixel_size(self) -> int:
+        """Bytes of a pixel's element in memory."""
+        return emit.element_bytes(self.image.element)
+
+    @cached_property
     def taps(self) -> int:
         return math.prod(self.image.window)
 
@@ -79,7 +77,7 @@ class Narrow(ImageBlocks):
 
     @cached_property
     def group(self) -> int:
-        return pixel_group(self.image)
+        return images.pixel_group(self.image)
 
     @cached_property
     def parts(self) -> int:
@@ -130,20 +128,21 @@ class Narrow(ImageBlocks):
         matrix = self.instructions * each * max(1.0, self.waves / gpu.simds)
         read = self.instructions // self.tiles * self.target.wave_size * unit.per_lane * self.size
         filled = self.lds_elements * self.size
-        lds = (self.waves * read + 2 * filled) / LDS_BYTES_A_CLOCK
+        lds = (self.waves * read + 2 * filled) / cost.LDS_BYTES_A_CLOCK
         own = self.registers * 4 * self.target.wave_size * self.waves
         result = self.high * self.wide * self.own * self.size
-        moved = (filled * self.image.channel.size // PIXEL_CHANNELS + own + result) / LINE_BYTES
+        pixels = self.lds_elements * self.pixel_size * self.image.channel.size // PIXEL_CHANNELS
+        moved = (pixels + own + result) / cost.LINE_BYTES
         a_unit = ceil_div(math.prod(self.groups.grid), target.compute_units)
         waves = 8
         if unit.kind == "mfma":
             waves = gpu.lane_vgprs // (self.registers + 96) * gpu.simds
         held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
         rounds = ceil_div(a_unit, held)
-        busy = START_CLOCKS / 2 + Share(matrix, lds, moved).busy
+        busy = START_CLOCKS / 2 + cost.Share(matrix, lds, moved).busy
         alone = START_CLOCKS + matrix + lds + moved
         terms(matrix=a_unit * matrix, lds=a_unit * lds, memory=a_unit * moved)
-        return rounds * BLOCK_LATENCY + max(a_unit * busy, rounds * alone)
+        return rounds * cost.BLOCK_LATENCY + max(a_unit * busy, rounds * alone)
 
     def describe(self) -> str:
         return (
@@ -153,7 +152,7 @@ class Narrow(ImageBlocks):
         )
 
 
-class _Block(ImageWork):
+class _Block(images.ImageWork):
     """The work of a thread."""
 
     def __init__(self, found: Narrow, lds: ir.Value) -> None:
@@ -240,7 +239,7 @@ class _Block(ImageWork):
             step = image.channel.stride if image.strides[1] == 1 else found.group
             values = []
             for c in range(channels):
-                at = memory.guarded(emit.add(place, c * (step or 0)), inside, found.size)
+                at = memory.guarded(emit.add(place, c * (step or 0)), inside, found.pixel_size)
                 values.append(memory.load(buffer, at, found.group))
             to = emit.linear(
                 emit.mul(line, found.pitch), (group, found.group // found.parts * PIXEL_CHANNELS)
@@ -252,7 +251,9 @@ class _Block(ImageWork):
         """Stores a group's pixels to LDS, pixels of a kind together."""
         found, planar = self.found, self.image.strides[1] == 1
         channels, kinds = len(values), found.parts
-        zero = emit.constant(0, self.image.element)
+        zero = emit.constant(0, self.unit.element)
+        if found.computed is not None:
+            values = [compute(found.computed, [x]) for x in values]
 
         def element(pixel: int, c: int) -> ir.Value:
             if c >= channels:
@@ -291,7 +292,7 @@ class _Block(ImageWork):
                     inside = []
                     if not self._all_inside(step):
                         if isinstance(t, int) and t >= found.taps:
-                            parts.append(emit.constant(0, image.element, PIXEL_CHANNELS))
+                            parts.append(emit.constant(0, unit.element, PIXEL_CHANNELS))
                             continue
                         inside.append(emit.compare("slt", t, found.taps))
                     if found.count % found.own:
@@ -304,7 +305,7 @@ class _Block(ImageWork):
 
     def _clean(self, x: ir.Value) -> ir.Value:
         """A tap's channels, with zeros after the last."""
-        channels, zero = self.image.channel.size, emit.constant(0, self.image.element)
+        channels, zero = self.image.channel.size, emit.constant(0, self.unit.element)
         if channels == PIXEL_CHANNELS:
             return x
         kept = [memory.element(x, c) for c in range(channels)]
