@@ -1,17 +1,24 @@
 """One program for any sizes beside programs for given ones: launches, and modelled time.
 
     python -m benchmarks.any_sizes [--chip gfx942] [--models 'bert; decoder']
+    python -m benchmarks.any_sizes --chip cpu
 
 Each model runs on the emulated device in its profile mode, with equal inputs: compiled in mode
 full-dynamic, and in the default mode for just these sizes. Times are the sum over all kernels as
 the device's model has them: a model's figures, none of silicon.
+
+With `--chip cpu`, wider models of f32 run on this machine, on one thread. A time is then the least
+that the process took for a run; the programs take turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import onnx
@@ -20,23 +27,24 @@ from onnx import TensorProto
 import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
-from test.dynamic_models import MODELS, inputs_of, named_sizes
+from test.dynamic_models import MODELS, decoder, inputs_of, named_sizes
 from test.onnx_models import Builder, half
 
 
-def encoder(width: int, heads: int) -> onnx.ModelProto:
-    """A layer of an encoder, of f16. Symbols: batch, seq."""
+def encoder(width: int, heads: int, narrow: bool = True) -> onnx.ModelProto:
+    """A layer of an encoder, of f16, or of f32 unless `narrow`. Symbols: batch, seq."""
     b = Builder()
     x = b.layer_norm(b.op("Add", "x", b.attention("x", "layer", width, heads, None)), "a", width)
     z = b.linear(b.gelu(b.linear(x, "up", width, 4 * width)), "down", 4 * width, width)
     y = b.layer_norm(b.op("Add", x, z), "b", width)
     shape = ["batch", "seq", width]
     model = b.model({"x": (TensorProto.FLOAT, shape)}, {"y": (y, shape)}, "encoder")
-    return half(model)
+    return half(model) if narrow else model
 
 
-MAKERS = {
+MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
     "images": (MODELS["images"], {"batch": 16}),
@@ -47,26 +55,37 @@ MAKERS = {
     },
     "mlp": (MODELS["mlp"], {"batch": 64}),
 }
+ON_CPU: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
+    **{
+        f"layer, {rows}": (partial(encoder, 768, 12, narrow=False), {"batch": 1, "seq": rows})
+        for rows in (1, 24, 128)
+    },
+    "decoder": (partial(decoder, 12, 64, 3072), {"batch": 1, "seq": 1, "past": 127}),
+    "images": MAKERS["images"],
+}
+# Turns of the programs on the CPU, and the seconds of each.
+TURNS, SECONDS = 8, 0.2
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chip", default="gfx942")
-    parser.add_argument("--models", default="; ".join(MAKERS), help="names, with '; ' between")
+    parser.add_argument("--models", help="names, with '; ' between")
     options = parser.parse_args()
+    makers = ON_CPU if options.chip == "cpu" else MAKERS
     os.environ["MGX_EMULATED_DEVICES"] = options.chip
     os.environ["MGX_EMULATOR_PROFILE"] = "1"
     print(f"{'model':10} {'sizes':36} launches (any, given)  microseconds (any, given)  ratio")
-    for name in options.models.split("; "):
-        make, sizes = MAKERS[name]
+    for name in options.models.split("; ") if options.models else makers:
+        make, sizes = makers[name]
         model = make()
         given = CompileOptions(dim_params=named_sizes(model, sizes))
         any_sizes = CompileOptions(mode="full-dynamic")
-        counts, times = [], []
-        for mode in (any_sizes, given):
-            launches, microseconds = modelled(model, options.chip, mode, sizes)
-            counts.append(launches)
-            times.append(microseconds)
+        if options.chip == "cpu":
+            found = measured(model, (any_sizes, given), sizes)
+        else:
+            found = [modelled(model, options.chip, mode, sizes) for mode in (any_sizes, given)]
+        counts, times = zip(*found, strict=True)
         words = ", ".join(f"{k} {v}" for k, v in sizes.items())
         print(
             f"{name:10} {words:36} {counts[0]:8} {counts[1]:8}      "
@@ -85,6 +104,24 @@ def modelled(
     program.run(inputs_of(model, sizes))
     found = emulator.profile()["kernels"]
     return sum(x["launches"] for x in found), 1e3 * sum(x["total_modelled_ms"] for x in found)
+
+
+def measured(
+    model: onnx.ModelProto, modes: Sequence[CompileOptions], sizes: dict[str, int]
+) -> list[tuple[int, float]]:
+    """As `modelled`, of programs for each of some options that take turns on this machine."""
+    settings, inputs = Settings(threads=1), inputs_of(model, sizes)
+    programs = [mgx_mlir.compile(model, "cpu", mode, settings=settings) for mode in modes]
+    times = [math.inf] * len(programs)
+    for _ in range(TURNS):
+        for number, program in enumerate(programs):
+            end = time.perf_counter() + SECONDS
+            while time.perf_counter() < end:
+                started = time.process_time()
+                program.run(inputs)
+                times[number] = min(times[number], time.process_time() - started)
+    own = [p.program(inputs) if isinstance(p, SizedProgram) else p for p in programs]
+    return [(len(p.launches), 1e6 * t) for p, t in zip(own, times, strict=True)]
 
 
 if __name__ == "__main__":

@@ -75,10 +75,9 @@ def images() -> onnx.ModelProto:
     return b.model(inputs, {"y": (y, ["batch", 10])}, "images")
 
 
-def decoder() -> onnx.ModelProto:
+def decoder(heads: int = 4, each: int = 8, inner: int = 64) -> onnx.ModelProto:
     """A layer with a cache of keys and values. Symbols: batch, seq, past."""
-    b, heads, each = Builder(), 4, 8
-    width = heads * each
+    b, width = Builder(), heads * each
     normal = b.layer_norm("x", "first", width)
     parts = b.op("Split", b.linear(normal, "qkv", width, 3 * width), outputs=3, axis=-1)
     shape = b.constant([0, 0, heads, each])
@@ -94,8 +93,8 @@ def decoder() -> onnx.ModelProto:
     y = b.op("Transpose", y, perm=[0, 2, 1, 3])
     y = b.op("Reshape", y, b.constant([0, 0, width]))
     x = b.op("Add", "x", b.linear(y, "output", width, width))
-    z = b.gelu(b.linear(b.layer_norm(x, "second", width), "up", width, 64))
-    y = b.op("Add", x, b.linear(z, "down", 64, width))
+    z = b.gelu(b.linear(b.layer_norm(x, "second", width), "up", width, inner))
+    y = b.op("Add", x, b.linear(z, "down", inner, width))
     past = ["batch", heads, "past", each]
     inputs = {
         "x": (TensorProto.FLOAT, ["batch", "seq", width]),
