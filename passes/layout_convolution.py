@@ -34,6 +34,7 @@ from mgx_mlir.rewriting.queries import (
 )
 from mgx_mlir.rewriting.view_chains import changes
 from mgx_mlir.rewriting.views import is_view, trace, whole
+from mgx_mlir.sizes.arithmetic import Size
 
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
@@ -118,6 +119,8 @@ def _keeps_channels(value: ir.Value) -> bool:
     sizes = shape(source)
     pixels = prod(sizes[2:])
     if len(sizes) != len(shape(value)) or pixels == 0:
+        return False
+    if any(isinstance(n, Size) for dim in layout.dims[1:] for pair in dim for n in (*pair, pixels)):
         return False
     return all(stride % pixels == 0 for _, stride in layout.dims[1]) and all(
         size == 1 or abs(stride) < pixels for dim in layout.dims[2:] for size, stride in dim

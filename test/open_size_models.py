@@ -250,6 +250,12 @@ MODELS: dict[str, tuple[str, str]] = {
         "q = Cast <to = 7> (r) t = Concat <axis = 0> (zero_axis, q, q, minus_ones) "
         "y = Reshape(x, t)",
     ),
+    "a corner of an image": (
+        "float[1, a, b] x => y",
+        "m = MaxPool <kernel_shape = [3]> (x) s = Slice(m, zero_axis, ones, one_axis) "
+        "t = Slice(s, zero_axis, ones, two_axis) y = BatchNormalization(t, ones_float, "
+        "ones_float, ones_float, ones_float)",
+    ),
     "a place among ones": (
         "float[a, b] x => y",
         "s = Shape <start = 1> (x) v = Concat <axis = 0> (ones, s) f = Flatten <axis = 0> (x) "
@@ -278,7 +284,7 @@ CONSTANTS = {
     "three_of": np.int64(3),
     "square": np.arange(64, dtype=np.float32).reshape(8, 8), "zero_index": np.int64(0),
     "heads": np.linspace(-1, 1, 32, dtype=np.float32).reshape(2, 1, 16), "two_axis": np.array([2]),
-    "two_float": np.float32(2), "half": np.float32(0.5), "shift": np.array([0, 1, 0, -1]),
+    "two_float": np.float32(2), "ones_float": np.ones(1, np.float32), "half": np.float32(0.5), "shift": np.array([0, 1, 0, -1]),
     "minus_two": np.int64(-2), "five": np.array([5]), "four": np.array([4]),
     "wide": np.arange(20, dtype=np.float32).reshape(2, 10), "two_columns": np.array([-1, 2]),
     "long_filters": np.ones((3, 2, 4), np.float32), "biases": np.ones(3, np.float32),
