@@ -37,6 +37,10 @@ WITHOUT_KERNELS: tuple[tuple[str, str], ...] = (
         "known from shapes or constants",
         r"constant|expand_shape|eyelike|if_cpu|optional_has_element",
     ),
+    (
+        "known from shapes or constants",
+        r"reduce_(l1|l2|log_sum_exp|sum_square)_empty_set_exp|reduce_sum_empty_set_non_reduced",
+    ),
     ("known from shapes or constants", r"sequence_model|shape|size|split_zero_size|melweight"),
     ("known from shapes or constants", r"tri[lu]_out"),
     ("sizes that are built in say it all", r"(blackman|hamming|hann)window|range_"),
