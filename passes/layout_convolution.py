@@ -25,7 +25,6 @@ from mgx_mlir.rewriting.queries import (
     has_sizes,
     identity,
     in_views,
-    is_static,
     new_literal,
     replace,
     shape,
@@ -189,7 +188,7 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
                     continue
                 counts = groups.gains if _is_channels_last(value) else groups.returned
                 counts[origin] += prod(shape(value)[2:]) > 1
-        elif not _has_given_images(op, context):
+        elif not _has_given_images(op):
             continue
         elif isinstance(op, mgx.CONVOLUTIONS):
             _add_convolution(groups, op)
@@ -198,10 +197,8 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
     return groups.chosen()
 
 
-def _has_given_images(op: ir.OpView, context: PassContext) -> bool:
-    """Whether all sizes are known but, on GPUs, the number of images."""
-    if is_static(op) or context.kind == "cpu":
-        return is_static(op)
+def _has_given_images(op: ir.OpView) -> bool:
+    """Whether all sizes are known but the number of images."""
     values = (*op.operands, *op.results)
     return has_sizes(op) and all(isinstance(n, int) for v in values for n in shape(v)[1:])
 

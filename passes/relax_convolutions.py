@@ -10,7 +10,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, element_type, is_static, shape
+from mgx_mlir.rewriting.queries import blocks, element_type, has_sizes, shape
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,12 @@ class RelaxConvolutions(Pass):
 
     name: ClassVar[str] = "mgx-relax-convolutions"
     rounds: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in block.operations:
-                if isinstance(op, mgx.ConvolutionOp) and is_static(op) and _may_gain(op):
+                if isinstance(op, mgx.ConvolutionOp) and has_sizes(op) and _may_gain(op):
                     op.relaxed = True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from mlir import ir
 from mlir.dialects import func
@@ -27,6 +28,22 @@ class Memory:
     def bytes(self) -> int:
         """Its bytes."""
         return self.size * emit.element_bytes(self.element)
+
+
+class Builder(Protocol):
+    """Collects functions and their scratch memory; see KernelBuilder."""
+
+    def add(
+        self,
+        memories: Sequence[Memory],
+        items: int,
+        body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
+        kept: int = 0,
+    ) -> None:
+        """Adds a launch of `items` work items."""
+
+    def scratch(self, size: int, element: str) -> Memory:
+        """`size` elements of the kernel's scratch memory."""
 
 
 @dataclass

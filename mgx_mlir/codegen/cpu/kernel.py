@@ -10,10 +10,11 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
 from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
 from mgx_mlir.codegen.cpu.attention import add_attention
 from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
-from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
@@ -24,8 +25,10 @@ from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, lower_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
+from mgx_mlir.codegen.problem.images import has_images, images_of, one_image
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.views import element_name
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
@@ -43,7 +46,8 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
         if is_dynamic(kernel):
-            return _any_rows(kernel, target) or compile_dynamic(kernel, target)
+            found = _any_rows(kernel, target) or _any_images(kernel, target)
+            return found or compile_dynamic(kernel, target)
         halves = split_kernel(kernel)
         product = match_contraction(halves.first) if halves else None
         if halves is not None and product is not None and product.place is None:
@@ -83,6 +87,40 @@ def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     return functions.finish(kernel, target)
 
 
+def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
+    """The code object of a convolution or pooling of any number of images; else None."""
+    machine, halves = Machine.of(target), split_kernel(kernel)
+    whole = halves.first if halves else kernel
+    images = images_of(whole)
+    if isinstance(images, Refusal):
+        return None
+    _module, one = one_image(whole)  # the module owns the kernel
+    match, pooling = match_contraction(one), match_pooling(one, machine)
+    if match is None and pooling is None:
+        return None
+    functions, (inputs, results) = Functions.of(kernel), kernel_types(whole)
+    arguments = {Argument("input", number): type_ for number, type_ in enumerate(inputs)}
+    arguments |= {Argument("output", number): type_ for number, type_ in enumerate(results)}
+    each = {a: math.prod(shape_of(t)[1:]) for a, t in arguments.items() if has_images(t)}
+    places: dict[Argument, Place] = {}
+    if halves is not None:
+        size = math.prod(shape_of(halves.product))
+        product = Place(emit.memory_type(element_name(halves.product)), size)
+        places[Argument("output", 0)] = product
+    builder = ImagesBuilder(functions, images, each, places)
+    if match is not None:
+        read, written = _memories(one, used_arguments(match))
+        add_contraction(builder, match, read, written, machine)
+    elif pooling is not None:
+        _add_pooling(builder, one, pooling)
+    if halves is None:
+        return functions.finish(kernel, target, explicit=True)
+    first = len(functions.places)
+    lower_dynamic(halves.second, functions)
+    replaced(functions, first, len(inputs), product)
+    return functions.finish(kernel, target)
+
+
 def load_dialects(context: ir.Context) -> None:
     """Loads the dialects that code for CPUs uses."""
     for dialect in _DIALECTS:
@@ -100,17 +138,21 @@ def kernel_types(kernel: mgx.KernelOp) -> tuple[Sequence[ir.Type], Sequence[ir.T
 
 
 def _pooling(kernel: mgx.KernelOp, pooling: Pooling, target: Target) -> CodeObject:
+    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
+    _add_pooling(builder, kernel, pooling)
+    return builder.finish(target, explicit=True)
+
+
+def _add_pooling(builder: Builder, kernel: mgx.KernelOp, pooling: Pooling) -> None:
     used = {s.argument: s.element for s in pooling.match.reads}
     used[pooling.image.argument] = pooling.image.element
     inputs, outputs = _memories(kernel, sorted(used.items()))
-    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         read = dict(zip(inputs, pointers, strict=False))
         emit_pooling(pooling, read, pointers[len(inputs) :], begin, end)
 
     builder.add([*inputs.values(), *outputs], pooling.cut.items(pooling.problem), body)
-    return builder.finish(target, explicit=True)
 
 
 def _memories(

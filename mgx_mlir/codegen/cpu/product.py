@@ -17,7 +17,7 @@ from mgx_mlir.codegen.cpu.contraction import Store, emit_contraction, emit_packi
 from mgx_mlir.codegen.cpu.depthwise import Depthwise, emit_depthwise, match_depthwise
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.function import Builder, Memory
 from mgx_mlir.codegen.cpu.pixels import (
     Pixels,
     as_rows,
@@ -51,7 +51,7 @@ _TRANSPOSED = 16
 
 
 def add_contraction(
-    builder: KernelBuilder,
+    builder: Builder,
     match: Match,
     inputs: Mapping[int, Memory],
     outputs: Sequence[Memory],
@@ -113,7 +113,7 @@ def _image_terms(match: Match, machine: Machine) -> list[Pixels] | None:
 
 
 def _add_images(
-    builder: KernelBuilder,
+    builder: Builder,
     match: Match,
     terms: Sequence[Pixels],
     inputs: Mapping[int, Memory],
@@ -134,7 +134,7 @@ def _add_images(
 
 
 def _add_image(
-    builder: KernelBuilder,
+    builder: Builder,
     match: Match,
     image: Pixels,
     inputs: Mapping[int, Memory],
@@ -168,7 +168,7 @@ def _add_image(
 
 
 def _transforming_launch(
-    builder: KernelBuilder,
+    builder: Builder,
     image: Pixels,
     plan: WinogradSchedule,
     inputs: Mapping[int, Memory],
@@ -186,7 +186,7 @@ def _transforming_launch(
 
 
 def _add_depthwise(
-    builder: KernelBuilder,
+    builder: Builder,
     own: Depthwise,
     inputs: Mapping[int, Memory],
     outputs: Sequence[Memory],
@@ -204,7 +204,7 @@ def _add_depthwise(
 
 
 def _add_sums(
-    builder: KernelBuilder,
+    builder: Builder,
     term: Contraction,
     inputs: Mapping[int, Memory],
     machine: Machine,
@@ -238,7 +238,7 @@ class _Total:
 
 
 def _transposing_launch(
-    builder: KernelBuilder, image: Image, inputs: Mapping[int, Memory]
+    builder: Builder, image: Image, inputs: Mapping[int, Memory]
 ) -> tuple[Image, Memory]:
     """Adds the launch that transposes an image with channels last; gives it by rows, in scratch."""
     batch, channels, pixels = image.batch.size, image.channel.size, prod(image.sizes)
@@ -282,7 +282,7 @@ def _transposing_launch(
 
 
 def _with_image(
-    builder: KernelBuilder, match: Match, inputs: Mapping[int, Memory]
+    builder: Builder, match: Match, inputs: Mapping[int, Memory]
 ) -> tuple[Match, Mapping[int, Memory]]:
     """The match with a plain image: adds a launch that computes the pixels of a computed one."""
     image = match.problem.b
@@ -300,7 +300,7 @@ def _with_image(
 
 
 def _with_operands(
-    builder: KernelBuilder, match: Match, inputs: Mapping[int, Memory]
+    builder: Builder, match: Match, inputs: Mapping[int, Memory]
 ) -> tuple[Match, Mapping[int, Memory]]:
     """The match with plain operands: adds launches that compute the others into scratch."""
     memories, operands = dict(inputs), []
@@ -314,7 +314,7 @@ def _with_operands(
 
 
 def _computing_launch(
-    builder: KernelBuilder, matrix: Computed, inputs: Mapping[int, Memory], number: int
+    builder: Builder, matrix: Computed, inputs: Mapping[int, Memory], number: int
 ) -> tuple[Matrix, Memory]:
     """Adds the launch that computes an operand; gives its matrix in scratch, argument `number`."""
     lanes, along_rows = vector_lanes(matrix)
@@ -349,7 +349,7 @@ def _computing_launch(
 
 
 def _packing_launch(
-    builder: KernelBuilder, problem: Contraction, schedule: CpuSchedule, operand: Memory
+    builder: Builder, problem: Contraction, schedule: CpuSchedule, operand: Memory
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
     scratch = builder.scratch(schedule.packed_size(problem), schedule.packed_element(problem))

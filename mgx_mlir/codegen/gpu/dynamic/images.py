@@ -34,12 +34,12 @@ from mgx_mlir.codegen.gpu.families.contraction import kernel as contraction
 from mgx_mlir.codegen.gpu.families.contraction import reduced
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
+from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, one_image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, Size
+from mgx_mlir.sizes.arithmetic import Number
 
-_ANCHORS = (*mgx.CONVOLUTIONS, mgx.PoolingOp)
 # The families that the kernel of one image is offered to, in this order.
 _OF_ONE_IMAGE = (reduced.FAMILY, contraction.FAMILY, pooling.FAMILY)
 
@@ -53,20 +53,20 @@ def dynamic_images_program(
     convolution nor pooling.
     """
     with kernel.context, kernel.location:
-        anchors = [op for op in kernel.regions[0].blocks[0].operations if isinstance(op, _ANCHORS)]
+        anchors = [op for op in kernel.regions[0].blocks[0].operations if isinstance(op, ANCHORS)]
         if not anchors:
             return None
         anchor = anchors[0].OPERATION_NAME
-        images = _images(kernel)
+        images = images_of(kernel)
         if isinstance(images, Refusal):
             return images.of(anchor)
-        _module, one = _one_image(kernel)  # the module owns the kernel
+        _module, one = one_image(kernel)  # the module owns the kernel
         _, (inputs, results) = signature(kernel)
         steps: dict[Argument, int] = {}
         tensors = [(Argument("input", number), type_) for number, type_ in enumerate(inputs)]
         tensors += [(Argument("output", number), type_) for number, type_ in enumerate(results)]
         for argument, type_ in tensors:
-            if _has_images(type_):
+            if has_images(type_):
                 step = math.prod(sizes_of(type_)[1:])
                 assert isinstance(step, int)  # one image has no symbolic sizes
                 if step * element_bytes(element_of(type_)) % CHUNK_BYTES:
@@ -82,86 +82,6 @@ def dynamic_images_program(
                 return Generated(found, f"{made.schedule}, for each of any number of images")
             refusals += [str(made)] if made is not None else []
         return Refusal("; ".join(refusals) or f"{anchor}: no family of kernels takes one image")
-
-
-def _images(kernel: mgx.KernelOp) -> Number | Refusal:
-    """The number of images of a kernel, or why it does not work image by image."""
-    *ops, _ = block = list(kernel.regions[0].blocks[0].operations)
-    values = [*kernel.regions[0].blocks[0].arguments]
-    values += [result for op in block for result in op.results]
-    counts: dict[str, Number] = {}
-    for value in values:
-        if not isinstance(value.type, ir.RankedTensorType):
-            return Refusal("values that are no tensors")
-        if any(isinstance(size, Size) for size in sizes_of(value.type)):
-            first, *others = sizes_of(value.type)
-            if any(isinstance(size, Size) for size in others):
-                return Refusal("a size that is an argument other than the number of images")
-            counts[str(first)] = first
-    if len(counts) != 1:
-        return Refusal("sizes that are not the number of images")
-    (images,) = counts.values()
-    if not isinstance(images, Size):
-        return Refusal("sizes that are not the number of images")
-    _, (_, results) = signature(kernel)
-    if not all(_has_images(type_) for type_ in results):
-        return Refusal("results of no image")
-    if not all(_is_by_image(op) for op in ops):
-        return Refusal("work that is not done image by image")
-    return images
-
-
-def _has_images(type_: ir.Type) -> bool:
-    return any(isinstance(size, Size) for size in sizes_of(type_))
-
-
-def _is_by_image(op: ir.OpView) -> bool:
-    """Whether each image of a result depends only on that of the operands, and all in one way.
-
-    In operands and results with images, the first dimension counts them.
-    """
-    mixed = [value for value in op.operands if _has_images(value.type)]
-    if not mixed:
-        # Either no result has images, or a broadcast repeats one value for all of them.
-        return isinstance(op, mgx.BROADCASTS) or not any(
-            _has_images(result.type) for result in op.results
-        )
-    if not all(_has_images(result.type) for result in op.results):
-        return False
-    ranks = [len(sizes_of(value.type)) for value in (*op.operands, *op.results)]
-    if isinstance(op, _ANCHORS):
-        return mixed == [op.operands[0]]
-    if mgx.is_pointwise(op) or isinstance(op, (mgx.PointwiseOp, mgx.MultibroadcastOp)):
-        return len(set(ranks)) == 1
-    if isinstance(op, mgx.RESHAPES):
-        return True
-    if isinstance(op, mgx.TransposeOp):
-        return op.permutation[0] == 0
-    if isinstance(op, mgx.SliceOp):
-        return 0 not in list(op.axes)
-    return False
-
-
-def _one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, mgx.KernelOp]:
-    """The kernel of one image, and the module that holds it."""
-    module = ir.Module.create()
-    copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
-    block = copy.regions[0].blocks[0]
-    for value in (*block.arguments, *(r for op in block.operations for r in op.results)):
-        value.set_type(_of_one(value.type))
-    _, (inputs, results) = signature(kernel)
-    type_ = ir.FunctionType.get([_of_one(t) for t in inputs], [_of_one(t) for t in results])
-    copy.attributes["function_type"] = ir.TypeAttr.get(type_)
-    one = copy.opview
-    assert isinstance(one, mgx.KernelOp)
-    return module, one
-
-
-def _of_one(type_: ir.Type) -> ir.Type:
-    if not _has_images(type_):
-        return type_
-    sizes: list[Number | None] = [1, *sizes_of(type_)[1:]]
-    return symbolic.tensor_type(sizes, ir.RankedTensorType(type_).element_type)
 
 
 def _of_images(
