@@ -101,3 +101,14 @@ def test_division_is_exact_or_not_known() -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse(text)
+
+
+@pytest.mark.parametrize("each", [1, 3, 4])
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_what_is_more_is_one_or_nothing(most: int, each: int) -> None:
+    """A number may be 0 where proofs take its symbol for 1 or more, as in a plan's text."""
+    rows = Size.of(Symbol("rows")) * each
+    text = str(is_more(rows, most))
+    for n in range(8):
+        found = evaluate(parse(text), {"rows": n})
+        assert found == (each * n > most) or (n == 0 and found == 1)

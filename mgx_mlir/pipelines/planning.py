@@ -48,6 +48,7 @@ from mgx_mlir.rewriting.plan_attributes import (
 from mgx_mlir.rewriting.queries import definition, memory_of, yielded
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.sizes.arithmetic import symbols as symbols_in
 from mgx_mlir.sizes.parser import parse
 
 # Ops that a plan may hold beside launches: they do no work at run time.
@@ -90,10 +91,9 @@ class _Planner:
         outputs = self._specs(main, "res_attrs", returned)
         for index, argument in enumerate(block.arguments):
             self._add(argument, Buffer("input", self._bytes(argument.type), index=index))
-        self.kernels = {
-            symbol_name(kernel): (number, flops_of(kernel))
-            for number, kernel in enumerate(kernels(self.graph.module))
-        }
+        for number, kernel in enumerate(kernels(self.graph.module)):
+            self._require_sizes(kernel)
+            self.kernels[symbol_name(kernel)] = number, flops_of(kernel)
         for text in required_numbers(main):  # formulas of a plan are 0 or more, or there is no run
             self.formulas.number(parse(text))
         steps = self._block(block)
@@ -109,6 +109,22 @@ class _Planner:
         plan = Plan(inputs, outputs, arena, buffers, found, dims, formulas, in_place=in_place)
         plan.check()
         return plan
+
+    def _require_sizes(self, kernel: ir.OpView) -> None:
+        """Raises OpenError where a size in a kernel follows from no symbol of the inputs."""
+        for op in kernel.regions[0].blocks[0].operations:
+            for result in op.results:
+                sizes = (
+                    sizes_of(result.type, {})
+                    if isinstance(result.type, ir.RankedTensorType)
+                    else []
+                )
+                names = {one.name for n in sizes if n is not None for one in symbols_in(n)}
+                if not names <= self.symbols.keys():
+                    raise OpenError(
+                        f"kernel '{symbol_name(kernel)}': {result.type} has a size that is known "
+                        "only when the model runs"
+                    )
 
     def _in_place(self, steps: Sequence[AnyStep]) -> Iterator[tuple[int, int]]:
         """Outputs, each with an input that the caller may give the same memory.

@@ -205,8 +205,12 @@ def _positive(value: Number) -> Number:
 
 
 def is_more(value: Number, most: int) -> Number:
-    """1 where a number is more than `most`; else 0."""
-    return _positive(value - most) - _positive(value - most - 1)
+    """1 where a number is more than `most`; else 0.
+
+    It is no other number where a symbol is 0 that proofs take for 1 or more.
+    """
+    found = minimum(value, most + 1) // (most + 1)
+    return found if value >= 0 else maximum(found, 0)
 
 
 @overload
