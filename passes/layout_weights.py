@@ -21,6 +21,7 @@ from mgx_mlir.rewriting.queries import (
     new_literal,
     shape,
     stored_array,
+    turned_literal,
     with_operand,
 )
 
@@ -28,8 +29,8 @@ from mgx_mlir.rewriting.queries import (
 _MOST_TAPS = 128
 
 
-@rewrites(mgx.QuantDotOp)
-def store_columns(op: mgx.QuantDotOp, context: PassContext) -> ir.Value | None:
+@rewrites(mgx.DotOp, mgx.QuantDotOp)
+def store_columns(op: mgx.DotOp | mgx.QuantDotOp, context: PassContext) -> ir.Value | None:
     """The product with a matrix whose columns are stored one after another."""
     source = definition(op.b)
     *batch, K, N = shape(op.b)
@@ -38,10 +39,15 @@ def store_columns(op: mgx.QuantDotOp, context: PassContext) -> ir.Value | None:
     array = stored_array(op.b, context.weights)
     if array is None:
         return None
+    if isinstance(op, mgx.DotOp):
+        # CPUs pack the weights of several rows; GPUs gain little with wide floats.
+        narrow = array.itemsize <= 2 and context.kind != "cpu"
+        rows = shape(op.a)[:-1] if not batch else shape(op.a)[-2:-1]
+        if not narrow and any(size != 1 for size in rows):
+            return None
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
-    array = np.ascontiguousarray(array.transpose(order))
     with ir.InsertionPoint(source), source.location:
-        stored = new_literal(array, element_type(op.b), context.weights)
+        stored = turned_literal(source, order, context.weights)
         columns = mgx.transpose(stored, order)
     return with_operand(op, 1, columns)
 
@@ -80,8 +86,11 @@ class LayoutWeights(PatternPass):
              %y = mgx.quant_dot %x, %t : tensor<2x32xi8>, tensor<32x64xi8> -> tensor<2x64xi32>
 
     A matrix instruction takes 4 to 32 bytes of a column; to transpose them in registers costs a
-    kernel two instructions for each four bytes. Filters of three channels get a fourth that
-    nobody reads: each tap is one read, and a tap of all filters is contiguous:
+    kernel an instruction or two for each four bytes, and narrow writes to LDS. Floats of 8 and 16
+    bits are stored so too; for CPUs, and wider floats, those that multiply one row.
+
+    Filters of three channels get a fourth that nobody reads: each tap is one read, and a tap of
+    all filters is contiguous:
 
     Before:  %w = mgx.literal "w" : tensor<64x3x7x7xf16>
              %y = mgx.convolution %x, %w ...

@@ -80,3 +80,33 @@ func.func @main(%x: tensor<1x3x9x9xf32>, %d: tensor<1x6x9x9xf64>) -> (tensor<1x1
   %q = mgx.convolution %n, %g pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x9x9xf32>, tensor<2x3x3x3xf32> -> tensor<1x2x7x7xf32>
   return %y, %z, %p, %q : tensor<1x16x9x9xf32>, tensor<1x2x7x7xf64>, tensor<1x2x7x7xf32>, tensor<1x2x7x7xf32>
 }
+
+// -----
+
+// Floats of 16 bits too, but wider ones, and those that are used twice, stay.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[V:.*]] = mgx.literal "{{.*}}.10" : tensor<64x32xf16>
+// CHECK:         %[[T:.*]] = mgx.transpose %[[V]] permutation = [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
+// CHECK:         mgx.dot %{{.*}}, %[[T]]
+// CHECK-NOT:     mgx.transpose
+// CHECK:         mgx.literal "{{.*}}" : tensor<64x48xf16>
+// CHECK-NOT:     mgx.transpose
+// CHECK:         mgx.literal "{{.*}}" : tensor<32x64xf32>
+// CHECK-NOT:     mgx.transpose
+func.func @main(%x: tensor<2x32xf16>, %f: tensor<2x32xf32>) -> (tensor<2x48xf16>, tensor<2x48xf16>, tensor<2x64xf32>) {
+  %u = mgx.constant dense<3.0> : tensor<16x64xf16>
+  %v = mgx.constant dense<5.0> : tensor<16x64xf16>
+  %w = mgx.concat %u, %v axis = 0 : tensor<16x64xf16>, tensor<16x64xf16> -> tensor<32x64xf16>
+  %y = mgx.dot %x, %w : tensor<2x32xf16>, tensor<32x64xf16> -> tensor<2x64xf16>
+  %a = mgx.constant dense<3.0> : tensor<32x48xf16>
+  %b = mgx.constant dense<5.0> : tensor<32x48xf16>
+  %c = mgx.concat %a, %b axis = 0 : tensor<32x48xf16>, tensor<32x48xf16> -> tensor<64x48xf16>
+  %p = mgx.dot %y, %c : tensor<2x64xf16>, tensor<64x48xf16> -> tensor<2x48xf16>
+  %n = mgx.neg %y : tensor<2x64xf16>
+  %q = mgx.dot %n, %c : tensor<2x64xf16>, tensor<64x48xf16> -> tensor<2x48xf16>
+  %d = mgx.constant dense<3.0> : tensor<16x64xf32>
+  %e = mgx.constant dense<5.0> : tensor<16x64xf32>
+  %g = mgx.concat %d, %e axis = 0 : tensor<16x64xf32>, tensor<16x64xf32> -> tensor<32x64xf32>
+  %r = mgx.dot %f, %g : tensor<2x32xf32>, tensor<32x64xf32> -> tensor<2x64xf32>
+  return %p, %q, %r : tensor<2x48xf16>, tensor<2x48xf16>, tensor<2x64xf32>
+}

@@ -79,7 +79,7 @@ def test_problems_are_tuned_and_remembered(artifact: Artifact, tmp_path: Path) -
 
 def test_problems_are_chosen_by_name_and_work(artifact: Artifact, tmp_path: Path) -> None:
     (found,) = tuned(artifact, tmp_path / "kernels", kernels="relu")
-    assert found[0].description.startswith("dot relu")
+    assert "dot relu of" in found[0].description
     with pytest.raises(UsageError, match="no problem fits 'nothing'"):
         tuned(artifact, tmp_path / "kernels", kernels="nothing")
     with pytest.raises(UsageError, match="no regular expression"):

@@ -88,8 +88,8 @@ def together(*clocks: float) -> float:
 
 
 @dataclass(frozen=True)
-class Writes:
-    """How a work-group's threads write an operand to LDS.
+class Way:
+    """How a work-group's threads bring an operand to LDS.
 
     turned: whether they transpose it, for which an element takes an instruction. width: of reads
     from memory, in elements.
@@ -98,11 +98,27 @@ class Writes:
     turned: bool
     width: int
 
+    def _block(self, unit: Unit, elements: int) -> tuple[int, int]:
+        """How many k's and rows a thread transposes at a time, of its `elements` of a tile."""
+        return transposed_block(unit.chunk, self.width, elements, emit.element_bytes(unit.element))
+
     def narrow(self, unit: Unit, elements: int) -> bool:
         """Whether writes have less than 8 bytes, of a thread's `elements` of a tile."""
-        size = emit.element_bytes(unit.element)
-        run, _ = transposed_block(unit.chunk, self.width, elements, size)
-        return self.turned and run * size < 8
+        run, _ = self._block(unit, elements)
+        return self.turned and run * emit.element_bytes(unit.element) < 8
+
+    def lines(self, unit: Unit, extent: int, threads: int, lanes: int) -> float:
+        """Cache lines that all reads of `extent` rows of a tile touch; each takes a clock."""
+        if not self.turned:
+            # Lanes along a row read it together, in parts that are not wider than a chunk.
+            return extent * unit.row_bytes / LINE_BYTES * max(1, unit.chunk // self.width)
+        elements = extent * unit.tile_depth // threads
+        run, across = self._block(unit, elements)
+        # So many lanes read from one row of the matrix each; the others continue these rows.
+        rows = min(unit.tile_depth // run, lanes)
+        together = lanes // rows * across * emit.element_bytes(unit.element)
+        reads = extent * unit.tile_depth / (lanes * across)
+        return reads * rows * max(1, together / LINE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -162,7 +178,7 @@ def choose(
         for sources in zip(*operands, strict=True)
     )
     ways = [
-        Writes(any(not source.along_k for source in sources), width)
+        Way(any(not source.along_k for source in sources), width)
         for sources, width in zip(zip(*operands, strict=True), (first, second), strict=True)
     ]
 
@@ -214,7 +230,7 @@ def clocks(
     schedule: ProductSchedule,
     unit: Unit,
     target: Target,
-    ways: Sequence[Writes] | None = None,
+    ways: Sequence[Way] | None = None,
 ) -> float:
     """The estimate for a legal schedule, in clocks; `ways`: those of A and of B, where known."""
     rows, columns = schedule.rows(unit), schedule.columns(unit)
@@ -231,11 +247,16 @@ def clocks(
     ways = ways or [_way(x, unit) for x in _sources(problem, unit.tile_depth)]
     read, written, work = _tile_work(schedule, unit, target, ways)
     moved = (rows + columns) * unit.row_bytes
+    threads = schedule.waves * target.wave_size
+    lines = sum(
+        way.lines(unit, extent, threads, target.wave_size)
+        for extent, way in zip((rows, columns), ways, strict=True)
+    )
     # Few work-groups have more of the L2 cache's rate than all units' share.
     share = target.gpu.l2_bytes_a_clock * target.compute_units / min(blocks, target.compute_units)
     # Each wave reads one byte for every row and every column of scales: a cache line each.
     scales = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
-    memory = moved / min(LINE_BYTES, share) + (scales if unit.scaled else 0)
+    memory = max(lines, moved / share) + (scales if unit.scaled else 0)
     vector = sum(
         extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))
@@ -271,12 +292,12 @@ def clocks(
     return max(loop + start, roof) + min(loop + start, roof) / 16 + adding
 
 
-def _way(source: Source, unit: Unit) -> Writes:
-    return Writes(not source.along_k, source.width(unit.chunk))
+def _way(source: Source, unit: Unit) -> Way:
+    return Way(not source.along_k, source.width(unit.chunk))
 
 
 def _tile_work(
-    schedule: ProductSchedule, unit: Unit, target: Target, ways: Sequence[Writes]
+    schedule: ProductSchedule, unit: Unit, target: Target, ways: Sequence[Way]
 ) -> tuple[float, float, float]:
     """Clocks of LDS for the reads, and for the writes, of a work-group's tile of each operand; and
     a wave's instructions."""
