@@ -292,6 +292,7 @@ struct Options {
 struct Profile {
   struct Lines { // of 64 bytes, in a page of 4096: a bit for each
     uint64_t read = 0, written = 0;
+    uint64_t group = 0, of_group = 0; // the work-group that touched some last, and which
   };
   uint64_t waves = 0, workgroups = 0, instructions = 0;
   uint64_t salu = 0, valu = 0, transcendental = 0, matrix = 0, smem = 0;
@@ -300,6 +301,7 @@ struct Profile {
   uint64_t matrix_cycles = 0, valu_cycles = 0, lds_cycles = 0, lds_conflict_cycles = 0;
   uint64_t global_cycles = 0, global_segments = 0, global_bytes_read = 0, global_bytes_written = 0;
   uint64_t memory_bytes = 0; // of lines that are read or written, each once; 0 of a sample
+  uint64_t l2_bytes = 0; // the same, each once for each work-group that touches it
   uint32_t rounds = 0; // work-groups of the compute unit that has most
   uint32_t vgprs = 0, lds_bytes = 0, waves_per_group = 0;
   uint32_t workgroups_per_cu = 0, waves_per_simd = 0; // occupancy
@@ -308,7 +310,9 @@ struct Profile {
   double rdna_bound = 0; // RDNA: matrix clocks over those of the busiest unit
   double unit_clocks = 0; // of the compute unit that has most work-groups
   double memory_clocks = 0; // that memory_bytes take at the memory's rate
-  double modelled_clocks = 0; // of the dispatch: the larger of both, and a launch
+  double l2_clocks =
+      0; // that l2_bytes take at the rate of L2, which all units share; 0 of a sample
+  double modelled_clocks = 0; // of the dispatch: the largest of these, and a launch
   double modelled_ms = 0;
   std::unordered_map<uint64_t, Lines> touched; // by page, while the dispatch runs
   std::string json() const;

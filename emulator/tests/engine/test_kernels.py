@@ -271,6 +271,10 @@ class TestModel:
         assert apart["modelled_clocks"] >= apart["memory_clocks"]
         again = self.profile(model, "reads", groups, x, y, count, 0)
         assert again["global_bytes_read"] == size and again["memory_bytes"] == size // groups
+        # Each work-group gets its lines of L2: 54 bytes a clock and compute unit.
+        assert again["l2_bytes"] == apart["l2_bytes"] == size
+        assert again["l2_clocks"] == pytest.approx(size / (304 * 54), rel=0.01)
+        assert again["modelled_clocks"] >= again["l2_clocks"]
 
     def test_what_a_kernel_writes_is_in_the_last_cache_for_the_next_one(self, model):
         groups = 1216
