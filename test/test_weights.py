@@ -48,6 +48,20 @@ def test_a_splat_hashes_as_its_elements_would(size: tuple[int, ...]) -> None:
     assert store[key].sha256 == hashlib.sha256(whole.tobytes()).hexdigest()
 
 
+@pytest.mark.parametrize("size", [(300, 523), (2, 256, 300), (512, 512)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16])
+def test_a_weight_stored_by_columns_is_copied_by_rows(size: tuple[int, ...], dtype: type) -> None:
+    stored = np.random.default_rng(0).integers(0, 100, size).astype(dtype)
+    view = stored.swapaxes(-1, -2)
+    weight = Weight("w", np.dtype(dtype), view.shape, data=view)
+    assert weight.array().flags.c_contiguous and not view.flags.c_contiguous
+    np.testing.assert_array_equal(weight.array(), view)
+    np.testing.assert_array_equal(
+        Weight("v", weight.dtype, size, data=stored[..., ::-1]).array(), stored[..., ::-1]
+    )
+    assert b"".join(weight.chunks()) == view.tobytes()
+
+
 def test_two_weights_of_one_name_are_refused() -> None:
     store = WeightStore()
     store.add(Weight("w", np.dtype(np.float32), (), data=np.zeros((), np.float32)))

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mgx_mlir.artifact.contents import Contents, schedules_json, version_text
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.artifact.signature import canonical_json
@@ -41,12 +39,12 @@ class _Sections:
     """The sections of a file that is being written; equal bytes are stored once."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
-    contents: list[memoryview] = field(default_factory=list)
+    contents: list[memoryview | Weight] = field(default_factory=list)
     alignments: list[int] = field(default_factory=list)
     _known: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def add(self, content: memoryview, sha256: str, alignment: int = ALIGNMENT) -> int:
-        """The number of the section that holds `content`."""
+    def add(self, content: memoryview | Weight, sha256: str, alignment: int = ALIGNMENT) -> int:
+        """The number of the section that holds `content`; a weight's bytes are read later."""
         key = (sha256, alignment)
         if key not in self._known:
             self._known[key] = len(self.records)
@@ -159,7 +157,7 @@ def _chunks(
     end = HEADER.size + len(text)
     for record, content in zip(sections.records, sections.contents, strict=True):
         yield bytes(record["offset"] - end)
-        yield content
+        yield from content.chunks() if isinstance(content, Weight) else (content,)
         end = record["offset"] + record["bytes"]
 
 
@@ -229,14 +227,11 @@ def _weight_place(
                 f"{folder}; save the weights inside, or the artifact beside its model"
             ) from None
         return {"file": name.as_posix(), "offset": weight.offset}
-    array = weight.array()
-    if splats and is_splat(array):
-        element = splat_element(array).tobytes()
+    if splats and weight.data is not None and is_splat(weight.data):
+        element = splat_element(weight.data).tobytes()
         digest = hashlib.sha256(element).hexdigest()
         return {"section": sections.add(memoryview(element), digest), "splat": True}
-    array = np.ascontiguousarray(array).reshape(-1)
-    content = memoryview(array.view(np.uint8)) if array.size else memoryview(b"")
-    return {"section": sections.add(content, weight.sha256, WEIGHT_ALIGNMENT)}
+    return {"section": sections.add(weight, weight.sha256, WEIGHT_ALIGNMENT)}
 
 
 def _aligned(offset: int, alignment: int) -> int:
