@@ -10,7 +10,6 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.capabilities import CHUNK_BYTES, FILTER_BLOCKS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
@@ -30,6 +29,7 @@ from mgx_mlir.rewriting.queries import (
     shape,
     splat,
     stored_array,
+    turned_literal,
 )
 from mgx_mlir.rewriting.view_chains import changes
 from mgx_mlir.rewriting.views import is_view, trace, whole
@@ -404,16 +404,12 @@ class _Rewriter:
         array = self._constant(value)
         if array is None:
             return mgx.transpose(value, order)
-        type_ = ir.RankedTensorType.get([shape(value)[i] for i in order], element_type(value))
-        array = array.transpose(order)
         op = definition(value)
-        if not isinstance(op, mgx.LiteralOp):
-            return mgx.constant(np.ascontiguousarray(array), type=type_)
-        weights = self.context.weights
-        key = f"{op.key.value}.{''.join(map(str, order))}"
-        if key not in weights:
-            weights.add(Weight(key, array.dtype, array.shape, data=array))
-        return mgx.literal(key, type_)
+        if isinstance(op, mgx.LiteralOp):
+            return turned_literal(op, order, self.context.weights)
+        turned = array.transpose(order)
+        type_ = ir.RankedTensorType.get(turned.shape, element_type(value))
+        return mgx.constant(np.ascontiguousarray(turned), type=type_)
 
     def _constant(self, value: ir.Value) -> np.ndarray | None:
         return stored_array(value, self.context.weights)

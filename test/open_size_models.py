@@ -19,6 +19,15 @@ MODELS: dict[str, tuple[str, str]] = {
     "reflection": ("float[a, b] x => y", 'y = Pad <mode = "reflect"> (x, pads)'),
     "wrapping": ("float[a, b] x => y", 'y = Pad <mode = "wrap"> (x, pads)'),
     "from the end": ("float[a, b] x => y", "y = Slice(x, minus_three, ends, one_axis)"),
+    "windows": (
+        "float[a, b] x => y",
+        "s = Slice(x, zero_axis, twenty, one_axis) t = Slice(x, minus_twenty, ends, one_axis) "
+        "m = ReduceMax <keepdims = 1> (t, one_axis) u = Mul(s, t) y = Add(u, m)",
+    ),
+    "a window of as many": (
+        "float[a, b] x, float[a, 20] u => y",
+        "s = Slice(x, zero_axis, twenty, one_axis) y = Add(s, u)",
+    ),
     "between": ("float[a, b] x => y", "y = Slice(x, ones, minus_ones, one_axis)"),
     "backwards": ("float[a, b] x => y", "y = Slice(x, minus_ones, first, one_axis, minus_ones)"),
     "a part of what is longer": (
@@ -278,6 +287,7 @@ CONSTANTS = {
     "one": np.int64(1), "three": np.array([3]), "pads": np.array([0, 3, 0, 2]),
     "two_three": np.array([2, 3]), "first_two": np.array([0, 2]), "one_float": np.float32(1),
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
+    "twenty": np.array([20]), "minus_twenty": np.array([-20]),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
     "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
@@ -295,6 +305,8 @@ CONSTANTS = {
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
 SIZES: dict[str, Sizes] = {
+    "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],
+    "a window of as many": [{"a": 2, "b": 20}, {"a": 1, "b": 33}],
     "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],
     "resize to a size": [{"a": 1, "b": 3, "c": 7}, {"a": 2, "b": 6, "c": 4}],
     "split to sizes": [{"a": 2, "b": 5}, {"a": 3, "b": 5}],

@@ -21,7 +21,7 @@ from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.artifact.writer import HEADER, MAGIC, VERSION
 from mgx_mlir.errors import ArtifactError, TargetError, UsageError, UserError
 
@@ -131,6 +131,38 @@ def test_weights_can_stay_in_the_model_s_file(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(ArtifactError, match="not there"):
         Artifact.open(path)
+
+
+def test_turned_weights_can_stay_in_the_model_s_file(tmp_path: Path) -> None:
+    stored = np.random.default_rng(0).standard_normal((300, 2, 260)).astype(np.float32)
+    file = tmp_path / "model.bin"
+    file.write_bytes(stored.tobytes())
+    weights = WeightStore()
+    weights.add(Weight("v", stored.dtype, stored.shape, file=file))
+    once = weights.add_turned("v", (1, 2, 0))
+    twice = weights.add_turned(once, (0, 2, 1))
+    assert (weights.add_turned("v", (1, 2, 0)), weights[twice].order) == (once, (1, 0, 2))
+    artifact = replace(example(), weights={**example().weights, **weights})
+    path = tmp_path / "net.mgx"
+    artifact.save(path, weights="beside")
+    assert path.stat().st_size < stored.nbytes
+    opened = Artifact.open(path)
+    assert opened.content_hash == artifact.content_hash
+    np.testing.assert_array_equal(opened.weights[once].array(), stored.transpose(1, 2, 0))
+    np.testing.assert_array_equal(opened.weights[twice].array(), stored.transpose(1, 0, 2))
+    artifact.save(path, weights="beside", version=(1, 0))
+    assert path.stat().st_size > 2 * stored.nbytes, "readers of 1.0 know no order"
+    np.testing.assert_array_equal(Artifact.open(path).weights[once].array(), weights[once].array())
+
+
+def test_weights_of_one_key_and_two_orders_stay_apart() -> None:
+    weights = WeightStore()
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    weights.add(Weight("w", values.dtype, values.shape, data=values))
+    other = np.zeros((3, 2), np.float32)
+    weights.add(Weight("w.10", other.dtype, other.shape, data=other))
+    np.testing.assert_array_equal(weights[weights.add_turned("w", (1, 0))].array(), values.T)
+    assert not weights["w.10"].array().any()
 
 
 def test_weights_beside_must_lie_below_the_artifact(tmp_path: Path) -> None:

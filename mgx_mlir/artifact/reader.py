@@ -216,7 +216,13 @@ class _Reader:
         sha256 = _typed(record, "sha256", str)
         if "file" in record:
             file = self.beside(_typed(record, "file", str), key)
-            return SavedWeight(key, dtype, shape, file, _number(record, "offset"), recorded=sha256)
+            place = (file, _number(record, "offset"))
+            order = tuple(
+                _bounded(i, "order") for i in _typed({"order": [], **record}, "order", list)
+            )
+            if order and sorted(order) != [*range(len(shape))]:
+                raise ArtifactError(f"damaged: weight '{key:.80}' has no order of its dimensions")
+            return SavedWeight(key, dtype, shape, *place, order=order, recorded=sha256)
         content, section = self.section(record)
         if record.get("splat") is True:
             return self.splat(record, key, dtype, shape, size)
@@ -276,9 +282,14 @@ class SavedWeight(Weight):
 
     def array(self) -> np.ndarray:
         """The weight, checked. Raises ArtifactError where its bytes are not those saved."""
-        return self._checked
+        if self.order:
+            return self._checked()  # a copy, which lives as long as its reader needs it
+        return self._mapped_once
 
     @cached_property
+    def _mapped_once(self) -> np.ndarray:
+        return self._checked()
+
     def _checked(self) -> np.ndarray:
         if self.file is not None and self.file.stat().st_size < self.offset + self.nbytes:
             raise ArtifactError(

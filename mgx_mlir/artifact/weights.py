@@ -7,8 +7,8 @@ into memory when something reads them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -30,7 +30,9 @@ class Weight:
     """One weight: `nbytes` bytes of `dtype` elements in row-major order.
 
     The bytes lie in `file` from `offset`, or in `data` where they were computed. `data` may
-    be a broadcast of one element (a splat), however large, or a view of another weight.
+    be a broadcast of one element (a splat), however large. Where there is an `order`, what is
+    stored there has other dimensions, and the weight has these in that order, as numpy's
+    transpose takes them.
     """
 
     key: str
@@ -39,29 +41,46 @@ class Weight:
     file: Path | None = None
     offset: int = 0
     data: np.ndarray | None = field(default=None, compare=False, repr=False)
+    order: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
+    @property
+    def splat(self) -> bool:
+        """Whether the weight repeats one element."""
+        return self.data is not None and is_splat(self.data)
+
     def array(self) -> np.ndarray:
         """The weight as a read-only array of its shape; mapped, not copied, from a file.
 
-        A view of another weight is copied to the order of its shape. Raises ModelError when
-        the file is shorter than the weight needs.
+        A weight with an order is copied to the order of its shape. Raises ModelError when the
+        file is shorter than the weight needs.
         """
+        stored = self._stored()
+        return stored if is_splat(stored) else row_major(stored)
+
+    def _stored(self) -> np.ndarray:
+        """The weight as an array of its shape, its elements as they are stored."""
+        sizes = dict(zip(self.order, self.shape, strict=True)) if self.order else {}
+        shape = [sizes[i] for i in range(len(sizes))] or self.shape
         if self.data is not None:
-            return self.data if is_splat(self.data) else row_major(self.data)
+            stored = self.data
+        elif self.nbytes == 0:
+            stored = np.zeros(shape, self.dtype)
+        else:
+            stored = self._mapped().reshape(shape)
+        return stored.transpose(self.order) if self.order else stored
+
+    def _mapped(self) -> np.ndarray:
         assert self.file is not None
-        if self.nbytes == 0:
-            return np.zeros(self.shape, self.dtype)
         if self.file.stat().st_size < self.offset + self.nbytes:
             raise ModelError(
                 f"weight '{self.key}' needs bytes {self.offset} to {self.offset + self.nbytes} "
                 f"of {self.file}, which is shorter; the file is truncated"
             )
-        mapped = np.memmap(self.file, np.uint8, "r", self.offset, (self.nbytes,))
-        return mapped.view(self.dtype).reshape(self.shape)
+        return np.memmap(self.file, np.uint8, "r", self.offset, (self.nbytes,)).view(self.dtype)
 
     @cached_property
     def sha256(self) -> str:
@@ -153,6 +172,25 @@ class WeightStore(Mapping[str, Weight]):
             data.flags.writeable = False
             self._weights[key] = Weight(key, data.dtype, data.shape, data=data)
         return key
+
+    def add_turned(self, key: str, order: Sequence[int]) -> str:
+        """Adds a weight with the dimensions of `key` in this order. Returns its key.
+
+        Nothing is copied until it is read.
+        """
+        source = self[key]
+        name = f"{key}.{''.join(map(str, order))}"
+        turned = replace(
+            source,
+            key=name,
+            shape=tuple(source.shape[i] for i in order),
+            order=tuple(source.order[i] for i in order) if source.order else tuple(order),
+        )
+        while (known := self._weights.setdefault(turned.key, turned)) is not turned:
+            if known == turned and known.data is turned.data:
+                break
+            turned = replace(turned, key=f"{turned.key}'")
+        return turned.key
 
     def keep(self, keys: set[str]) -> None:
         """Forgets every weight whose key is not in `keys`."""

@@ -12,7 +12,7 @@ from typing import Any
 from mgx_mlir.artifact.contents import Contents, schedules_json, version_text
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.artifact.signature import canonical_json
-from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
+from mgx_mlir.artifact.weights import Weight, splat_element
 from mgx_mlir.errors import UsageError
 from mgx_mlir.sizes.arithmetic import ceil_div
 from mgx_mlir.text import name_text
@@ -26,6 +26,7 @@ OLDEST = (1, 0)
 SPLATS = (1, 1)  # weights of one element repeated
 CONTROL_FLOW = (1, 1)  # branches and loops in the plan
 ANY_SIZES = (1, 1)  # a plan for any sizes
+TURNED = (1, 1)  # weights that their files hold with the dimensions in another order
 PARTS = (1, 1)  # segments, and nodes of the host between them
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
@@ -135,8 +136,7 @@ def _chunks(
     artifact: Contents, folder: Path | None, newest: tuple[int, int]
 ) -> Iterator[bytes | memoryview]:
     sections = _Sections()
-    manifest = _manifest(artifact, sections, folder, newest >= SPLATS)
-    splats = any("splat" in weight for weight in manifest["weights"])
+    manifest = _manifest(artifact, sections, folder, newest)
     # Offsets depend on the manifest's size, which depends on their digits: with each
     # round they can only grow, and they settle at once or after one more.
     text, size = b"", -1
@@ -145,7 +145,11 @@ def _chunks(
         total = sections.place(size)
         text = canonical_json(manifest)
     digest = hashlib.sha256(text).digest()
-    version = SPLATS if splats else OLDEST
+    version = OLDEST
+    if any("splat" in weight for weight in manifest["weights"]):
+        version = max(version, SPLATS)
+    if any("order" in weight for weight in manifest["weights"]):
+        version = max(version, TURNED)
     if artifact.plan.has_control_flow:
         version = max(version, CONTROL_FLOW)
     if artifact.plan.dims:
@@ -162,7 +166,7 @@ def _chunks(
 
 
 def _manifest(
-    artifact: Contents, sections: _Sections, folder: Path | None, splats: bool
+    artifact: Contents, sections: _Sections, folder: Path | None, newest: tuple[int, int]
 ) -> dict[str, Any]:
     kernels = [
         {
@@ -187,7 +191,7 @@ def _manifest(
             "dtype": weight.dtype.name,
             "shape": list(weight.shape),
             "sha256": weight.sha256,
-            **_weight_place(weight, sections, folder, splats),
+            **_weight_place(weight, sections, folder, newest),
         }
         for key, weight in artifact.weights.items()
     ]
@@ -216,9 +220,10 @@ def _manifest(
 
 
 def _weight_place(
-    weight: Weight, sections: _Sections, folder: Path | None, splats: bool
+    weight: Weight, sections: _Sections, folder: Path | None, newest: tuple[int, int]
 ) -> dict[str, Any]:
-    if folder is not None and weight.file is not None:
+    known = not weight.order or newest >= TURNED
+    if folder is not None and weight.file is not None and known:
         try:
             name = weight.file.resolve().relative_to(folder.resolve())
         except ValueError:
@@ -226,9 +231,10 @@ def _weight_place(
                 f"weight '{weight.key}' lies in {weight.file}, outside of the artifact's folder "
                 f"{folder}; save the weights inside, or the artifact beside its model"
             ) from None
-        return {"file": name.as_posix(), "offset": weight.offset}
-    if splats and weight.data is not None and is_splat(weight.data):
-        element = splat_element(weight.data).tobytes()
+        order = {"order": list(weight.order)} if weight.order else {}
+        return {"file": name.as_posix(), "offset": weight.offset, **order}
+    if newest >= SPLATS and weight.splat:
+        element = splat_element(weight.array()).tobytes()
         digest = hashlib.sha256(element).hexdigest()
         return {"section": sections.add(memoryview(element), digest), "splat": True}
     return {"section": sections.add(weight, weight.sha256, WEIGHT_ALIGNMENT)}

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.artifact.weights import Weight, WeightStore
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
 from mgx_mlir.rewriting.view_chains import Change
@@ -170,12 +170,8 @@ def new_literal(array: np.ndarray, element: ir.Type, weights: WeightStore) -> ir
 
 def turned_literal(op: mgx.LiteralOp, order: Sequence[int], weights: WeightStore) -> ir.Value:
     """The value of a weight that has another's dimensions in this order; copied when it is read."""
-    source = weights[op.key.value]
-    array = source.array().transpose(order)
-    key = f"{source.key}.{''.join(map(str, order))}"
-    if key not in weights:
-        weights.add(Weight(key, array.dtype, array.shape, data=array))
-    return mgx.literal(key, ir.RankedTensorType.get(array.shape, element_type(op.result)))
+    key = weights.add_turned(op.key.value, order)
+    return mgx.literal(key, ir.RankedTensorType.get(weights[key].shape, element_type(op.result)))
 
 
 def splat(value: ir.Value) -> np.generic | None:

@@ -12,10 +12,13 @@ from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.rewriting.symbolic import OPEN_END
-from mgx_mlir.sizes.arithmetic import Number, alone, bounds
+from mgx_mlir.sizes.arithmetic import Number, alone, bounds, maximum, minimum
 
 # Exporters write this for the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1
+# A slice of fewer elements has so many, whatever the dimension's size; one of more is a window,
+# and all of a smaller dimension.
+_LEAST_WINDOW = 16
 
 
 @operator("Slice", (1, 13), "slice reverse step")
@@ -55,7 +58,8 @@ def _sliced_by_size(node: Node) -> ir.Value:
 def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: Number) -> ir.Value:
     """A slice along one axis, where a size, the start or the end is a formula of sizes.
 
-    A constant bound is within the dimension, or there is no run.
+    A constant bound is within the dimension, or there is no run; but the first or the last so
+    many elements, if these are not few, are all of a smaller dimension.
     """
     have = tensors.size(tensors.dims(x)[axis])
     if have is None:
@@ -66,11 +70,21 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: N
     if step < 0:
         x = mgx.reverse(x, [axis])
         start, end = (_from_the_end(node, bound, have) for bound in (start, end))
-    first = _from_the_front(node, start, have)
-    last = _from_the_front(node, end, have)
+    first, last = _window(start, end, have)
+    first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
     node.require(last - first)
     x = part_of(x, axis, first, last, have)
     return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
+
+
+def _window(start: Number, end: Number, have: Number) -> tuple[Number, Number]:
+    """The bounds of a slice of the first or last so many elements, or all; others as they are."""
+    if not isinstance(have, int) and isinstance(start, int) and isinstance(end, int):
+        if start == 0 and _LEAST_WINDOW <= end < _INT_MAX:
+            end = minimum(end, have)
+        elif -_INT_MAX < start <= -_LEAST_WINDOW and end >= _INT_MAX:
+            start = maximum(have + start, 0)
+    return start, end
 
 
 def _from_the_front(node: Node, bound: Number, have: Number) -> Number:
