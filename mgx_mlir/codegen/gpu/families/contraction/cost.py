@@ -35,7 +35,7 @@ from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matri
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-GLOBAL_LATENCY = 600
+GLOBAL_LATENCY = 800
 # Clocks until a wave has what it reads from LDS: it waits once for each step of a tile.
 LDS_LATENCY = 64
 # Clocks between two instructions of one wave.
@@ -252,11 +252,11 @@ def clocks(
         way.lines(unit, extent, threads, target.wave_size)
         for extent, way in zip((rows, columns), ways, strict=True)
     )
-    # Few work-groups have more of the L2 cache's rate than all units' share.
-    share = target.gpu.l2_bytes_a_clock * target.compute_units / min(blocks, target.compute_units)
+    # The rate of the L2 cache is that of all units together, however work-groups fill them.
+    shared = blocks * moved / (target.gpu.l2_bytes_a_clock * target.compute_units * a_unit)
     # Each wave reads one byte for every row and every column of scales: a cache line each.
     scales = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
-    memory = max(lines, moved / share) + (scales if unit.scaled else 0)
+    memory = max(lines, shared) + (scales if unit.scaled else 0)
     vector = sum(
         extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))
@@ -275,7 +275,7 @@ def clocks(
         GLOBAL_LATENCY / schedule.prefetch,
     ).busy
     rounds = ceil_div(a_unit, held)
-    loop = tiles * max(a_unit * busy, rounds * alone)
+    loop = tiles * together(a_unit * busy, rounds * alone)
     # The first tiles are read before any product.
     first = min(tiles, schedule.prefetch + BUFFERS)
     start = rounds * START_LATENCY + first * together(
@@ -361,7 +361,9 @@ def _adding_clocks(problem: Contraction, splits: int, target: Target) -> float:
     waits = ceil_div(splits, finish.TOGETHER)
     latency = ceil_div(a_unit, held) * (BLOCK_CLOCKS + waits * GLOBAL_LATENCY)
     path = moved / blocks * a_unit / LINE_BYTES
-    return LAUNCH_CLOCKS + max(latency, path, _partial_clocks(problem, splits, target))
+    shared = moved / (target.gpu.l2_bytes_a_clock * target.compute_units)
+    reading = latency + max(path, shared)
+    return LAUNCH_CLOCKS + max(reading, _partial_clocks(problem, splits, target))
 
 
 def operations(operand: Matrix | Image) -> float:
