@@ -35,7 +35,7 @@ from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matri
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-GLOBAL_LATENCY = 800
+GLOBAL_LATENCY = 600
 # Clocks until a wave has what it reads from LDS: it waits once for each step of a tile.
 LDS_LATENCY = 64
 # Clocks between two instructions of one wave.
@@ -81,9 +81,9 @@ class Share:
         return together(*astuple(self))
 
 
-def together(*clocks: float) -> float:
-    """The clocks of parts that overlap, but imperfectly."""
-    total: float = sum(x**4 for x in clocks) ** (1 / 4)
+def together(*clocks: float, power: int = 4) -> float:
+    """The clocks of parts that overlap, but imperfectly: the better, the higher the power."""
+    total: float = sum(x**power for x in clocks) ** (1 / power)
     return total
 
 
@@ -275,7 +275,9 @@ def clocks(
         GLOBAL_LATENCY / schedule.prefetch,
     ).busy
     rounds = ceil_div(a_unit, held)
-    loop = tiles * together(a_unit * busy, rounds * alone)
+    # Work-groups that a unit holds at a time overlap nearly.
+    whole = a_unit * busy, rounds * alone
+    loop = tiles * (max(whole) if held == 1 else together(*whole, power=6))
     # The first tiles are read before any product.
     first = min(tiles, schedule.prefetch + BUFFERS)
     start = rounds * START_LATENCY + first * together(
