@@ -82,7 +82,7 @@ def arena_record(plan: Plan) -> dict[str, Any]:
 def machine_record(device: Device) -> dict[str, float]:
     """The rates of a device for a roofline: bytes a second, and operations a second by unit."""
     from mgx_mlir.artifact.target import Target
-    from mgx_mlir.codegen.gpu.families.contraction.specs import units_of
+    from mgx_mlir.codegen.gpu.builders.units import units_of
 
     clocks = device.clock_khz * 1e3 * device.compute_units
     rates = {

@@ -9,7 +9,7 @@ import pytest
 from mgx_mlir.artifact.architecture import ARCHITECTURES
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import DEPTH_STEP
-from mgx_mlir.codegen.gpu.families.contraction.specs import unit_for, units_of
+from mgx_mlir.codegen.gpu.builders.units import unit_for, units_of
 from mgx_mlir.errors import TargetError
 
 CHIPS = [name for name in Target.names() if name.startswith("gfx")]

@@ -13,13 +13,13 @@ from emulated import run_on
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.families.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import stored_along
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.families.contraction.recipes.resident import Resident
 from mgx_mlir.codegen.gpu.families.contraction.space import schedules
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.problem.match import match_contraction

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.attention import layout
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
 from mgx_mlir.codegen.layout.map import Map
 from test.codegen.layout.banks import NEIGHBOURS, READS, READS_64_BANKS, Access, rows

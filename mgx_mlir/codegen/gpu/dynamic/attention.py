@@ -30,6 +30,7 @@ from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import result_tensors, tensor_of
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
@@ -43,7 +44,6 @@ from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import mapped

@@ -22,6 +22,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, append_functions
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
@@ -34,7 +35,6 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, a
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.rows import match_rows, with_rows

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     PLAIN,
     block_keys,
@@ -19,7 +20,6 @@ from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.codegen.refusal import Refusal

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     lds_bytes,
     registers,
@@ -21,7 +22,6 @@ from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule, schedules
 from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.families.choice import least, terms
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 

@@ -21,6 +21,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
 from mgx_mlir.codegen.gpu.families.attention.combine import (
@@ -39,7 +40,6 @@ from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, 
 from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div

@@ -20,7 +20,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.layout.fragments import MFMA, QUERIES
 from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
 from mgx_mlir.sizes.arithmetic import ceil_div

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from mlir import ir
 from mlir.dialects import vector
 
-from mgx_mlir.codegen.gpu.builders import memory, precision
+from mgx_mlir.codegen.gpu.builders import memory, multiply, precision
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.streams import Products
 from mgx_mlir.codegen.gpu.families.attention.work import Queries, Shares, Work
-from mgx_mlir.codegen.gpu.families.contraction import multiply
 
 
 class PlainWork(Work):

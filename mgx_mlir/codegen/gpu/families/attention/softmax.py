@@ -19,7 +19,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes, memory, precision
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
 LOG2_E = math.log2(math.e)

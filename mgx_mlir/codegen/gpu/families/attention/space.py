@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention.layout import row_elements
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 

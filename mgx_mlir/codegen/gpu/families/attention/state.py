@@ -13,9 +13,9 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, precision
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 # Numbers in one access of LDS.
 _WORDS = CHUNK_BYTES // 4

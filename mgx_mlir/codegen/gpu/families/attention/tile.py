@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, LdsTile
 from mgx_mlir.codegen.gpu.builders.ordering import fence
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,
@@ -23,7 +24,6 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
     row_elements,
 )
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import columns
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor

@@ -12,7 +12,8 @@ from mlir.dialects import arith, scf, vector
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import memory, precision
+from mgx_mlir.codegen.gpu.builders import memory, multiply, precision
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody, plain_scale
 from mgx_mlir.codegen.gpu.families.attention.softmax import Total
@@ -20,9 +21,7 @@ from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import State
 from mgx_mlir.codegen.gpu.families.attention.streams import Products, Stream
 from mgx_mlir.codegen.gpu.families.attention.tile import Reader
-from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import seen
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 

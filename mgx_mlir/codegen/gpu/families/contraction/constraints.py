@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import LEAST_DEPTH, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 
 # blockIdx.z counts batches.
 MAX_BATCH = 65535
+# Tiles of the double buffer in LDS: one is read while the other is written.
+BUFFERS = 2
 
 
 def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> Refusal | None:

@@ -16,8 +16,8 @@ from operator import mul
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.program import aligned
+from mgx_mlir.codegen.gpu.builders.units import ROW_CHUNKS
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
-from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import (
     Axis,

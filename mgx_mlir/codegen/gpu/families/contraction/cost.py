@@ -16,9 +16,11 @@ from functools import cache
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction import finish
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
+    BUFFERS,
     besides,
     registers,
     schedule_refusal,
@@ -29,7 +31,6 @@ from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, schedules, splits
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import transposed_block
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.dialects import mgx

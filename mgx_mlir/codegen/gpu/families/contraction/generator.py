@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import amdgpu
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
@@ -20,8 +19,11 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
+from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
@@ -37,7 +39,6 @@ from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.plain import PlainPipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
@@ -189,10 +190,10 @@ class _Generator:
             epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
             self._store(sums, epilogue, lane, batch, m0, n0)
             return
-        amdgpu.LDSBarrierOp()  # no thread reads or writes tiles any more
+        barrier()  # no thread reads or writes tiles any more
         epilogue = Epilogue(self.stored, self.place, tensors.inputs, [tensors.tiles])
         self._store(sums, epilogue, lane, batch, m0, n0)
-        amdgpu.LDSBarrierOp()
+        barrier()
         self.tail.emit(problem, self.tiling, tensors, (thread, block_number("x", self.grid[0])))
 
     def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:

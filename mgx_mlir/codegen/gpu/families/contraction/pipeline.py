@@ -19,19 +19,18 @@ from functools import cached_property, partial
 from itertools import pairwise
 
 from mlir import ir
-from mlir.dialects import amdgpu, rocdl
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import multiply
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader
-from mgx_mlir.codegen.gpu.builders.ordering import fence
-from mgx_mlir.codegen.gpu.families.contraction import multiply
-from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_READS
-from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment
+from mgx_mlir.codegen.gpu.builders.multiply import Fragment
+from mgx_mlir.codegen.gpu.builders.ordering import await_lds, await_loads, barrier, fence
+from mgx_mlir.codegen.gpu.builders.units import Unit
+from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS, MAX_READS
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 
 Action = Callable[[], None]
@@ -99,7 +98,7 @@ class Pipeline:
             sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
         else:
             sums = list(before)
-            amdgpu.LDSBarrierOp()  # no thread reads or writes that pipeline's tiles any more
+            barrier()  # no thread reads or writes that pipeline's tiles any more
         depth = self.unit.tile_depth
         distance = self.schedule.prefetch
         for reader in (self.rows, *self.columns):
@@ -115,7 +114,7 @@ class Pipeline:
             # All reads are on their way before any is waited for.
             for t in range(min(tiles, BUFFERS)):
                 self._store(loaded[t], t * self.half)
-        amdgpu.LDSBarrierOp()
+        barrier()
         if tiles == 1:
             return self._alone(sums)
         loaded += [loaded[-1]] * (BUFFERS + distance - len(loaded))
@@ -254,14 +253,13 @@ class Pipeline:
             oldest = _take(values, len(prefetched[0]))
             loaded: list[ir.Value] = [] if following else oldest
             if roomy or not self._waits_by_step:
-                self._await_fragments()
+                await_lds(self.unit)
 
             def exchange() -> list[Action]:
                 """Emits the barrier; gives the writes to LDS and the reads from memory after it."""
                 fence()
-                amdgpu.LDSBarrierOp()
-                if self.unit.kind == "wmma" and self.unit.lds_done is not None:
-                    rocdl.s_waitcnt(_loads_done(len(values)))
+                barrier()
+                await_loads(self.unit, len(values))
                 beyond = emit.add(k, (BUFFERS + schedule.prefetch) * self.unit.tile_depth)
                 loads = self._loads(beyond) if following else []
                 reading = [partial(_call, load, loaded) for load in loads]
@@ -286,11 +284,6 @@ class Pipeline:
         It does where other waves multiply meanwhile, and each wait is one of few instructions.
         """
         return self.unit.kind == "wmma"
-
-    def _await_fragments(self) -> None:
-        """Waits once for all fragments read so far, instead of once for each."""
-        if self.unit.lds_done is not None:
-            rocdl.s_waitcnt(self.unit.lds_done)
 
     def _reading(self, state: _State, step: int, half: int) -> tuple[Reading, Reading]:
         """The reads of a row's fragment, and of a column's, of a step into `state`."""
@@ -319,7 +312,7 @@ class Pipeline:
             column(last)()
             if self._waits_by_step:
                 fence()
-                self._await_fragments()
+                await_lds(self.unit)
                 if step:
                     fence()
             for now, actions in zip(parts, rows, strict=False):
@@ -393,8 +386,3 @@ def _take(values: list[ir.Value], count: int) -> list[ir.Value]:
 
 def _call(read: Callable[[], ir.Value], results: list[ir.Value]) -> None:
     results.append(read())
-
-
-def _loads_done(later: int) -> int:
-    """The operand of gfx11's s_waitcnt for all reads from memory but the `later` last ones."""
-    return min(later, 63) << 10 | 0x3F7

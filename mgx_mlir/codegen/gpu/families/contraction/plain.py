@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import amdgpu
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.ordering import barrier
+from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS
 
 
 class PlainPipeline(Pipeline):
@@ -32,9 +32,9 @@ class PlainPipeline(Pipeline):
             beyond = emit.add(k, (BUFFERS + 1) * self.unit.tile_depth)
             loaded = self._load(beyond) if following else oldest
             sums = self._rolled(sums, half)
-            amdgpu.LDSBarrierOp()  # no thread reads this half any more
+            barrier()  # no thread reads this half any more
             self._store(oldest, half)
-            amdgpu.LDSBarrierOp()
+            barrier()
             return [*sums, *loaded]
 
         return self._repeat(tiles, tile, [*sums, *prefetched[0]])[:count]

@@ -16,6 +16,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, append_functions
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import (
@@ -28,7 +29,6 @@ from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusa
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.generator import rows_program

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.plan import Plan, Sizes
 from mgx_mlir.codegen.gpu.families.contraction.scaling import exact_match, is_scaled, scaled_match
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.refusal import Refusal
 

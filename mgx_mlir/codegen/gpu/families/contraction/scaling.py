@@ -21,7 +21,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read
 from mgx_mlir.dialects import mgx

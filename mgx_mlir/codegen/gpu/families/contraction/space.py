@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))

@@ -13,9 +13,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, Tensors, outputs_of
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
-from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along

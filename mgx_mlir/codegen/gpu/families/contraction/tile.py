@@ -19,8 +19,8 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import LdsTile
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 
 class Tile:

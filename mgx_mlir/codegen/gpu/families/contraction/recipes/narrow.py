@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from mgx_mlir.capabilities import PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.choice import least
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     PACKED_FILTER,
@@ -27,7 +28,6 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import pixel_group
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal

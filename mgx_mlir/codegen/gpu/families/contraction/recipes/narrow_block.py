@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import arith
 
 from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
-from mgx_mlir.codegen.gpu.builders.ordering import fence
+from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
 from mgx_mlir.codegen.gpu.families.choice import terms
-from mgx_mlir.codegen.gpu.families.contraction import cost, multiply
+from mgx_mlir.codegen.gpu.families.contraction import cost
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
@@ -179,7 +179,7 @@ class _Block(images.ImageWork):
             for x in values if mine is not True else ():
                 memory.held(x)
             emit.when(mine, partial(self._put, place, values))
-        amdgpu.LDSBarrierOp()
+        barrier()
         filters = [
             [memory.concatenated([self._clean(x) for x in parts]) for parts in mine]
             for mine in read

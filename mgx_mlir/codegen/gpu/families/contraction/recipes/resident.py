@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import amdgpu
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.ordering import fence
-from mgx_mlir.codegen.gpu.families.contraction import multiply
+from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
 from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
@@ -145,7 +143,7 @@ class _Block(ImageWork):
         fence()
         for (mine, place, _), x in zip(self.pixels, pixels, strict=True):
             emit.when(mine, partial(memory.store, x, self.lds, place))
-        amdgpu.LDSBarrierOp()
+        barrier()
         fence()
         for number, x in enumerate(self._sums(filters)):
             m = emit.add(self.m, number * self.image.outputs[1])

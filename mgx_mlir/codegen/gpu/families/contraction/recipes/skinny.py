@@ -25,12 +25,12 @@ from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.multiply import dot_product
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import Stream, operations
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.multiply import dot_product
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.computed import readable, repeats

@@ -27,8 +27,6 @@ from mgx_mlir.errors import TargetError
 
 # Chunks of a row of a tile in LDS, at least: half of the bytes that 32 banks deliver in a clock.
 ROW_CHUNKS = 4
-# Tiles of the double buffer in LDS: one is read while the other is written.
-BUFFERS = 2
 
 
 @dataclass(frozen=True)
@@ -249,7 +247,7 @@ def units_of(target: Target) -> tuple[Unit, ...]:
     if name not in _UNITS:
         raise TargetError(
             f"no instructions are listed for {target.name}, of architecture {name}: add a row to "
-            f"contraction/specs.py; there are {', '.join(_UNITS)}"
+            f"gpu/builders/units.py; there are {', '.join(_UNITS)}"
         )
     return _UNITS[name]
 

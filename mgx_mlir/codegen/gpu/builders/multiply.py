@@ -9,7 +9,7 @@ from mlir.dialects import amdgpu, arith, llvm, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.builders.units import Unit
 
 # Chunks of 16 bytes, neighbours along k, of one row or column.
 Fragment = list[ir.Value]
