@@ -11,6 +11,7 @@ from mlir import ir
 
 from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.kernel_loops import is_in_kernel
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
@@ -45,6 +46,8 @@ def store_columns(op: mgx.DotOp | mgx.QuantDotOp, context: PassContext) -> ir.Va
         rows = shape(op.a)[:-1] if not batch else shape(op.a)[-2:-1]
         if not narrow and any(size != 1 for size in rows):
             return None
+    if is_in_kernel(op):
+        return None  # its threads, or vectors, have neighbouring columns
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
     with ir.InsertionPoint(source), source.location:
         stored = turned_literal(source, order, context.weights)
@@ -87,7 +90,8 @@ class LayoutWeights(PatternPass):
 
     A matrix instruction takes 4 to 32 bytes of a column; to transpose them in registers costs a
     kernel an instruction or two for each four bytes, and narrow writes to LDS. Floats of 8 and 16
-    bits are stored so too; for CPUs, and wider floats, those that multiply one row.
+    bits are stored so too; for CPUs, and wider floats, those that multiply one row. In a loop that
+    is a kernel they stay: its threads, or vectors, have neighbouring columns.
 
     Filters of three channels get a fourth that nobody reads: each tap is one read, and a tap of
     all filters is contiguous:

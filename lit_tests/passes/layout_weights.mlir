@@ -110,3 +110,30 @@ func.func @main(%x: tensor<2x32xf16>, %f: tensor<2x32xf32>) -> (tensor<2x48xf16>
   %r = mgx.dot %f, %g : tensor<2x32xf32>, tensor<32x64xf32> -> tensor<2x64xf32>
   return %p, %q, %r : tensor<2x48xf16>, tensor<2x48xf16>, tensor<2x64xf32>
 }
+
+// -----
+
+// A product of one row is stored by columns, but in a loop that is a kernel.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[V:.*]] = mgx.literal "{{.*}}" : tensor<32x32xf32>
+// CHECK-NOT:     mgx.transpose
+// CHECK:         mgx.loop
+// CHECK:           mgx.dot %{{.*}}, %[[V]]
+// CHECK:         %[[T:.*]] = mgx.transpose
+// CHECK:         mgx.dot %{{.*}}, %[[T]]
+func.func @main(%x: tensor<1x32xf32>) -> tensor<1x32xf32> {
+  %n = mgx.constant dense<8> : tensor<i64>
+  %c = mgx.constant dense<true> : tensor<i1>
+  %u = mgx.constant dense<3.0> : tensor<16x32xf32>
+  %v = mgx.constant dense<5.0> : tensor<16x32xf32>
+  %w = mgx.concat %u, %v axis = 0 : tensor<16x32xf32>, tensor<16x32xf32> -> tensor<32x32xf32>
+  %r = mgx.loop %n, %c init(%x) : tensor<i64>, tensor<i1>, (tensor<1x32xf32>) -> tensor<1x32xf32> {
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %h: tensor<1x32xf32>):
+    %d = mgx.dot %h, %w : tensor<1x32xf32>, tensor<32x32xf32> -> tensor<1x32xf32>
+    %t = mgx.tanh %d : tensor<1x32xf32>
+    mgx.yield %go, %t : tensor<i1>, tensor<1x32xf32>
+  }
+  %w2 = mgx.concat %v, %u axis = 0 : tensor<16x32xf32>, tensor<16x32xf32> -> tensor<32x32xf32>
+  %y = mgx.dot %r, %w2 : tensor<1x32xf32>, tensor<32x32xf32> -> tensor<1x32xf32>
+  return %y : tensor<1x32xf32>
+}

@@ -53,6 +53,12 @@ def fits_in_kernel(loop: mgx.LoopOp) -> bool:
     return elements <= MOST_TRIP_ELEMENTS * parts and flops <= MOST_TRIP_FLOPS * parts
 
 
+def is_in_kernel(op: ir.OpView) -> bool:
+    """Whether an op belongs to the body of a loop that is a kernel."""
+    loop = op.operation.parent.opview
+    return isinstance(loop, mgx.LoopOp) and fits_in_kernel(loop)
+
+
 def is_counted(loop: mgx.LoopOp) -> bool:
     """Whether only the number of trips ends a loop."""
     block = loop.body.blocks[0]
