@@ -24,7 +24,7 @@ from mgx_mlir.tuning.database import Database
 from mgx_mlir.tuning.farm import Farm
 from mgx_mlir.tuning.lookup import key_of, tuned_schedules
 from mgx_mlir.tuning.record import Key, Record
-from mgx_mlir.tuning.search import COMPILE_LIMIT, Effort, Failure, Here, Machine, Task
+from mgx_mlir.tuning.search import COMPILE_LIMIT, Effort, Failure, Here, Machine, Task, chosen
 from mgx_mlir.tuning.work import Work, examine, grouped
 
 _log = logging.getLogger(__name__)
@@ -63,8 +63,9 @@ def tune_artifact(
     `kernels`: a regular expression that a problem's description, or the name of one of its kernels,
     has to hold. `executor` finalizes candidates, by default processes of this machine; `scheduler`
     is the address of Dask's, whose workers then finalize and time (farm.py). Problems that the
-    database has already, tried as much as `effort` says, are taken from there. A record is written
-    as its problem ends: what is killed loses one at most. Raises TargetError, DeviceError,
+    database has already, tried as much as `effort` says, are taken from there, and a search that
+    ended early replaces none that tried more. A record is written as its problem ends: what is
+    killed loses one at most. Raises TargetError, DeviceError,
     UsageError, CompilerError.
     """
     settings, effort = settings or Settings.from_environment(), effort or Effort()
@@ -91,7 +92,7 @@ def tune_artifact(
                 for digest in work.kernels:
                     database.put_problem(digest, work.problem.key)
                 record = database.get(key)
-                if record is not None and record.exhaustive >= effort.exhaustive:
+                if record is not None and tried_enough(record, work, effort):
                     told(work, record, True)
                     continue
                 if deadline is not None and time.time() > deadline:
@@ -103,7 +104,9 @@ def tune_artifact(
             if isinstance(found, Failure):
                 _log.warning("%s is not tuned: %s", task.work.problem.describe(), found.reason)
             elif found is not None:
-                database.put(found)
+                known = database.get(task.key)
+                if known is None or len(known.candidates) <= len(found.candidates):
+                    database.put(found)
                 told(task.work, found, False)
         return with_schedules(artifact, chip, settings)
 
@@ -136,6 +139,13 @@ def with_schedules(artifact: Artifact, target: Target, settings: Settings) -> Ar
     if any(schedules):
         kept[target.identity] = schedules
     return replace(artifact, code_objects=code, schedules=kept)
+
+
+def tried_enough(record: Record, work: Work, effort: Effort) -> bool:
+    """Whether a record has as many candidates as `effort` asks for, beside the untuned choice."""
+    if record.exhaustive or effort.exhaustive:
+        return record.exhaustive
+    return len(record.candidates) > len(chosen(work.space.options, effort))
 
 
 def _neighbours(records: Iterable[Record], key: Key, work: Work) -> Iterator[Schedule]:

@@ -26,10 +26,10 @@ from mgx_mlir.tuning.database import Database
 from mgx_mlir.tuning.lookup import key_of
 from mgx_mlir.tuning.measure import Timing
 from mgx_mlir.tuning.problem import problem_of_bytecode
-from mgx_mlir.tuning.record import Record
+from mgx_mlir.tuning.record import Outcome, Record
 from mgx_mlir.tuning.search import Bench, Effort, chosen
-from mgx_mlir.tuning.tune import target_of, with_schedules
-from mgx_mlir.tuning.work import candidate, examine
+from mgx_mlir.tuning.tune import target_of, tried_enough, with_schedules
+from mgx_mlir.tuning.work import Work, candidate, examine
 from test.tuning.models import CHIP, program, settings, tuned
 
 TARGET = Target.get(CHIP)
@@ -234,6 +234,24 @@ def test_candidates_are_the_best_of_all_and_of_each_variant() -> None:
     seeds = (Schedule("a", "4"), Schedule("none", "of it"))
     assert chosen(options, Effort(tried=2), seeds)[0].schedule == seeds[0]
     assert len(chosen(options, Effort(True))) == 7
+
+
+def test_a_record_of_few_candidates_is_not_enough_for_many(artifact: Artifact) -> None:
+    problem, space = examine(artifact.kernels[0].bytecode, TARGET)
+    assert space is not None
+    work = Work(problem, space, b"", (), (), 1)
+    options = chosen(space.options, Effort(tried=2))
+    outcomes = tuple(Outcome(option.schedule, "timed", 1.0, 0.0, 1.0) for option in options)
+    key = key_of(problem.key, TARGET, True)
+    default = Outcome(Schedule(), "timed", 1.0, 0.0, 1.0)
+    record = Record(
+        key, space.family, "", None, 1.0, 1.0, 0.0, False, "", "", "", (default, *outcomes)
+    )
+    assert tried_enough(record, work, Effort(tried=2))
+    assert not tried_enough(record, work, Effort(tried=8))
+    assert not tried_enough(record, work, Effort(exhaustive=True))
+    assert not tried_enough(replace(record, candidates=(default,)), work, Effort(tried=2))
+    assert tried_enough(replace(record, exhaustive=True), work, Effort(tried=8))
 
 
 def test_looking_up_loads_no_mlir() -> None:
