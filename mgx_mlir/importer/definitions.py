@@ -8,7 +8,7 @@ import onnx
 from onnx import NodeProto, TypeProto, helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import element_types, registry
+from mgx_mlir.importer import element_types, registry, structure
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.values import Value
 from mgx_mlir.suggest import instead
@@ -58,7 +58,17 @@ def function_body(node: Node, schema: onnx.defs.OpSchema, opset: int) -> onnx.Fu
         body = schema.get_function_with_opset_version(version)
     if not body:
         raise UnsupportedError("its definition has no function body for these inputs")
-    return onnx.FunctionProto.FromString(body)
+    function = onnx.FunctionProto.FromString(body)
+    if schema.name == "AffineGrid":
+        _name_squeezed_axis(function)
+    return function
+
+
+def _name_squeezed_axis(function: onnx.FunctionProto) -> None:
+    """Names axis 1 where AffineGrid's body squeezes rows: without axes, one batch would go too."""
+    for node in structure.all_nodes(function):
+        if node.op_type == "Squeeze" and len(node.input) == 1:
+            node.input.append("one_1d")  # its constant [1]
 
 
 def _body_version(versions: Sequence[int], opset: int) -> int:

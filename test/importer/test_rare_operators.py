@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+import mgx_mlir
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import parse_onnx
 from test.importer.agreement import (
@@ -165,3 +166,25 @@ def test_bags_of_rows_with_factors():
     inputs = {"table": table, "indices": indices, "offsets": None, "factors": floats(2, 2, seed=1)}
     found = computed("ATen", "org.pytorch.aten", inputs, operator="embedding_bag", mode=0)
     assert_close([found], [(table[indices] * inputs["factors"][..., None]).sum(1)])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_grids_of_one_transform_and_of_two(batch):
+    inputs = {"theta": floats(batch, 2, 3), "size": ints(batch, 1, 2, 3)}
+    assert_agrees(*one_node("AffineGrid", inputs, 20, constants=["size"]))
+
+
+def test_axes_of_statistics_may_stand_in_any_order():
+    x = floats(4, 2, 6, 3)
+    model, fed = one_node("MeanVarianceNormalization", {"x": x}, axes=[-1, -3])
+    (got,) = mgx_mlir.compile(model, "cpu").run(fed).values()
+    centred = x - x.mean((1, 3), keepdims=True)
+    assert_close([got], [centred / np.sqrt((centred**2).mean((1, 3), keepdims=True))])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"), [(-100, -(2**63), 7), (0, -(2**63), 1), (5, -(2**63), -2)]
+)
+def test_a_slice_may_end_before_all_that_an_integer_can_say(start, end, step):
+    parts = {"s": ints(start), "e": ints(end), "a": ints(1), "t": ints(step)}
+    assert_agrees(*one_node("Slice", {"x": floats(3, 6), **parts}, constants=list(parts)))

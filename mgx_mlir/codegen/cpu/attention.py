@@ -62,7 +62,7 @@ class _Row:
     def emit(self) -> None:
         lowest = emit.constant(float("-inf"), self.element, self.lanes)
         zero = emit.constant(0, self.element, self.lanes)
-        if not isinstance(self.first, int):
+        if self.first != 0:
             none = emit.constant(float("-inf"), self.element)
             emit.loop(0, self.first, 1, lambda at: emit.store(none, self.memory, self._place(at)))
 
@@ -92,7 +92,7 @@ class _Row:
             return same
 
         self._over(share, zero)
-        if not isinstance(self.seen, int):
+        if self.seen != self.size:
             nothing = emit.constant(0, self.element)
             emit.loop(
                 self.seen,

@@ -146,7 +146,8 @@ def _for_channels(parameter: ir.Value, groups: int, channels: int) -> ir.Value:
 @operator("MeanVarianceNormalization", (9, 13), "reduce_mean sub mul sqrt add div")
 def mean_variance_normalization(node: Node) -> ir.Value:
     x = node.tensor(0)
-    axes = [tensors.axis_in(a, tensors.rank(x)) for a in node.attribute("axes") or [0, 2, 3]]
+    stated = node.attribute("axes") or [0, 2, 3]
+    axes = sorted({tensors.axis_in(a, tensors.rank(x)) for a in stated})
     centred = emit.sub(x, mgx.reduce_mean(x, axes))
     deviation = mgx.sqrt(mgx.reduce_mean(mgx.mul(centred, centred), axes))
     return emit.div(centred, emit.add(deviation, 1e-9))

@@ -167,7 +167,7 @@ def _sliced(
             continue
         size = tensors.size_of(x, axis, "the size of the sliced dimension")
         # numpy clamps by the rules that ONNX states.
-        first, last, step = slice(start, end if end > -(1 << 62) else None, step).indices(size)
+        first, last, step = slice(start, end, step).indices(size)
         if step < 0:
             backwards.append(axis)
             first, last, step = size - 1 - first, size - 1 - last, -step

@@ -14,6 +14,8 @@ CASES = (
     AttentionCase(2, 18, 18, 16, element="bf16", mask="bias"),
     AttentionCase(3, 40, 40, 16, element="f32", packed=True),
     AttentionCase(2, 1, 100, 16, element="f32"),
+    AttentionCase(2, 1, 19, 16, element="f32", causal=3),
+    AttentionCase(2, 1, 19, 16, element="f32", causal=11, earliest=2),
     AttentionCase(2, 18, 19, 16, element="f32", mask="safe"),
     AttentionCase(2, 18, 19, 16, element="f32", mask="empty"),
     AttentionCase(2, 40, 43, 16, element="f32", causal=3, earliest=-9),
