@@ -29,8 +29,8 @@ SIZES = ((1, 1, 1), (2, 7, 7), (1, 1, 67), (3, 17, 5), (1, 131, 130))
 def tensor(dims: str, element: str) -> str:
     """'b,2,s,16' as a type: letters are named dimensions."""
     parts = dims.split(",")
-    shape = "x".join("?" if part.isalpha() else part for part in parts)
-    names = ", ".join(f"{part} : 1 ... ?" if part.isalpha() else "_" for part in parts)
+    shape = "x".join("?" if not part.isdigit() else part for part in parts)
+    names = ", ".join(f'"{part}" : 1 ... ?' if not part.isdigit() else "_" for part in parts)
     return f"tensor<{shape}x{element}, #mgx.dims<[{names}]>>"
 
 

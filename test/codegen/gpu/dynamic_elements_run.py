@@ -32,6 +32,7 @@ class Case:
     result: tuple[str, str]
     ops: str
     meaning: Callable[..., np.ndarray]
+    axis: int = 0
 
     def text(self) -> str:
         types = [tensor(*x) for x in self.inputs]
@@ -47,8 +48,8 @@ class Case:
         )
 
 
-def softmax(dims: str, element: str, columns: int) -> Case:
-    one = tensor(dims.replace(str(columns), "1"), "f32")
+def softmax(dims: str, element: str) -> Case:
+    one = tensor(dims.rpartition(",")[0] + ",1", "f32")
     wide = tensor(dims, "f32")
     rank = dims.count(",")
     convert = element != "f32"
@@ -113,43 +114,98 @@ def below_maximum(dims: str, other: str) -> Case:
     return Case(f"rows of {dims} + {other}", pairs, pairs[0], ops, meaning)
 
 
+def joined(dims: str, other: str, result: str, axis: int, element: str) -> Case:
+    """x, y and x, one after another."""
+    ops = f"%y = mgx.concat %x0, %x1, %x0 axis = {axis} : @T0, @T1, @T0 -> @R"
+    pairs = ((dims, element), (other, element))
+    meaning = lambda x, y: np.concatenate([x, y, x], axis)  # noqa: E731
+    return Case(f"{dims} beside {other} {element}", pairs, (result, element), ops, meaning)
+
+
+def chosen(dims: str, indices: str, result: str, axis: int, element: str) -> Case:
+    """Slices of x; negative indices count from the end."""
+    ops = f"%y = mgx.gather %x0[%x1] axis = {axis} : @T0, @T1 -> @R"
+    pairs = ((dims, element), (indices, "i64"))
+    meaning = lambda x, i: np.take(x, i.astype(np.int64), axis)  # noqa: E731
+    return Case(
+        f"slices {indices} of {dims} {element}", pairs, (result, element), ops, meaning, axis
+    )
+
+
+def padded(dims: str, result: str, low: str, high: str, element: str) -> Case:
+    """x with 2 around it."""
+    ops = f"%y = mgx.pad %x0 low = [{low}] high = [{high}] {{value = 2.0 : f64}} : @T0 -> @R"
+    widths = [(int(a), int(b)) for a, b in zip(low.split(","), high.split(","), strict=True)]
+    meaning = lambda x: np.pad(x, widths, constant_values=2)  # noqa: E731
+    pair = ((dims, element),)
+    return Case(f"padded {dims} {element}", pair, (result, element), ops, meaning)
+
+
 CASES = (
     below_maximum("a,b,40", "b,40"),
     below_maximum("a,5,b,37", "5,b,1"),
     below_maximum("a,12,20", "12,1"),
     below_maximum("a,6,b,40", "a,6,1,40"),
-    softmax("a,b,40", "f16", 40),
-    softmax("a,37", "f32", 37),
-    softmax("a,1100", "f16", 1100),
+    softmax("a,b,40", "f16"),
+    softmax("a,37", "f32"),
+    softmax("a,1100", "f16"),
     added("a,b,64", "64", "f16"),
     added("a,b,30", "30", "f32"),
     added("a,5", "a,1", "f16"),
     added("a,b", "a,b", "f32"),
     added("a,4096", "1", "f16"),
 )
+# Rows of any length, and rows that other dimensions repeat.
+OPEN = (
+    softmax("a,3,b", "f16"),
+    softmax("3,a", "f32"),
+    below_maximum("a,3,b", "b"),
+    below_maximum("a,5,b", "a,1,b"),
+    below_maximum("2,b,a", "b,1"),
+)
+MOVES = (
+    joined("a,b,8", "a,3,8", "a,2*b+3,8", 1, "f16"),
+    joined("a,b", "a,1", "a,2*b+1", 1, "f32"),
+    joined("a,b", "b,b", "2*a+b,b", 0, "f16"),
+    chosen("37,24", "a,b", "a,b,24", 0, "f16"),
+    chosen("b,a", "5", "5,a", 0, "f32"),
+    chosen("a,b,3", "2,a", "a,2,a,3", 1, "f32"),
+    padded("a,b,4", "a,b+3,4", "0,1,0", "0,2,0", "f16"),
+    padded("a,b", "a+1,b+2", "1,0", "0,2", "f32"),
+)
 SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
+# Lengths of rows that threads keep in registers, and that they do not.
+LENGTHS = ((2, 300), (1500, 1), (9000, 1))
 
 
 def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
-    for case in CASES:
+    for case in (*CASES, *OPEN, *MOVES):
+        words = "of any length, " if case in OPEN else "any number of rows, "
+        words = "any sizes, " if case in MOVES else words
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())
             code = compiler(next(iter(module.body.operations)))(Target.get(chip))
-        if "any number of rows, " not in code.why:
+        if words not in code.why:
             failed += 1
             print(f"{case.name} on {chip}: {code.why}")
             continue
-        for a, b in SIZES:
+        for a, b in (*SIZES, *(LENGTHS if case in OPEN else ())):
             known = {"a": a, "b": b}
             inputs = []
             for dims, element in case.inputs:
                 shape = [known.get(x) or int(x) for x in dims.split(",")]
-                inputs.append(rng.normal(size=shape).astype(DTYPES[element]))
+                if element == "i64":
+                    rows = case.inputs[0][0].split(",")[case.axis]
+                    size = known.get(rows) or int(rows)
+                    inputs.append(rng.integers(-size, size, shape))
+                else:
+                    inputs.append(rng.normal(size=shape).astype(DTYPES[element]))
             want = case.meaning(*(x.astype(np.float64) for x in inputs))
             have = np.full(want.shape, 99).astype(DTYPES[case.result[1]])
-            used = {name: n for name, n in known.items() if name in case.result[0]}
+            text = ",".join(dims for dims, _ in case.inputs)
+            used = {name: n for name, n in known.items() if name in text}
             try:
                 run(code.bound(used), inputs, [have])
             except RuntimeError as error:

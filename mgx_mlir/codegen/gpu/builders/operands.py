@@ -17,6 +17,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import common_factor
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def vector_lanes(size: int, operands: Sequence[MemoryOperand]) -> int:
     A power of two that divides `size`: at most 16 bytes of the narrowest operand.
     """
     narrowest = min((element_bytes(o.element) for o in operands if not o.repeated), default=4)
-    return math.gcd(size, min(CHUNK_BYTES // narrowest, 8))
+    return math.gcd(common_factor(size), min(CHUNK_BYTES // narrowest, 8))
 
 
 def index_of(read: ir.Value, size: int) -> ir.Value:

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
 )
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.dynamic.open_rows import open_rows_program
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, rows_axis
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
@@ -35,6 +36,17 @@ _UNEVEN = Refusal("rows that are not evenly apart in memory")
 def _program(
     kernel: mgx.KernelOp, rows: Rows, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
+    even = _of_even_rows(kernel, rows, target)
+    if not isinstance(even, Refusal):
+        return even
+    found = open_rows_program(kernel, rows, target)
+    return Refusal(f"{even}; {found}") if isinstance(found, Refusal) else found
+
+
+def _of_even_rows(
+    kernel: mgx.KernelOp, rows: Rows, target: Target
+) -> Generated[DynamicProgram] | Refusal:
+    """The program of rows of static length that are evenly apart: a work-group has several."""
     if isinstance(rows.columns, Size):
         return Refusal("the length of its rows is an argument")
     steps: dict[int, int] = {}

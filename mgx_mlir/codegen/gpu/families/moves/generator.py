@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad, match_moves
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # The most parts of a concat in one function: more take longer to tell apart than to copy.
 MAX_PARTS = 16
@@ -59,7 +59,7 @@ def lanes_of(part: Move) -> int:
         return vector_lanes(part.run, [part.source, part.target])
     if isinstance(part, Pad):
         last = part.spans[-1] if part.spans else None
-        edges = math.gcd(last.size, last.low, last.inside) if last else 1
+        edges = math.gcd(*map(common_factor, (last.size, last.low, last.inside))) if last else 1
         return vector_lanes(edges, [part.source, part.target])
     # Where a source's neighbours lie apart, a vector of results still is one access.
     read = [part.source] if isinstance(part.source, MemoryOperand) else []
@@ -88,22 +88,45 @@ def generate(
 
 def _function(launches: Launches, parts: Sequence[tuple[Move, int]], times: int) -> None:
     """A function of some parts, each with the number of elements of its vectors."""
-    used = sorted({operand.argument for part, _ in parts for operand in _read(part)})
-    blocks = [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
-    grid = builder.grid_of(sum(blocks))
+    used = inputs_of(parts)
+    grid = builder.grid_of(sum(blocks_of(parts, times)))
     with launches.whole(used, BLOCK, grid) as frame:
         buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
-        thread, here = builder.thread_number(BLOCK), builder.linear_block(grid)
-        end = 0
-        for (part, lanes), count in zip(parts, blocks, strict=True):
-            start, end = end, end + count
-            body = _body(part, lanes, times, emit.sub(here, start), thread)
-            work = _bound(body, buffers, frame.buffers[-1])
-            if len(blocks) == 1:
-                work()
-                continue
-            mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
-            emit.when(mine, work)
+        emit_parts(parts, times, builder.linear_block(grid), buffers, frame.buffers[-1])
+
+
+def inputs_of(parts: Sequence[tuple[Move, int]]) -> list[int]:
+    """The numbers of the inputs that parts read."""
+    return sorted({operand.argument for part, _ in parts for operand in _read(part)})
+
+
+def blocks_of(parts: Sequence[tuple[Move, int]], times: int) -> list[int]:
+    """The work-groups of each part."""
+    return [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
+
+
+def emit_parts(
+    parts: Sequence[tuple[Move, int]],
+    times: int,
+    here: Index,
+    buffers: dict[int, ir.Value],
+    output: ir.Value,
+) -> None:
+    """Builds the work of a thread in work-group number `here` of all parts'.
+
+    buffers: raw buffers of the inputs by number.
+    """
+    thread, blocks = builder.thread_number(BLOCK), blocks_of(parts, times)
+    end = 0
+    for (part, lanes), count in zip(parts, blocks, strict=True):
+        start, end = end, end + count
+        body = _body(part, lanes, times, emit.sub(here, start), thread)
+        work = _bound(body, buffers, output)
+        if len(blocks) == 1:
+            work()
+            continue
+        mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
+        emit.when(mine, work)
 
 
 Body = Callable[[dict[int, ir.Value], ir.Value], None]

@@ -20,6 +20,7 @@ from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import conversion_of, definition, users
+from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import Factors
 
 GATHERS = (mgx.GatherOp, mgx.GatherElementsOp, mgx.GatherndOp)
@@ -93,7 +94,7 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
         return anchor
     name, result = anchor.OPERATION_NAME, ir.RankedTensorType(anchor.results[0].type)
     # Constants among the operands take no memory.
-    operands, element, shape = list(anchor.operands), element_of(result), tuple(result.shape)
+    operands, element, shape = list(anchor.operands), element_of(result), shape_of(result)
     copied = [conversion_of(definition(value)) or value for value in operands]
     views = [resolve(value) for value in copied]
     elements = [element_of(value.type) for value in copied]
@@ -106,7 +107,7 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
         pairs = [view or constant for view, constant in zip(views, constants, strict=True)]
         parts = [part for part in pairs if part is not None]
         if len(parts) == len(pairs):
-            sizes = [tuple(ir.RankedTensorType(value.type).shape) for value in operands]
+            sizes = [shape_of(value.type) for value in operands]
             return Moves(name, _concat(anchor, parts, sizes, elements, shape))
     if any(view is None for view in views):
         return Refusal(f"{name}: an input that is no strided view")

@@ -17,6 +17,7 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator, Partia
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
+from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 
 class RowsBody:
@@ -35,8 +36,9 @@ class RowsBody:
         self.rows, self.schedule, self.layout = rows, schedule, layout
         self.reductions, self.bounded = reductions, bounded
         self.values = Evaluator(rows, layout)
-        step = schedule.threads * (1 if schedule.across else schedule.lanes)
-        self.full = rows.columns // step  # chunks that lie inside for all threads
+        self.step = step = schedule.threads * (1 if schedule.across else schedule.lanes)
+        # Chunks that lie inside for all threads, as far as this is known.
+        self.full = 0 if isinstance(rows.columns, Size) else rows.columns // step
         if not isinstance(first, int):
             # The numbers of these chunks are only known at run time.
             everywhere = rows.columns == step * schedule.chunks * schedule.parts
@@ -125,13 +127,16 @@ class RowsBody:
         def flat(partials: Sequence[Partial]) -> list[ir.Value]:
             return [x for partial in partials for x in partial]
 
-        checked = not isinstance(self.first, int) and not self.full
+        is_open = isinstance(self.rows.columns, Size)
+        checked = is_open or (not isinstance(self.first, int) and not self.full)
         whole = (self.schedule.chunks if checked else self.full) // UNROLL * UNROLL
+        if is_open:  # the last ones may lie outside
+            whole = ceil_div(self.rows.columns, self.step * UNROLL) * UNROLL
 
         def body(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             chunks = [self._chunk(emit.add(number, i), checked) for i in range(UNROLL)]
             return flat(step(chunks, grouped(carried)))
 
         carried = grouped(emit.loop(0, whole, UNROLL, body, flat(initial)))
-        rest = range(whole, self.schedule.chunks)
+        rest = range(0 if is_open else whole, 0 if is_open else self.schedule.chunks)
         return step([self._chunk(n, n >= self.full) for n in rest], carried)

@@ -1,0 +1,196 @@
+"""Pointers that move on to a work-group's part of tensors of any size.
+
+Pointers advance in 64 bits; within a part offsets have 31 bits. The launch passes the numbers
+that depend on sizes. It is refused where one of its limits is below 0 (see formulas).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
+from mgx_mlir.codegen.generic.lowering.index import symbol_values
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import (
+    MAX_THREADS,
+    Frame,
+    Tensor,
+    block_number,
+    function,
+    gpu_module,
+    signature,
+)
+from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor
+
+
+@dataclass(frozen=True)
+class Move:
+    """The offset of a part of a tensor of `size` elements: `offset` + `parts` of its number.
+
+    reach: the span in elements, gaps included, that 32-bit offsets within a part have to reach.
+    """
+
+    argument: Argument
+    tensor: Tensor
+    offset: Number
+    parts: Axis
+    size: Number
+    reach: Number
+
+    @property
+    def limit(self) -> Number:
+        """Below 0 where offsets do not reach all of a part."""
+        return MAX_BYTES - self.reach * self.tensor.bytes
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The numbers that a function reads to find the part."""
+        return [self.size, self.offset, *(n for factor in self.parts.factors for n in factor)]
+
+
+def reach(*axes: Axis) -> Number:
+    """The span of the elements along some axes."""
+    return sum((count * stride for axis in axes for count, stride in axis.factors), 0)
+
+
+def one_part(offset: Number, parts: Axis) -> Axis:
+    """The axis of parts for code on one part; its stride limits the length of vectors."""
+    step = math.gcd(*map(common_factor, (offset, *(stride for _, stride in parts.factors))))
+    return Axis(((2, step),)) if step else Axis(())
+
+
+class Counts:
+    """The numbers that a launch passes: symbols first, then the numbers that need 64 bits.
+
+    Limits are numbers that no function reads: if one is below 0, the launch is refused (see
+    formulas).
+    """
+
+    def __init__(
+        self, formulas: Formulas, limits: Sequence[Number], symbols: Sequence[str]
+    ) -> None:
+        self.formulas, self.symbols = formulas, tuple(symbols)
+        self.numbers: list[Number] = [Size.of(Symbol(name)) for name in symbols]
+        self._limits = [x for x in limits if isinstance(x, Size) and not x >= 0]
+
+    def add(self, *numbers: Number) -> None:
+        """Adds numbers to those that a launch passes."""
+        for number in numbers:
+            if isinstance(number, Size) and number not in self.numbers:
+                self.numbers.append(number)
+
+    def arguments(self) -> list[Argument]:
+        """The arguments that a launch passes after the tensors."""
+        wanted = [*self.numbers, *self._limits]
+        return [Argument("size", self.formulas.number(number)) for number in wanted]
+
+    @contextmanager
+    def values(self, sizes: Sequence[ir.Value]) -> Iterator[Values]:
+        """The numbers in a function, by the values that its launch passed; inside of the context
+        sizes are known."""
+        index = ir.IndexType.get()
+        short = [arith.index_cast(index, x) for x in sizes[: len(self.symbols)]]
+        with symbol_values(dict(zip(self.symbols, short, strict=True))):
+            yield Values(dict(zip(self.numbers, sizes, strict=False)))
+
+
+class Values:
+    """Numbers of a launch as i64."""
+
+    def __init__(self, given: Mapping[Number, ir.Value]) -> None:
+        self.type = ir.IntegerType.get_signless(64)
+        self._given = given
+
+    def __call__(self, number: Number) -> ir.Value:
+        if isinstance(number, int):
+            return arith.constant(self.type, number)
+        return self._given[number]
+
+    def moved(self, pointer: ir.Value, move: Move, part: Index) -> ir.Value:
+        """The tensor from the first element of part number `part` on."""
+        start = self(move.offset)
+        index = arith.index_castui(self.type, emit.value(part))
+        for number, (size, stride) in reversed(list(enumerate(move.parts.factors))):
+            here = index if number == 0 else arith.remui(index, self(size))
+            start = arith.addi(start, arith.muli(here, self(stride)))
+            index = arith.divui(index, self(size)) if number else index
+        most = self(MAX_BYTES // move.tensor.bytes)
+        rest = arith.minui(arith.subi(self(move.size), start), most)
+        return memory.moved(pointer, start, rest)
+
+
+class OpenProgram:
+    """A program under construction whose tensors have any size: its functions and launches.
+
+    moves: the tensors of each function. limits: further numbers of which none may be below 0.
+    """
+
+    def __init__(
+        self, kernel: mgx.KernelOp, moves: Sequence[Move], limits: Sequence[Number]
+    ) -> None:
+        self._name, (_, self._results) = signature(kernel)
+        self._kernel, self._moves = kernel, moves
+        self._limits = [*limits, *(move.limit for move in moves)]
+        self._counts = Counts(Formulas(), self._limits, kernel_symbols(kernel))
+        for move in moves:
+            self._counts.add(*move.numbers)
+        self._module, self._block = gpu_module()
+        self._launches: list[Launch] = []
+
+    def refusal(self) -> Refusal | None:
+        """Why no sizes are within the limits; None where some are."""
+        if len(self._moves) > MAX_TENSORS:
+            return Refusal(f"{len(self._moves)} tensors")
+        if any(not bounds(limit)[1] >= 0 for limit in self._limits):
+            return Refusal("places that 31 bits do not reach")
+        return None
+
+    @contextmanager
+    def function(
+        self, threads: int, grid: Number, lds: Sequence[tuple[int, ir.Type]] = ()
+    ) -> Iterator[tuple[Frame, Index]]:
+        """A function; ops that are built inside of the context are its body.
+
+        It is given its tensors, moved to the part that its work-group's number names, and that
+        number. grid: work-groups, 0 where the sizes of a run have no use for the function.
+        """
+        name, arguments = f"{self._name}_{len(self._launches)}", self._counts.arguments()
+        tensors = [move.tensor for move in self._moves]
+        size = len(arguments)
+        with (
+            function(self._block, name, tensors, threads, (1, 1, 1), lds, size) as frame,
+            self._counts.values(frame.sizes) as values,
+        ):
+            part = block_number("x", MAX_THREADS)
+            moved = tuple(
+                values.moved(pointer, move, part)
+                for pointer, move in zip(frame.pointers, self._moves, strict=True)
+            )
+            yield Frame(tuple(map(memory.buffer, moved)), frame.lds, moved), part
+        blocks = self._counts.formulas.number(grid)
+        passed = (*(move.argument for move in self._moves), *arguments)
+        self._launches.append(Launch(name, (blocks, 1, 1), (threads, 1, 1), passed))
+
+    def program(self) -> DynamicProgram:
+        """The program of all functions so far."""
+        if narrow(self._results):
+            relax(self._module)
+        program = GpuProgram(self._module, tuple(self._launches), 0, 32)
+        return DynamicProgram.of(program, self._kernel, self._counts.formulas)
