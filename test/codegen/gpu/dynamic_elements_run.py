@@ -141,6 +141,23 @@ def padded(dims: str, result: str, low: str, high: str, element: str) -> Case:
     return Case(f"padded {dims} {element}", pair, (result, element), ops, meaning)
 
 
+def multiplied(dims: str, other: str, result: str, element: str, turned: str = "") -> Case:
+    """x times y; `turned`: y is stored with its last dimensions exchanged, which are these."""
+    rank = dims.count(",")
+    order = [*range(rank - 1), rank, rank - 1]
+    stored = other if not turned else ",".join([*other.split(",")[:-2], *turned.split(",")])
+    ops = f"%y = mgx.dot %x0, {'%b' if turned else '%x1'} : @T0, @B -> @R"
+    if turned:
+        ops = f"%b = mgx.transpose %x1 permutation = {order} : @T1 -> @B\n{ops}"
+    ops = ops.replace("@B", tensor(other, element))
+
+    def meaning(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return x @ (np.swapaxes(y, -1, -2) if turned else y)
+
+    pairs = ((dims, element), (stored, element))
+    return Case(f"{dims} times {other} {element}", pairs, (result, element), ops, meaning)
+
+
 CASES = (
     below_maximum("a,b,40", "b,40"),
     below_maximum("a,5,b,37", "5,b,1"),
@@ -173,6 +190,14 @@ MOVES = (
     padded("a,b,4", "a,b+3,4", "0,1,0", "0,2,0", "f16"),
     padded("a,b", "a+1,b+2", "1,0", "0,2", "f32"),
 )
+PRODUCTS = (
+    multiplied("a,b,64", "a,64,b", "a,b,b", "f16", "b,64"),
+    multiplied("a,5,b", "a,b,40", "a,5,40", "f16"),
+    multiplied("b,a", "a,24", "b,24", "f32"),
+    multiplied("a,64", "64,b", "a,b", "f16"),
+    multiplied("2,b,a", "2,a,b", "2,b,b", "f32"),
+    multiplied("2,3,b,a", "2,3,a,33", "2,3,b,33", "f16", "33,a"),
+)
 SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # Lengths of rows that threads keep in registers, and that they do not.
 LENGTHS = ((2, 300), (1500, 1), (9000, 1))
@@ -181,9 +206,9 @@ LENGTHS = ((2, 300), (1500, 1), (9000, 1))
 def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
-    for case in (*CASES, *OPEN, *MOVES):
+    for case in (*CASES, *OPEN, *MOVES, *PRODUCTS):
         words = "of any length, " if case in OPEN else "any number of rows, "
-        words = "any sizes, " if case in MOVES else words
+        words = "any sizes, " if case in (*MOVES, *PRODUCTS) else words
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())
             code = compiler(next(iter(module.body.operations)))(Target.get(chip))

@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.dynamic.pointers import Counts, Move, one_part, reach
+from mgx_mlir.codegen.gpu.dynamic.pointers import Counts, Move, one_part, reach, usual_size
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import tensor_of
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
@@ -54,13 +54,9 @@ from mgx_mlir.sizes.arithmetic import (
     Size,
     Symbol,
     bounds,
-    evaluate,
     is_more,
-    symbols,
 )
 
-# The numbers of queries, keys and heads that a schedule is chosen for: no block of them is whole.
-USUAL = 509
 # Few queries of a head: they are one tile.
 FEW = 16
 
@@ -121,7 +117,7 @@ def _schedules(
 
     One for few queries or few heads, which would leave compute units without work, one for others.
     """
-    batch, M, N = (_usual(size, known) for size in (attention.batch, attention.M, attention.N))
+    batch, M, N = (usual_size(size, known) for size in (attention.batch, attention.M, attention.N))
     few = FEW * 2 * target.compute_units
     many = is_more(attention.M, FEW) * is_more(attention.batch * attention.M, few)
     found = []
@@ -141,14 +137,6 @@ def _schedules(
     if len({schedule for _, schedule, _ in found}) == 1:
         return [(1, *found[0][1:])]
     return found
-
-
-def _usual(size: Number, known: Mapping[str, Symbol]) -> int:
-    """The size that a schedule is chosen for: the upper bound of `size`, `USUAL` at most."""
-    if isinstance(size, int):
-        return size
-    most = {s.name: known.get(s.name, s).high or USUAL for s in symbols(size)}
-    return max(1, min(USUAL, evaluate(size, most)))
 
 
 @dataclass

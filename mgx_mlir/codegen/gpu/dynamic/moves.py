@@ -48,7 +48,7 @@ def _program(
     if refusal := program.refusal():
         return refusal
     blocks = blocks_of(parts, schedule.times)
-    with program.function(BLOCK, sum(blocks)) as (frame, number):
+    with program.function(BLOCK, (sum(blocks), 1, 1)) as (frame, number):
         buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
         emit_parts(parts, schedule.times, number, buffers, frame.buffers[-1])
     return Generated(program.program(), f"any sizes, {schedule.describe()}")

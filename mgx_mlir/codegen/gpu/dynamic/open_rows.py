@@ -75,7 +75,7 @@ def open_rows_program(
     reductions = [Reduction(op) for op in own.reductions]
     for share, schedule in schedules:
         lds = lds_arrays(schedule, reductions, target)
-        with program.function(schedule.block, rows.rows * share, lds) as (frame, _):
+        with program.function(schedule.block, (rows.rows * share, 1, 1), lds) as (frame, _):
             layout = Along(own, schedule, target, frame, {n: n for n in range(read)})
             layout.begin(builder.thread_number(schedule.block), 0)
             RowsBody(own, schedule, layout, reductions, bounded=False).emit()

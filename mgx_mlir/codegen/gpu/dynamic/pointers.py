@@ -37,7 +37,10 @@ from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
+
+# The size that schedules are chosen for, where no bound is below it: no block of them is whole.
+USUAL = 509
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,14 @@ def one_part(offset: Number, parts: Axis) -> Axis:
     """The axis of parts for code on one part; its stride limits the length of vectors."""
     step = math.gcd(*map(common_factor, (offset, *(stride for _, stride in parts.factors))))
     return Axis(((2, step),)) if step else Axis(())
+
+
+def usual_size(size: Number, known: Mapping[str, Symbol]) -> int:
+    """The size that a schedule is chosen for: the upper bound of `size`, `USUAL` at most."""
+    if isinstance(size, int):
+        return size
+    most = {s.name: known.get(s.name, s).high or USUAL for s in symbols(size)}
+    return max(1, min(USUAL, evaluate(size, most)))
 
 
 class Counts:
@@ -164,12 +175,16 @@ class OpenProgram:
 
     @contextmanager
     def function(
-        self, threads: int, grid: Number, lds: Sequence[tuple[int, ir.Type]] = ()
+        self,
+        threads: int,
+        grid: tuple[Number, Number, Number],
+        lds: Sequence[tuple[int, ir.Type]] = (),
+        parts: str = "x",
     ) -> Iterator[tuple[Frame, Index]]:
         """A function; ops that are built inside of the context are its body.
 
         It is given its tensors, moved to the part that its work-group's number names, and that
-        number. grid: work-groups, 0 where the sizes of a run have no use for the function.
+        number, along dimension `parts`. grid: work-groups, 0 where a run has no use for it.
         """
         name, arguments = f"{self._name}_{len(self._launches)}", self._counts.arguments()
         tensors = [move.tensor for move in self._moves]
@@ -178,15 +193,15 @@ class OpenProgram:
             function(self._block, name, tensors, threads, (1, 1, 1), lds, size) as frame,
             self._counts.values(frame.sizes) as values,
         ):
-            part = block_number("x", MAX_THREADS)
+            part = block_number(parts, MAX_THREADS)
             moved = tuple(
                 values.moved(pointer, move, part)
                 for pointer, move in zip(frame.pointers, self._moves, strict=True)
             )
             yield Frame(tuple(map(memory.buffer, moved)), frame.lds, moved), part
-        blocks = self._counts.formulas.number(grid)
+        x, y, z = (self._counts.formulas.number(size) for size in grid)
         passed = (*(move.argument for move in self._moves), *arguments)
-        self._launches.append(Launch(name, (blocks, 1, 1), (threads, 1, 1), passed))
+        self._launches.append(Launch(name, (x, y, z), (threads, 1, 1), passed))
 
     def program(self) -> DynamicProgram:
         """The program of all functions so far."""

@@ -61,7 +61,7 @@ def generate(
     rows, in place of results. With `rows`, the product is that of one work-group's dynamic rows;
     scratch memory is then that of one work-group. Needs an active MLIR context and location.
     """
-    return _Generator(product, sizes, tiling, name, tail, rows).run()
+    return TilesGenerator(product, sizes, tiling, name, tail, rows).run()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class _Lane:
     group: Index
 
 
-class _Generator:
+class TilesGenerator:
+    """Builds the functions. Sizes may be symbols where one function is emitted alone."""
+
     def __init__(
         self,
         product: Product,
@@ -149,10 +151,17 @@ class _Generator:
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
         used = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
-        elements = BUFFERS * (self.rows + self.columns) * self.unit.tile_depth
-        lds = (elements, self.unit.element)
+        lds = (self._lds_elements, self.unit.element)
         groups = WorkGroups(self.threads, self.grid, lds, rows=self.dynamic_rows)
-        return add_function(functions, name, (self._inputs(used), results), groups, self._body)
+        return add_function(functions, name, (self._inputs(used), results), groups, self.emit)
+
+    @property
+    def _lds_elements(self) -> int:
+        return BUFFERS * (self.rows + self.columns) * self.unit.tile_depth
+
+    def lds(self) -> list[tuple[int, ir.Type]]:
+        """The LDS of the function that multiplies: elements, and their type."""
+        return [(self._lds_elements, emit.element_type(self.unit.element))]
 
     def _inputs(self, elements: Mapping[int, str]) -> dict[int, Parameter]:
         """The parameters that read the inputs of some numbers, in order."""
@@ -164,7 +173,8 @@ class _Generator:
             return Parameter(element, packed.elements, Argument("scratch", packed.start))
         return Parameter(element, self.sizes[0][number], Argument("input", number))
 
-    def _body(self, tensors: Tensors) -> None:
+    def emit(self, tensors: Tensors) -> None:
+        """Builds the body of the function that multiplies, on its tensors."""
         problem, outputs = self.problem, tensors.outputs
         thread = thread_number(self.threads)
         m0, n0 = (

@@ -32,6 +32,7 @@ from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
 Action = Callable[[], None]
 
@@ -86,8 +87,13 @@ class Pipeline:
         """Elements of one half of LDS."""
         return (self.a.rows + self.b.rows) * self.unit.tile_depth
 
+    @property
+    def _turn(self) -> int:
+        """Tiles of an iteration of the loop."""
+        return math.lcm(BUFFERS, self.schedule.prefetch)
+
     def run(
-        self, tiles: int, start: Index, before: Sequence[ir.Value] | None = None
+        self, tiles: Number, start: Index, before: Sequence[ir.Value] | None = None
     ) -> list[ir.Value]:
         """Emits the loop over `tiles` tiles from offset `start` along k; gives the sums.
 
@@ -101,9 +107,13 @@ class Pipeline:
             barrier()  # no thread reads or writes that pipeline's tiles any more
         depth = self.unit.tile_depth
         distance = self.schedule.prefetch
+        if isinstance(tiles, Size):  # whole turns of the loop: tiles beyond the last one are zeros
+            tiles = ceil_div(tiles, self._turn) * self._turn
         for reader in (self.rows, *self.columns):
             reader.prepare()
-        count = min(tiles, BUFFERS + distance)
+        count = BUFFERS + distance
+        if isinstance(tiles, int):
+            count = min(tiles, count)
         loaded: list[list[ir.Value]] = []
         for t in range(count):
             loaded.append(self._load(t * depth))
@@ -112,7 +122,7 @@ class Pipeline:
                 fence()
         if count * len(loaded[0]) <= MAX_READS:
             # All reads are on their way before any is waited for.
-            for t in range(min(tiles, BUFFERS)):
+            for t in range(min(count, BUFFERS)):
                 self._store(loaded[t], t * self.half)
         barrier()
         if tiles == 1:
@@ -127,18 +137,18 @@ class Pipeline:
     def _load(self, k0: Index) -> list[ir.Value]:
         return [load() for load in self._loads(k0)]
 
-    def _repeat(self, tiles: int, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
+    def _repeat(self, tiles: Number, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
         """Emits `tile` for every tile, in a loop unrolled so that carried values stay in place.
 
         Where there are few tiles, the last ones are a loop of their own that reads nothing from
         memory. Not so where operands are computed: LLVM makes one loop of the two, whose counter
         is a vector register.
         """
-        depth, turn = self.unit.tile_depth, math.lcm(BUFFERS, self.schedule.prefetch)
+        depth, turn = self.unit.tile_depth, self._turn
         distance = BUFFERS + self.schedule.prefetch
         plain = isinstance(self.a.source, Strided) and isinstance(self.b.source, Strided)
         blind = distance // turn * turn if plain and distance < tiles < _FEW else 0
-        first = (tiles - blind) % turn
+        first = (tiles - blind) % turn if isinstance(tiles, int) else 0
         for t in range(first):
             carried = tile(t * depth, t % BUFFERS * self.half, carried, True)
 
@@ -232,7 +242,7 @@ class Pipeline:
                 yield
 
     def _loop(
-        self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
+        self, tiles: Number, sums: list[ir.Value], prefetched: list[list[ir.Value]]
     ) -> list[ir.Value]:
         schedule, roomy = self.schedule, self.schedule.roomy(self.unit)
         kept_rows = range(schedule.tiles_m if roomy else schedule.together(self.unit))

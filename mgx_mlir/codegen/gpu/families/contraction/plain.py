@@ -11,6 +11,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
+from mgx_mlir.sizes.arithmetic import Number
 
 
 class PlainPipeline(Pipeline):
@@ -21,7 +22,7 @@ class PlainPipeline(Pipeline):
         return self._rolled(sums, 0)
 
     def _loop(
-        self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
+        self, tiles: Number, sums: list[ir.Value], prefetched: list[list[ir.Value]]
     ) -> list[ir.Value]:
         count = len(sums)
 

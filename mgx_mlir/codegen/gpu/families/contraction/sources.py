@@ -15,6 +15,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
 from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows
+from mgx_mlir.sizes.arithmetic import Size, common_factor
 
 # Emits a read, when it is called.
 Load = Callable[[], ir.Value]
@@ -74,7 +75,7 @@ class Strided:
             return vector_width(self.row, self.k, batch, offset=offset, limit=limit)
         width = vector_width(self.k, self.row, batch, offset=offset, limit=limit)
         # A vector lies inside of a row or outside of it.
-        return math.gcd(width, self.depth)
+        return math.gcd(width, common_factor(self.depth))
 
     @property
     def reads(self) -> int:
@@ -87,6 +88,8 @@ class Strided:
     def _even(self) -> bool:
         """Whether a step's offsets are one offset of the step plus offsets that no step changes."""
         factors = self.k.factors
+        if isinstance(self.depth, Size):
+            return False  # steps beyond the last one read zeros
         inner = factors[-1][0] if len(factors) > 1 else self.depth
         steps = self.depth % self.tile_depth == 0 and inner % self.tile_depth == 0
         return steps and all(stride >= 0 for _, stride in factors)
