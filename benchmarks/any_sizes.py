@@ -44,6 +44,19 @@ def encoder(width: int, heads: int, narrow: bool = True) -> onnx.ModelProto:
     return half(model) if narrow else model
 
 
+def work(kind: str) -> onnx.ModelProto:
+    """A softmax over an open length, or a product of two batches of open sizes, of f16."""
+    b = Builder()
+    if kind == "softmax":
+        shape = ["batch", "seq", "seq"]
+        y = b.op("Softmax", "x", axis=-1)
+        return half(b.model({"x": (TensorProto.FLOAT, shape)}, {"y": (y, shape)}, kind))
+    shapes = {"x": ["batch", "m", "k"], "w": ["batch", "k", "n"]}
+    inputs = {name: (TensorProto.FLOAT, shape) for name, shape in shapes.items()}
+    y = b.op("MatMul", "x", "w")
+    return half(b.model(inputs, {"y": (y, ["batch", "m", "n"])}, kind))
+
+
 MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
@@ -54,6 +67,8 @@ MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
         for rows in (1, 4, 24, 128, 192, 512)
     },
     "mlp": (MODELS["mlp"], {"batch": 64}),
+    "softmax": (partial(work, "softmax"), {"batch": 4, "seq": 200}),
+    "product": (partial(work, "product"), {"batch": 4, "m": 100, "k": 200, "n": 120}),
 }
 ON_CPU: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     **{
