@@ -68,6 +68,7 @@ def _program(
     name, (inputs, results) = signature(kernel)
     match = problem.match
     whole, place = match.problem, match.place or row_major(match.problem)
+    assert isinstance(whole.b, Matrix)  # as `_match` gives it
     moves: list[Move] = []
 
     def moved(x: Matrix, argument: Argument, type_: ir.Type) -> Matrix:
@@ -80,16 +81,17 @@ def _program(
     def read(x: Matrix) -> Matrix:
         return moved(x, Argument("input", x.argument), inputs[x.argument])
 
+    a, b = read(whole.a), read(whole.b)
     one = replace(
         match,
-        problem=replace(whole, batch=1, a=read(whole.a), b=read(whole.b)),
+        problem=replace(whole, batch=1, a=a, b=b),
         sources=mapped(match.sources, read),
         place=None,
     )
     first = len(moves)
     for number, type_ in enumerate(results):
         place_of_one = moved(place, Argument("output", number), type_)
-    axes = [axis for x in (one.problem.a, one.problem.b, *one.reads) for axis in (x.row, x.column)]
+    axes = [axis for x in (a, b, *one.reads) for axis in (x.row, x.column)]
     if not all(stride >= 0 for axis in axes for _, stride in axis.factors):
         return Refusal("rows or columns that are read backwards")
     common = _usual(one, named_symbols([*inputs, *results]))

@@ -67,7 +67,7 @@ def open_rows_program(
     )
     schedules = list(_schedules(own, target))
     # The number of a column beyond the row's end has 31 bits too.
-    limits = [MAX_BYTES // 2 - rows.columns]
+    limits: list[Number] = [MAX_BYTES // 2 - rows.columns]
     limits += [_MAX_GRID - 1 - rows.rows * share * s.block for share, s in schedules]
     program = OpenProgram(kernel, moves, limits)
     if refusal := program.refusal():
