@@ -181,6 +181,8 @@ def _fuse(group: Group, rows: _Rows, order: Order) -> None:
             for value in op.operands:
                 if value not in values:
                     values[value] = mgx.splat(splat(value), value.type, loc=op.location)
+            if isinstance(op, mgx.REDUCTION_OPS):  # its axes may stand in another order
+                op.attributes["axes"] = ir.DenseI64ArrayAttr.get(rows.axes)
             clone_into(op, values)
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     for value, new in zip(outputs, fused.results, strict=True):

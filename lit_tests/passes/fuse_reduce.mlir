@@ -146,3 +146,16 @@ func.func @main(%x: tensor<4x8xf16>) -> (tensor<4xf32>, tensor<2x2xf32>) {
   %z = mgx.reshape %b : tensor<4x1xf32> -> tensor<2x2xf32>
   return %y, %z : tensor<4xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// Axes may stand in any order, and are sorted in the fused op.
+// CHECK-LABEL: func.func @main
+// CHECK:      mgx.fused_reduce({{.*}}) axes = [0, 2]
+// CHECK:        mgx.reduce_sum {{.*}} axes = [0, 2]
+// CHECK:        mgx.reduce_max {{.*}} axes = [0, 2]
+func.func @main(%x: tensor<2x3x4xf32>) -> (tensor<1x3x1xf32>, tensor<1x3x1xf32>) {
+  %0 = mgx.reduce_sum %x axes = [2, 0] : tensor<2x3x4xf32> -> tensor<1x3x1xf32>
+  %1 = mgx.reduce_max %x axes = [0, 2] : tensor<2x3x4xf32> -> tensor<1x3x1xf32>
+  return %0, %1 : tensor<1x3x1xf32>, tensor<1x3x1xf32>
+}

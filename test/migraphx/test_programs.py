@@ -596,3 +596,11 @@ def test_autocast_gives_inputs_and_outputs_of_fp8_the_type_float():
     assert [kind.type_string() for kind in kinds] == ["float_type"] * 3
     (found,) = results(p, x0=np.float32([0.3, 2]), x1=np.float32([0, 1]))
     assert found.dtype == np.float32 and found.tolist() == [0.3125, 3]
+
+
+@pytest.mark.parametrize("axes", [[2, 0], [-1, -2]])
+def test_axes_of_a_reduction_may_stand_in_any_order(axes):
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    p = built("reduce_sum", migraphx.shape(type="float", lens=[2, 3, 4]), axes=axes)
+    (found,) = results(p, "cpu", x0=x)
+    np.testing.assert_array_equal(found, x.sum(tuple(axes), keepdims=True))
