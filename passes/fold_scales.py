@@ -35,6 +35,8 @@ from mgx_mlir.rewriting.queries import (
 
 # The most bytes of the offset that a padded convolution's result gets at each position.
 MAX_BORDER = 1 << 22
+# Weights of 16 bits times a smaller scale may leave the type's range.
+_LEAST_SCALE = 2.0**-8
 _WORK = (mgx.AddOp, mgx.MulOp)
 _TAKING = (mgx.ConvolutionOp, mgx.DotOp)
 
@@ -51,7 +53,8 @@ class FoldScales(Pass):
              %b = mgx.convolution %shift, %w ...
              %y = mgx.add %c, %b ...
 
-    So a model that normalises its images needs no kernel for it. Where a kernel makes %x, it
+    So a model that normalises its images needs no kernel for it; a conversion of %x stays, as
+    contractions convert what they read. Where a kernel makes %x, it
     scales and shifts for nothing, and all stays. Shifts of f16 and bf16 stay: their sums
     could cancel. Constants differ by input channel, or column, at most.
     """
@@ -106,7 +109,15 @@ def _work(op: ir.OpView | None, most: int = MOST_BEHIND) -> _Work | None:
         return None
     if element.width < 32 and isinstance(op, mgx.AddOp):
         return None
-    return None if _is_made_by_kernel(x, most) else _Work(op, x, constant)
+    source = x
+    maker = definition(x)
+    # A contraction converts the numbers that it reads.
+    if isinstance(maker, mgx.ConvertOp) and isinstance(element_type(maker.x), ir.FloatType):
+        number = splat(constant)
+        if number is None or abs(number) < _LEAST_SCALE:
+            return None
+        source = maker.x
+    return None if _is_made_by_kernel(source, most) else _Work(op, x, constant)
 
 
 def _is_made_by_kernel(x: ir.Value, most: int) -> bool:

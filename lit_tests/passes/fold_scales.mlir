@@ -83,3 +83,19 @@ func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tenso
   %6 = mgx.dot %5, %v : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
   return %1, %3, %2, %6 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x4xf32>, tensor<2x3xf32>
 }
+// -----
+
+// An image that is converted first is an input still.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    (%[[X:.*]]: tensor<2x4xf32>)
+// CHECK-NOT:     mgx.mul %{{.*}} : tensor<2x4xf16>
+// CHECK:         %[[C:.*]] = mgx.convert %[[X]]
+// CHECK:         mgx.dot %[[C]]
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x3xf16> {
+  %v = mgx.literal "v" : tensor<4x3xf16>
+  %s = mgx.constant dense<0.0625> : tensor<2x4xf16>
+  %0 = mgx.convert %x : tensor<2x4xf32> -> tensor<2x4xf16>
+  %1 = mgx.mul %0, %s : tensor<2x4xf16>, tensor<2x4xf16> -> tensor<2x4xf16>
+  %2 = mgx.dot %1, %v : tensor<2x4xf16>, tensor<4x3xf16> -> tensor<2x3xf16>
+  return %2 : tensor<2x3xf16>
+}

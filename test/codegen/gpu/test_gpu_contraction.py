@@ -255,6 +255,14 @@ def test_convolutions_of_one_channel_a_group_are_plain_sums() -> None:
     assert not any(name.startswith("global_load") for name in instructions)
 
 
+def test_a_first_convolution_of_one_channel_converts_its_pixels() -> None:
+    """An f32 input of an f16 model takes no launch that packs it."""
+    _, kernel = Convolution((1, 1, 8, 8), 16, (3, 3), pads=(1,) * 4, prologue="cast").kernel()
+    code = compiler(kernel)(Target.get("gfx942"))
+    assert code.why == "mgx.convolution: 4x1 results a thread"
+    assert len(code.launches) == 1 and code.launches[0].grid == (1, 1, 1)
+
+
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("element", ["f16", "f32"])
 @pytest.mark.parametrize("window", [3, 7])
@@ -323,6 +331,14 @@ def test_few_rows_are_read_where_columns_lie_side_by_side() -> None:
     loop = longest_loop(disassemble(code.data))
     assert loop.count("buffer_load_dwordx4") >= 8
     assert not any(name.startswith("ds_") for name in loop)
+
+
+@pytest.mark.parametrize(("depth", "lanes"), [(192, 4), (320, 8)])
+def test_lanes_of_a_short_row_read_less_than_16_bytes(depth: int, lanes: int) -> None:
+    """Halves have as many busy lanes as f32 then, and no tile that waits for its rows."""
+    _, kernel = Product((1, 192, depth), "nt").kernel()
+    code = compiler(kernel)(Target.get("gfx942"))
+    assert f"1 columns a wave, {lanes} elements a lane" in code.why
 
 
 @pytest.mark.parametrize("shape", [(1, 1000, 192), (1, 192, 768), (1, 256, 256)])

@@ -10,8 +10,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.problem.match import Match
-from mgx_mlir.codegen.problem.problem import ComputedImage, Image
+from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 # blockIdx.z counts batches.
 MAX_BATCH = 65535
@@ -142,15 +143,27 @@ def reads(
 MAX_TAPS = 64
 
 
+def image_in_memory(operand: Matrix | Image) -> Image | None:
+    """The image whose pixels a convolution takes as they are, or converted; None for others."""
+    if not isinstance(operand, ComputedImage):
+        return operand if isinstance(operand, Image) else None
+    body = operand.op.regions[0].blocks[0].operations
+    plain = all(isinstance(op, (mgx.ConvertOp, mgx.YieldOp)) for op in body)
+    return operand.tensors[0] if plain and len(operand.reads) == 1 else None
+
+
 def direct_refusal(match: Match) -> Refusal | None:
     """Why plain sums do not serve a convolution; None where they do."""
-    problem, image = match.problem, match.problem.b
-    if not isinstance(image, Image):
+    problem, image = match.problem, image_in_memory(match.problem.b)
+    if not isinstance(problem.b, Image):
         return Refusal("no convolution")
     if match.added:
         return Refusal("products whose sums are added")
-    if isinstance(image, ComputedImage):
+    if image is None:
         return Refusal("pixels that are computed")
+    # Other families read converted pixels of many channels as vectors.
+    if image is not problem.b and (problem.M == 1 or problem.accumulator != "f32"):
+        return Refusal("converted pixels of one filter a channel, or of integers")
     if image.channel.size != 1:
         return Refusal(f"{image.channel.size} channels a group")
     if problem.K > MAX_TAPS:

@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGrou
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import mapped
-from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -129,6 +129,8 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
         return refusal
     problem, image, a = match.problem, match.problem.b, match.problem.a
     assert isinstance(image, Image)
+    if isinstance(image, ComputedImage):
+        return Refusal("converted pixels")
     pixels = math.prod(image.outputs)
     channels = match.place.column.stride if match.place is not None else None
     if not channels:

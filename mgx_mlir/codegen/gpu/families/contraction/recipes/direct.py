@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from mlir import ir
@@ -18,13 +19,13 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
-from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
+from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal, image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.cost import LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.problem.problem import Axis, Image
+from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -101,11 +102,17 @@ def as_direct(request: Request) -> Direct | Refusal:
     """The plan for a convolution that `direct_refusal` does not refuse."""
     if refusal := direct_refusal(request.match):
         return refusal
-    image = request.match.problem.b
-    assert isinstance(image, Image)
+    image = image_in_memory(request.match.problem.b)
+    assert image is not None
     *_, high, wide = Direct(request.product, image, request.target, 1, 1).geometry
-    rows = min(high.outputs, 4 if high.step == 1 else 2)
-    return Direct(request.product, image, request.target, rows, math.gcd(wide.outputs, 8))
+    rows, width = min(high.outputs, 4 if high.step == 1 else 2), math.gcd(wide.outputs, 8)
+    plan = Direct(request.product, image, request.target, rows, width)
+    # One wave takes longer for all than several that share a small image.
+    while plan.threads < THREADS and max(plan.rows, plan.width) > 1:
+        rows, width = plan.rows, plan.width
+        smaller = {"rows": rows // 2} if rows > 1 else {"width": width // 2}
+        plan = replace(plan, **smaller)
+    return plan
 
 
 def _emit(direct: Direct, tensors: Tensors, epilogue: Epilogue) -> None:
@@ -125,10 +132,12 @@ def _emit(direct: Direct, tensors: Tensors, epilogue: Epilogue) -> None:
 
     def tap(number: int) -> ir.Value:
         x = emit.load(pointer, filters.at(batch, m, number))
-        return emit.splat(emit.convert(x, element, problem.accumulator), direct.width)
+        return emit.splat(emit.convert(x, filters.element, problem.accumulator), direct.width)
 
     def pixels(at: Index, conditions: Sequence[ir.Value], count: int) -> Sequence[ir.Value]:
         x = memory.load(buffer, memory.guarded(at, conditions, emit.element_bytes(element)), count)
+        # Pixels of another type are rounded to that of the convolution.
+        x = emit.convert(emit.convert(x, element, problem.b.element), problem.b.element, element)
         return [memory.element(x, i) for i in range(count)]
 
     windows = Windows(direct, image.start(batch), starts, inside, tap, pixels)

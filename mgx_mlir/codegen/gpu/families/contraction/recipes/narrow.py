@@ -20,6 +20,7 @@ from mgx_mlir.capabilities import PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.choice import least
+from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     PACKED_FILTER,
     PACKED_IMAGE,
@@ -31,7 +32,6 @@ from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _FLOATS = {"bf16", "f16", "f32"}
@@ -45,7 +45,7 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
 
     sizes: elements of each input.
     """
-    problem, image = match.problem, _in_memory(match.problem.b)
+    problem, image = match.problem, image_in_memory(match.problem.b)
     if image is None or match.added:
         return Refusal("no convolution of an image as it is, or converted")
     if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
@@ -69,15 +69,6 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
     return None
 
 
-def _in_memory(operand: Matrix | Image) -> Image | None:
-    """The image whose pixels a convolution takes as they are, or converted; None for others."""
-    if not isinstance(operand, ComputedImage):
-        return operand if isinstance(operand, Image) else None
-    body = operand.op.regions[0].blocks[0].operations
-    plain = all(isinstance(op, (mgx.ConvertOp, mgx.YieldOp)) for op in body)
-    return operand.tensors[0] if plain and len(operand.reads) == 1 else None
-
-
 def as_narrow(request: Request) -> Narrow | Refusal:
     """The best such work-groups for a convolution and its product."""
     match, product, unit, target = request.match, request.exact, request.unit, request.target
@@ -85,7 +76,7 @@ def as_narrow(request: Request) -> Narrow | Refusal:
         return Refusal("operands that are read as they are")
     if refusal := narrow_refusal(match, request.sizes[0], unit):
         return refusal
-    whole, image = match.problem.b, _in_memory(match.problem.b)
+    whole, image = match.problem.b, image_in_memory(match.problem.b)
     assert image is not None
     computed = whole if isinstance(whole, ComputedImage) else None
     # What the function reads in place of packed operands.

@@ -144,9 +144,12 @@ def _cut(found: Product, target: Target) -> Skinny | Refusal:
     problem, b = found.match.problem, found.match.problem.b
     assert isinstance(b, Matrix)
     lanes = _lanes(problem, b)
-    step = lanes * target.wave_size
     least = max((x.per_byte for x in b.tensors), default=1) if isinstance(b, Computed) else 1
     least = max(least, 4 // emit.element_bytes(problem.a.element))
+    # Along a short k, narrower reads keep more lanes busy.
+    while lanes > least and lanes * target.wave_size > 2 * problem.K:
+        lanes //= 2
+    step = lanes * target.wave_size
     if lanes < least or step > 2 * problem.K:
         return Refusal(f"{lanes} neighbours along K = {problem.K} a lane")
     if isinstance(b, Computed) and problem.K % step and is_risky(b.op):
