@@ -114,7 +114,7 @@ def _work(op: ir.OpView | None, most: int = MOST_BEHIND) -> _Work | None:
     # A contraction converts the numbers that it reads.
     if isinstance(maker, mgx.ConvertOp) and isinstance(element_type(maker.x), ir.FloatType):
         number = splat(constant)
-        if number is None or abs(number) < _LEAST_SCALE:
+        if number is None or abs(number.item()) < _LEAST_SCALE:
             return None
         source = maker.x
     return None if _is_made_by_kernel(source, most) else _Work(op, x, constant)
