@@ -109,9 +109,8 @@ def as_direct(request: Request) -> Direct | Refusal:
     plan = Direct(request.product, image, request.target, rows, width)
     # One wave takes longer for all than several that share a small image.
     while plan.threads < THREADS and max(plan.rows, plan.width) > 1:
-        rows, width = plan.rows, plan.width
-        smaller = {"rows": rows // 2} if rows > 1 else {"width": width // 2}
-        plan = replace(plan, **smaller)
+        tall = plan.rows > 1
+        plan = replace(plan, rows=plan.rows // 2) if tall else replace(plan, width=plan.width // 2)
     return plan
 
 
