@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.importer.loading import load
 from mgx_mlir.models.generation import Decoder, Sampling
+from mgx_mlir.models.generation.decoder import Run
 from mgx_mlir.models.generation.form import Form
+from mgx_mlir.models.generation.last_rows import ROWS, cut
 from mgx_mlir.models.generation.speculation import speculate
 from mgx_mlir.tools.mgx import main
 from test.decoder_models import SHARED, grouped, llama
@@ -162,6 +167,86 @@ def test_positions_may_follow_from_the_mask() -> None:
     model = llama(positions=False)
     decoder = Decoder(model)
     assert decoder.generate([PROMPTS[0]], max_new_tokens=4) == [greedy(model, PROMPTS[0], 4)]
+
+
+@pytest.mark.parametrize("model", [llama(), llama(static=24), grouped()],
+                         ids=["appended", "placed", "grouped"])  # fmt: skip
+def test_the_prompt_gives_logits_of_the_last_row_alone(model: onnx.ModelProto) -> None:
+    """Rows before each sequence's last one take no product with the vocabulary."""
+    decoder = Decoder(model, warm=None)
+    rows = []
+    run = Run.step
+
+    def step(self: Run, *arguments: Any) -> np.ndarray:
+        found = run(self, *arguments)
+        rows.append(found.shape[1])
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "step", step)
+        decoder.generate(PROMPTS[:1], max_new_tokens=2)
+        decoder.generate(PROMPTS, max_new_tokens=1)
+    # On the right of prompts of 4, 1 and 3 tokens there is padding in a grouped cache.
+    assert rows == [1, 1, 4 if decoder.form is Form.GROUPED else 1]
+    assert decoder.model.compiled == 1
+
+
+def with_tail(*tail: tuple[str, list[str], dict[str, Any]]) -> onnx.ModelProto:
+    """A decoder whose product with the head has work on its logits behind it."""
+    model = llama()
+    graph = model.graph
+    node = next(n for n in graph.node if "logits" in n.output)
+    if node.op_type == "Identity":
+        graph.node.remove(node)
+        node = next(n for n in graph.node if node.input[0] in n.output)
+    node.output[0] = "logits/0"
+    for number, (kind, inputs, attributes) in enumerate(tail):
+        names = [f"logits/{number}" if name == "x" else name for name in inputs]
+        output = "logits" if number == len(tail) - 1 else f"logits/{number + 1}"
+        graph.node.append(helper.make_node(kind, names, [output], **attributes))
+    cap = np.linspace(1, 2, graph.output[0].type.tensor_type.shape.dim[2].dim_value)
+    graph.initializer.append(helper.make_tensor("one", TensorProto.INT64, [], [1]))
+    graph.initializer.append(helper.make_tensor("cap", TensorProto.FLOAT, [], [30.0]))
+    graph.initializer.append(numpy_helper.from_array(cap.astype(np.float32), "bias"))
+    return model
+
+
+TAILS = {
+    "capped, as Gemma 2": (("Div", ["x", "cap"], {}), ("Tanh", ["x"], {}),
+                           ("Mul", ["cap", "x"], {})),
+    "a bias": (("Add", ["bias", "x"], {}),),
+    "converted": (("Cast", ["x"], {"to": TensorProto.FLOAT16}),
+                  ("Cast", ["x"], {"to": TensorProto.FLOAT})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_rows_are_cut_before_work_on_each_logit(name: str) -> None:
+    model = with_tail(*TAILS[name])
+    decoder = Decoder(model, warm=None)
+    assert ROWS in decoder.model.inputs
+    wanted = [greedy(model, prompt, 3) for prompt in PROMPTS]
+    assert decoder.generate(PROMPTS, max_new_tokens=3) == wanted
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        (("CumSum", ["x", "one"], {}),),
+        (("Sub", ["x", "x"], {}),),
+        (
+            ("Cast", ["input_ids"], {"to": 1}),
+            ("ReduceMax", ["x"], {"keepdims": 0}),
+            ("Add", ["logits/0", "x"], {}),
+        ),
+    ],
+    ids=["rows that read others", "two readers", "work with an input"],
+)
+def test_logits_that_need_other_rows_are_not_cut(tail: Any) -> None:
+    source = load(with_tail(*tail))
+    before = source.model.SerializeToString()
+    assert not cut(source, "logits")
+    assert source.model.SerializeToString() == before
 
 
 def test_tokens_come_one_by_one(decoder: Decoder) -> None:

@@ -13,6 +13,7 @@ from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.importer import loading
 from mgx_mlir.models.generation.cache import GrowingCache
 from mgx_mlir.models.generation.form import Form, arrange
+from mgx_mlir.models.generation.last_rows import cut
 from mgx_mlir.models.generation.memory import HostMemory, memory_for
 from mgx_mlir.models.generation.sampling import Sampling
 from mgx_mlir.models.generation.signature import Signature
@@ -39,6 +40,7 @@ class Decoder:
             signature = Signature.of(reader.input_types, reader.outputs)
             given = {**(options.dim_params if options else {}), **arguments.get("dim_params", {})}
             form = arrange(model, signature, given)
+            cut(model, "logits")
         if form is Form.GROWING:
             # Each step has new sizes: programs for given ones do not pay.
             arguments = {"warm": None, **arguments}
@@ -133,17 +135,21 @@ class Run:
 
     def prompt(self) -> np.ndarray:
         """The logits (batch, vocabulary) after the prompts."""
-        last = self._state.last
-        logits = self.step(self._state.prompt)
-        if logits.shape[1] == 1:  # some models give those of the last token alone
+        last, ids = self._state.last, self._state.prompt
+        first = int(last.min())  # the rows before it are nobody's last
+        logits = self.step(ids, ids.shape[1] - first)
+        if logits.shape[1] == 1:  # also of models that give those of the last token alone
             return logits[:, 0]
-        return logits[np.arange(len(last)), last]
+        return logits[np.arange(len(last)), last - (ids.shape[1] - logits.shape[1])]
 
-    def step(self, tokens: Any) -> np.ndarray:
-        """The logits (batch, count, vocabulary) after each of the tokens (batch, count)."""
+    def step(self, tokens: Any, rows: int = 0) -> np.ndarray:
+        """The logits (batch, count, vocabulary) after each of the tokens (batch, count).
+
+        `rows`: of the last so many, where the model can leave out the others; 0: of all.
+        """
         ids = np.asarray(tokens, np.int64)
         state, cache = self._state, self._state.cache
-        given = state.inputs(ids)
+        given = state.inputs(ids, rows or ids.shape[1])
         types = {name: self._signature.dtype(name) for name in self._signature.caches}
         shapes = {
             name: np.broadcast_to(np.zeros((), types[name]), shape)

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import TypeProto, helper
 
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.models.generation.last_rows import ROWS
 from mgx_mlir.suggest import listed
 
 # The prefixes of a cache's inputs, and of the outputs that follow them.
@@ -33,7 +34,7 @@ class Signature:
     def of(types: Mapping[str, TypeProto], outputs: tuple[str, ...]) -> Signature:
         """Raises UnsupportedError where the inputs are not those of a decoder with a cache."""
         caches = {name: found for name in types if (found := _following(name, outputs))}
-        others = [name for name in types if name not in {*_STEP, *caches}]
+        others = [name for name in types if name not in {*_STEP, ROWS, *caches}]
         if "input_ids" not in types or others or not caches or "logits" not in outputs:
             raise UnsupportedError(
                 "generation needs a decoder with the inputs input_ids, past_key_values.* and, as "

@@ -9,6 +9,7 @@ import numpy as np
 from mgx_mlir.errors import UsageError
 from mgx_mlir.models.generation.cache import Cache, cache_for
 from mgx_mlir.models.generation.form import Form
+from mgx_mlir.models.generation.last_rows import ROWS
 from mgx_mlir.models.generation.signature import Signature
 
 
@@ -45,8 +46,11 @@ class State:
         self._signature = signature
         self.cache: Cache = cache_for(form, signature, len(prompts), longest + room)
 
-    def inputs(self, ids: np.ndarray) -> dict[str, Any]:
-        """The inputs for tokens (batch, count) beside the cache, those that the model has."""
+    def inputs(self, ids: np.ndarray, rows: int) -> dict[str, Any]:
+        """The inputs for tokens (batch, count) beside the cache, those that the model has.
+
+        `rows`: how many of the last tokens get logits.
+        """
         signature, past, count = self._signature, self.cache.past, ids.shape[1]
         ends = (self._filled + self._new(ids))[:, None]
         starts, filled = self._starts[:, None], self._filled[:, None]
@@ -60,6 +64,7 @@ class State:
             "position_ids": np.maximum(filled + np.arange(count) - starts, 0),
             "cache_position": np.arange(first, first + count),
             "use_cache_branch": np.array([past > 0]),
+            ROWS: np.zeros(rows),
         }
         if signature.has("seqlens_k"):
             given["seqlens_k"] = ends.reshape((-1, 1)[: signature.rank("seqlens_k")]) - 1
