@@ -115,7 +115,10 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
     if not plan.dims:
         return plan
     found = values(plan.formulas, known)
-    buffers = [replace(buffer, bytes=bound(buffer.bytes, found)) for buffer in plan.buffers]
+    buffers = [
+        buffer if buffer.bytes >= 0 else replace(buffer, bytes=bound(buffer.bytes, found))
+        for buffer in plan.buffers
+    ]
     placed, arena = _placed(buffers, plan.steps)
 
     def spec(one: TensorSpec) -> TensorSpec:

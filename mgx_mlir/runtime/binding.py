@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
-from mgx_mlir.artifact.plan import AnyStep, Branch, Loop, Plan, Row, Step
+from mgx_mlir.artifact.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -161,6 +161,7 @@ class _Binder:
         self.plan = plan
         self.keeps = keeps
         self.kept: dict[tuple[int, str, tuple[Place, ...]], Place] = {}
+        self.places: dict[int, Place] = {}
         self.code_objects = code_objects
         self.bound = BoundPlan()
         self.number = 0
@@ -238,20 +239,23 @@ class _Binder:
         moved: dict[Place, Place] = {}
         left = []
         for launch in launches:
+            if not (self.keeps and launch.launch.kept):
+                left.append(launch)
+                continue
             made = [place for place in launch.places if place.kind == "scratch"]
             given = tuple(place for place in launch.places if place.kind != "scratch")
-            weights = all(place.kind == "weight" for place in given)
-            if not (self.keeps and launch.launch.kept and weights and len(made) == 1):
+            if len(made) != 1 or any(place.kind != "weight" for place in given):
                 left.append(launch)
                 continue
             key = (launch.kernel, launch.launch.function, given)
             moved[made[0]] = self.kept.get(key) or self.keep(launch, made[0])
             self.kept[key] = moved[made[0]]
-        flops = sum(launch.flops for launch in launches) // max(len(left), 1)
-        left = [
-            replace(launch, places=tuple(moved.get(p, p) for p in launch.places), flops=flops)
-            for launch in left
-        ]
+        if moved:
+            flops = sum(launch.flops for launch in launches) // max(len(left), 1)
+            left = [
+                replace(launch, places=tuple(moved.get(p, p) for p in launch.places), flops=flops)
+                for launch in left
+            ]
         if any(place.kind == "scratch" for launch in left for place in launch.places):
             self.bound.scratch_bytes = max(self.bound.scratch_bytes, scratch)
         return left
@@ -290,11 +294,18 @@ class _Binder:
         return self.place(step.arguments[place])
 
     def place(self, number: int) -> Place:
-        buffer = self.plan.buffers[number]
-        if buffer.kind == "weight":
-            return Place("weight", key=buffer.key, bytes=buffer.bytes)
-        index = buffer.offset if buffer.kind == "arena" else buffer.index
-        return Place(buffer.kind, index, bytes=buffer.bytes)
+        """The place of a buffer; one object for all that name it."""
+        found = self.places.get(number)
+        if found is None:
+            found = self.places[number] = _place(self.plan.buffers[number])
+        return found
+
+
+def _place(buffer: Buffer) -> Place:
+    if buffer.kind == "weight":
+        return Place("weight", key=buffer.key, bytes=buffer.bytes)
+    index = buffer.offset if buffer.kind == "arena" else buffer.index
+    return Place(buffer.kind, index, bytes=buffer.bytes)
 
 
 def _outputs(code: CodeObject) -> int:
