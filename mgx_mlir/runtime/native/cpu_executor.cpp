@@ -1,14 +1,17 @@
 //===- cpu_executor.cpp - runs a list of steps over a pool of threads -----------===//
 //
-// A run is a list of steps, one after another. A step's work items are split over the
-// threads: each takes chunks of the range until none is left. A step is done when all
-// its items are done, not when all threads have passed it, so that a thread that the
-// system has put aside holds up nobody as long as it holds no chunk.
+// A run is a list of steps, one after another. A step's work items are cut into chunks,
+// of which each thread has a share: the same part of every step, so that a thread reads
+// what it wrote a step before from its own caches. A thread takes the chunks of its share,
+// then those that are left of the others'. A step is done when all its items are done, not
+// when all threads have passed it, so that a thread that the system has put aside holds up
+// nobody as long as it holds no chunk.
 //
 // The threads of a pool serve one run at a time. The calling thread works too, unless
 // its stack is too small for the kernels' tiles.
 //
 //===----------------------------------------------------------------------===//
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -92,10 +95,25 @@ private:
   std::atomic<uint32_t> sleepers{0};
 };
 
-// The state of one step of a run, on cache lines of its own.
-struct alignas(128) Progress {
-  std::atomic<int64_t> next{0};
-  std::atomic<int64_t> done{0};
+// How many chunks of one thread's share of a step are taken, on a cache line of its own.
+class alignas(128) Share {
+public:
+  // All chunks may be taken, by those who are at the step.
+  void open(int64_t step) { state.store(static_cast<uint64_t>(step) << 32); }
+
+  // The number of a chunk for the caller, of `count`; -1 where none is left, or the step is over.
+  int64_t take(int64_t step, int64_t count) {
+    uint64_t seen = state.load(std::memory_order_acquire);
+    while (static_cast<int64_t>(seen >> 32) == step && static_cast<int64_t>(seen & kTaken) < count)
+      if (state.compare_exchange_weak(seen, seen + 1))
+        return static_cast<int64_t>(seen & kTaken);
+    return -1;
+  }
+
+private:
+  static constexpr uint64_t kTaken = 0xffffffff;
+  // The step's number above, so that a late thread takes nothing of a later step.
+  std::atomic<uint64_t> state{0};
 };
 
 // One run. Lives on the caller's stack frame; workers enter it only while it is open.
@@ -104,8 +122,9 @@ struct Run {
   int64_t count;
   void **arguments;
   int threads;
-  std::unique_ptr<Progress[]> progress;
-  Signal finished; // Counts finished steps.
+  Share *shares = nullptr; // One for each thread; the pool's.
+  alignas(128) std::atomic<int64_t> done{0}; // Chunks of the step.
+  Signal finished{}; // Counts finished steps.
 
   // Items of a chunk: small enough that the threads finish together.
   int64_t chunk(const mgx_step &step) const {
@@ -113,6 +132,14 @@ struct Run {
       return kCopyChunk;
     int64_t parts = static_cast<int64_t>(threads) * (threads > 1 ? 6 : 1);
     return (step.extent + parts - 1) / parts;
+  }
+
+  // The chunks of the step that has most.
+  int64_t widest() const {
+    int64_t most = 1;
+    for (int64_t i = 0; i < count; ++i)
+      most = std::max(most, (steps[i].extent + chunk(steps[i]) - 1) / chunk(steps[i]));
+    return most;
   }
 
   void work(const mgx_step &step, int64_t begin, int64_t end) const {
@@ -124,23 +151,30 @@ struct Run {
                   static_cast<size_t>(end - begin));
   }
 
-  // Takes part in every step. Returns when the last step is done.
-  void serve() {
+  void open(int64_t step) {
+    for (int i = 0; i < threads; ++i)
+      shares[i].open(step);
+  }
+
+  // Takes part in every step, as the thread of a number. Returns when the last step is done.
+  void serve(int self) {
     for (int64_t i = finished.get(); i < count; ++i) {
-      const mgx_step &step = steps[i];
-      Progress &mine = progress[i];
-      int64_t size = chunk(step);
-      for (;;) {
-        int64_t begin = mine.next.load(std::memory_order_relaxed);
-        if (begin >= step.extent)
-          break;
-        begin = mine.next.fetch_add(size);
-        if (begin >= step.extent)
-          break;
-        int64_t end = begin + size < step.extent ? begin + size : step.extent;
-        work(step, begin, end);
-        if (mine.done.fetch_add(end - begin) + end - begin == step.extent)
-          finished.advance();
+      int64_t size = chunk(steps[i]), chunks = (steps[i].extent + size - 1) / size;
+      for (int other = 0; other < threads; ++other) {
+        int owner = (self + other) % threads;
+        int64_t first = chunks * owner / threads, last = chunks * (owner + 1) / threads;
+        for (;;) {
+          int64_t number = shares[owner].take(i, last - first);
+          if (number < 0)
+            break;
+          int64_t begin = (first + number) * size;
+          work(steps[i], begin, std::min(begin + size, steps[i].extent));
+          if (done.fetch_add(1) + 1 == chunks) {
+            done.store(0);
+            open(i + 1);
+            finished.advance();
+          }
+        }
       }
       while (finished.get() == static_cast<uint32_t>(i))
         finished.wait(static_cast<uint32_t>(i));
@@ -169,17 +203,20 @@ bool has_stack() {
 
 class Pool {
 public:
-  explicit Pool(int threads) : threads(threads) {}
+  explicit Pool(int threads) : threads(threads), shares(std::make_unique<Share[]>(threads)) {}
 
   // Runs the steps; false when not even one thread could be had.
   bool run(Run &run) {
     std::lock_guard<std::mutex> one(turn);
+    run.shares = shares.get();
+    run.open(0);
     bool own = has_stack();
     // A worker can be had for every thread but the caller's; with fewer the run is slower.
     ensure(threads - (own ? 1 : 0));
     if (!own && workers == 0)
       return false;
-    int others = threads - (own ? 1 : 0);
+    // A run of steps that no second thread can share wakes none.
+    int others = static_cast<int>(std::min<int64_t>(threads, run.widest())) - (own ? 1 : 0);
     if (workers != 0 && others != 0) {
       {
         std::lock_guard<std::mutex> hold(lock);
@@ -189,7 +226,7 @@ public:
       calls.advance();
     }
     if (own)
-      run.serve();
+      run.serve(0);
     else
       while (run.finished.get() != static_cast<uint32_t>(run.count))
         run.finished.wait(run.finished.get());
@@ -228,17 +265,19 @@ private:
       calls.wait(seen);
       seen = calls.get();
       Run *run;
+      int self = 0;
       {
         std::lock_guard<std::mutex> hold(lock);
         run = vacant != 0 ? current : nullptr;
         if (run) {
+          self = run->threads - vacant;
           --vacant;
           ++inside;
         }
       }
       if (!run)
         continue;
-      run->serve();
+      run->serve(self);
       std::lock_guard<std::mutex> hold(lock);
       if (--inside == 0)
         left.notify_all();
@@ -246,6 +285,7 @@ private:
   }
 
   const int threads;
+  const std::unique_ptr<Share[]> shares; // Those of the run.
   int workers = 0;        // Guarded by `turn`.
   std::mutex turn;        // One run at a time.
   std::mutex lock;        // Guards the next four.
@@ -296,7 +336,7 @@ MGX_EXPORT int mgx_cpu_run(const mgx_step *steps, int64_t count, void **argument
   if (count == 0)
     return 0;
   try {
-    Run run{steps, count, arguments, threads, std::make_unique<Progress[]>(count), {}};
+    Run run{steps, count, arguments, threads};
     return pool_of(threads).run(run) ? 0 : EAGAIN;
   } catch (const std::bad_alloc &) {
     return ENOMEM;
