@@ -375,9 +375,11 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   if (options.strict) l.shadow = make_global_shadow();
 
   constexpr u32 kKernargAt = 512;
-  auto *block = static_cast<u8 *>(memory.allocate(kKernargAt + std::max<u32>(k.kernarg_size, 1)));
+  // A runtime takes arguments from larger blocks: LLVM widens scalar loads past the last argument.
+  u32 block_bytes = kKernargAt + ((k.kernarg_size + 63) & ~63u);
+  auto *block = static_cast<u8 *>(memory.allocate(block_bytes));
   if (!block) return launch_fault(k, "out of device memory");
-  std::memset(block, 0, kKernargAt);
+  std::memset(block, 0, block_bytes);
   l.packet = reinterpret_cast<u64>(block);
   l.queue = l.packet + 64;
   l.kernarg = l.packet + kKernargAt;

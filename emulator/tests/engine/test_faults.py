@@ -168,6 +168,17 @@ WAIT_LOAD = {"gfx1200": "s_wait_loadcnt 0", "gfx1201": "s_wait_loadcnt 0"}
 
 
 @pytest.mark.parametrize("chip", engine.CHIPS)
+def test_scalar_load_past_the_last_argument(chip):
+    """LLVM widens loads of arguments; those beyond the block that holds them fail."""
+    b512 = "s_load_dwordx16" if chip in engine.CDNA or chip == "gfx1030" else "s_load_b512"
+    x = engine.Array(np.zeros(1, np.int32))
+    wait = WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)")
+    engine.Module(bare(chip, f"{b512} s[4:19], s[0:1], 0x0\n{wait}"), chip).run("k", 1, 1, x)
+    beyond = engine.Module(bare(chip, f"{b512} s[4:19], s[0:1], 0x4000\n{wait}"), chip)
+    assert fault(beyond, "k", 1, 1, x).kind == "out_of_bounds"
+
+
+@pytest.mark.parametrize("chip", engine.CHIPS)
 class TestWaits:
     def run(self, chip, scalar_wait, vector_wait, strict=True, more=0):
         load = (
