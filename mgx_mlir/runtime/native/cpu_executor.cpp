@@ -286,14 +286,14 @@ private:
 
   const int threads;
   const std::unique_ptr<Share[]> shares; // Those of the run.
-  int workers = 0;        // Guarded by `turn`.
-  std::mutex turn;        // One run at a time.
-  std::mutex lock;        // Guards the next four.
+  int workers = 0; // Guarded by `turn`.
+  std::mutex turn; // One run at a time.
+  std::mutex lock; // Guards the next four.
   std::condition_variable left; // Signalled when the last worker leaves.
   Run *current = nullptr;
-  int vacant = 0;         // Workers that may still enter the current run.
-  int inside = 0;         // Workers that are in it.
-  Signal calls;           // Counts runs.
+  int vacant = 0; // Workers that may still enter the current run.
+  int inside = 0; // Workers that are in it.
+  Signal calls; // Counts runs.
 };
 
 // Pools by number of threads. They live as long as the process: their threads may be
