@@ -55,7 +55,8 @@ def fits_in_kernel(loop: mgx.LoopOp) -> bool:
 
 def is_in_kernel(op: ir.OpView) -> bool:
     """Whether an op belongs to the body of a loop that is a kernel."""
-    loop = op.operation.parent.opview
+    parent = op.operation.parent
+    loop = parent.opview if parent is not None else None
     return isinstance(loop, mgx.LoopOp) and fits_in_kernel(loop)
 
 

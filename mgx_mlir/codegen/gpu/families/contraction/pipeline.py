@@ -22,6 +22,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.gpu.builders import multiply
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader
 from mgx_mlir.codegen.gpu.builders.multiply import Fragment
@@ -159,7 +160,8 @@ class Pipeline:
                 carried = tile(emit.add(k, t * depth), half, carried, reads)
             return carried
 
-        bounds = [first * depth, (tiles - blind) * depth, tiles * depth]
+        ends = (first * depth, (tiles - blind) * depth, tiles * depth)
+        bounds = [end if isinstance(end, int) else index_constant(end) for end in ends]
         for (start, end), reads in zip(pairwise(bounds), (True, False), strict=True):
             carried = emit.loop(start, end, turn * depth, partial(body, reads=reads), carried)
         return carried
