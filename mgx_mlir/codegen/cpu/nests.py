@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from mlir import ir
+from mlir.dialects import arith, linalg
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -20,6 +21,7 @@ from mgx_mlir.codegen.generic.buffers import emission, loops
 from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, NestOperand
 from mgx_mlir.codegen.generic.buffers.memory import Piece
+from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Elements of work that are worth an item of their own.
@@ -29,6 +31,8 @@ COLUMN_BLOCK = 256
 # LLVM unrolls reductions of at most this many iterations, and vectorises the loop outside.
 UNROLLED = 32
 MAX_ITEMS = 4096
+# Places at which the innermost loop is cut.
+MOST_TURNS = 8
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,12 @@ class _Code:
             size = groups[position + 1].size if position + 1 < len(groups) else 1
             self.inner(position + 1, 0, size, inner)
 
+        # LLVM's vectors have no branches: the innermost loop is cut where one turns.
+        turns = _turns(self.nest) if position == len(groups) - 1 else []
+        for turn in turns:
+            end = emit.minimum(emit.maximum(turn, low), high)
+            emit.loop(low, end, 1, iteration)
+            low = end
         emit.loop(low, high, 1, iteration)
 
     def _accumulate_in_memory(
@@ -216,6 +226,23 @@ class _Code:
             reduce(0, offsets)
 
         emit.loop(low, high, COLUMN_BLOCK, block)
+
+
+def _turns(nest: Nest) -> list[int]:
+    """The iterations of the last parallel loop at which its index reaches what a branch of the
+    body compares it with, as the parts of a concatenation do."""
+    if nest.body is None or not nest.parallel or len(nest.parallel[-1].dims) > 1:
+        return []
+    (last,) = nest.parallel[-1].dims
+    found = set()
+    for op in ops_inside(nest.op, arith.CmpIOp):
+        index, bound = op.lhs.owner, op.rhs.owner
+        is_last = isinstance(index, linalg.IndexOp) and index.dim.value == last
+        below = ir.IntegerAttr(op.predicate).value == arith.CmpIPredicate.slt
+        if is_last and below and isinstance(bound, arith.ConstantOp):
+            found.add(ir.IntegerAttr(bound.value).value)
+    turns = sorted(turn for turn in found if 0 < turn < nest.parallel[-1].size)
+    return turns if len(turns) <= MOST_TURNS else []
 
 
 def _across(nest: Nest) -> bool:

@@ -244,3 +244,14 @@ def test_functions_of_libm_resolve():
     x = tensor((5, 9), "f64")
     kernel = HostKernel(unary("mgx.exp", x, x))
     kernel.check(*kernel.random(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("widths", [(1, 16), (33, 64, 7), (3,) * 12, (40, 40, 40)], ids=str)
+def test_neighbours_of_several_tensors(widths):
+    """More parts than the innermost loop is cut into, too."""
+    types = [tensor((130, width)) for width in widths]
+    y = tensor((130, sum(widths)))
+    names = [f"%x{number}" for number in range(len(widths))]
+    arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
+    joined = f"%c = mgx.concat {', '.join(names)} axis = 1 : {', '.join(types)} -> {y}"
+    HostKernel(kernel_text(arguments, y, f"{joined}\n%y = mgx.relu %c : {y}", "%y")).check()
