@@ -45,6 +45,14 @@ class Axis:
     def size(self) -> int:
         return math.prod(size for size, _ in self.factors)
 
+    def distance(self, number: int) -> int:
+        """The elements from the first element of the axis to another."""
+        total = 0
+        for size, stride in reversed(self.factors):
+            number, here = divmod(number, size)
+            total += here * stride
+        return total
+
     @property
     def stride(self) -> int | None:
         """The distance of neighbours where it is constant, else None."""

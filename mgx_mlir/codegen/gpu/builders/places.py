@@ -88,7 +88,7 @@ def by_tuple(indices: View, type_: ir.Type, shape: Sequence[int], batch: int = 0
     steps = row_major(shape[:depth])
     own = [(n, steps[d] if d < batch else 0) for d, n in enumerate(outer)]
     points, last = indices.axis(0, len(outer)), indices.axis(len(outer), len(outer) + 1)
-    places = [indices.offset + _known(last.offset(number)) for number in range(count)]
+    places = [indices.offset + last.distance(number) for number in range(count)]
     coordinates = tuple(
         Coordinate(_operand(indices, type_, place, points), shape[batch + n], steps[batch + n])
         for n, place in enumerate(places)
@@ -107,8 +107,3 @@ def by_slice(indices: View, type_: ir.Type, shape: Sequence[int], axis: int) -> 
 
 def _operand(indices: View, type_: ir.Type, offset: int, points: Axis) -> MemoryOperand:
     return MemoryOperand(indices.argument, element_of(type_), offset, Axis(()), points)
-
-
-def _known(index: Index) -> int:
-    assert isinstance(index, int)
-    return index
