@@ -285,7 +285,7 @@ private:
   }
 
   const int threads;
-  const std::unique_ptr<Share[]> shares; // Those of the run.
+  const std::unique_ptr<Share[]> shares; // One for each thread of the run.
   int workers = 0; // Guarded by `turn`.
   std::mutex turn; // One run at a time.
   std::mutex lock; // Guards the next four.

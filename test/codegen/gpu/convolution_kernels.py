@@ -398,7 +398,7 @@ def computed(target: Target) -> list[Convolution]:
         Convolution((2, 12, 7, 6), 8, (2, 3), pads=(1, 0, 0, 2), prologue="gate", element="f32"),
         Convolution((1, 3, 16, 16), 16, (7, 7), (2, 2), pads=(3,) * 4, prologue="norm"),
         Convolution((1, 10, 5, 6), 12, (3, 3), pads=pads, prologue="norm", native=True),
-        # Of one channel, as plain sums.
+        # Images of one channel, as plain sums.
         Convolution((2, 1, 9, 12), 16, (3, 3), pads=pads, prologue="cast", epilogue="relu"),
         Convolution((1, 1, 8, 8), 6, (3, 2), (2, 1), prologue="cast", native=True),
         # By windows.

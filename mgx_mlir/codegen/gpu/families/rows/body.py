@@ -138,5 +138,5 @@ class RowsBody:
             return flat(step(chunks, grouped(carried)))
 
         carried = grouped(emit.loop(0, whole, UNROLL, body, flat(initial)))
-        rest = range(0 if is_open else whole, 0 if is_open else self.schedule.chunks)
+        rest = range(0) if is_open else range(whole, self.schedule.chunks)
         return step([self._chunk(n, n >= self.full) for n in rest], carried)
