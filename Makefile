@@ -42,7 +42,7 @@ pytest: setup emulator  ## the Python tests
 
 test-all: setup emulator check lit  ## every test, the slow ones too
 	@scripts/setup.sh --tests qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-	@$(PYTHON) -m pip install -q --disable-pip-version-check "distributed>=2024.1" "triton==3.9.*"
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 
 test-models: setup emulator  ## models of many exporters, against onnxruntime; first installs them into build/exporters (7 GB, half an hour)

@@ -18,8 +18,6 @@ from mgx_mlir.tuning.work import Work
 from test.tuning.cluster import Cluster
 from test.tuning.models import program, settings
 
-pytest.importorskip("distributed")
-pytestmark = pytest.mark.slow
 CHIPS = ("gfx942", "gfx1100")
 
 
@@ -58,6 +56,7 @@ def test_two_devices_tune_one_program(cluster: Cluster, tmp_path: Path) -> None:
     assert all(any(c.result in ("timed", "slower") for c in one.candidates[1:]) for one in records)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_twenty_times_loses_and_doubles_nothing(
     cluster: Cluster, tmp_path: Path
 ) -> None:
