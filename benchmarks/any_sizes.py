@@ -1,11 +1,13 @@
 """One program for any sizes beside programs for given ones: launches, and modelled time.
 
     python -m benchmarks.any_sizes [--chip gfx942] [--models 'bert; decoder']
+    python -m benchmarks.any_sizes --generic --models 'images; decoder'
     python -m benchmarks.any_sizes --chip cpu
 
 Each model runs on the emulated device in its profile mode, with equal inputs: compiled in mode
 full-dynamic, and in the default mode for just these sizes. Times are the sum over all kernels as
-the device's model has them: a model's figures, none of silicon.
+the device's model has them: a model's figures, none of silicon. With `--generic`, a last column has
+the time of the program for any sizes whose kernels all take the generic path.
 
 With `--chip cpu`, wider models of f32 run on this machine, on one thread. A time is then the least
 that the process took for a run; the programs take turns.
@@ -20,16 +22,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from unittest.mock import patch
 
 import onnx
 from onnx import TensorProto
 
 import mgx_mlir
 from mgx_mlir import emulator
+from mgx_mlir.codegen.gpu import kernel
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
-from test.dynamic_models import MODELS, decoder, inputs_of, named_sizes
+from test.dynamic_models import MODELS, decoder, images, inputs_of, named_sizes
 from test.onnx_models import Builder, half
 
 
@@ -61,6 +65,7 @@ MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
     "images": (MODELS["images"], {"batch": 16}),
+    "images, open": (partial(images, "h", "w"), {"batch": 1, "h": 96, "w": 128}),
     "encoder": (partial(encoder, 128, 2), {"batch": 1, "seq": 128}),
     **{
         f"layer, {rows}": (partial(encoder, 768, 12), {"batch": 1, "seq": rows})
@@ -86,11 +91,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chip", default="gfx942")
     parser.add_argument("--models", help="names, with '; ' between")
+    parser.add_argument("--generic", action="store_true", help="a column for the generic path")
     options = parser.parse_args()
     makers = ON_CPU if options.chip == "cpu" else MAKERS
     os.environ["MGX_EMULATED_DEVICES"] = options.chip
     os.environ["MGX_EMULATOR_PROFILE"] = "1"
-    print(f"{'model':10} {'sizes':36} launches (any, given)  microseconds (any, given)  ratio")
+    title = f"{'model':12} {'sizes':36} launches (any, given)  microseconds (any, given)  ratio"
+    print(f"{title}  generic" if options.generic else title)
     for name in options.models.split("; ") if options.models else makers:
         make, sizes = makers[name]
         model = make()
@@ -103,9 +110,15 @@ def main() -> int:
         counts, times = zip(*found, strict=True)
         words = ", ".join(f"{k} {v}" for k, v in sizes.items())
         print(
-            f"{name:10} {words:36} {counts[0]:8} {counts[1]:8}      "
-            f"{times[0]:12.1f} {times[1]:8.1f}  {times[0] / times[1]:9.2f}"
+            f"{name:12} {words:36} {counts[0]:8} {counts[1]:8}      "
+            f"{times[0]:12.1f} {times[1]:8.1f}  {times[0] / times[1]:9.2f}",
+            end="",
         )
+        if options.generic and options.chip != "cpu":
+            with patch.object(kernel, "DYNAMIC_FAMILIES", ()):
+                _, microseconds = modelled(model, options.chip, any_sizes, sizes)
+            print(f"  {microseconds / times[1]:7.2f}", end="")
+        print(flush=True)
     return 0
 
 

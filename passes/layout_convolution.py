@@ -115,6 +115,8 @@ def _is_channels_second(value: ir.Value) -> bool:
 def _keeps_channels(value: ir.Value) -> bool:
     """Whether a view's channels are its source's channels, and its pixels the source's pixels."""
     source, layout, _ = trace(value)
+    if source == value:
+        return True
     sizes = shape(source)
     pixels = prod(sizes[2:])
     if len(sizes) != len(shape(value)) or pixels == 0:
@@ -187,8 +189,8 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
                 if origin not in groups.parent or len(shape(value)) < 3:
                     continue
                 counts = groups.gains if _is_channels_last(value) else groups.returned
-                counts[origin] += prod(shape(value)[2:]) > 1
-        elif not _has_given_images(op):
+                counts[origin] += prod(shape(value)[2:]) != 1
+        elif not (has_sizes(op) if context.kind != "cpu" else _has_given_images(op)):
             continue
         elif isinstance(op, mgx.CONVOLUTIONS):
             _add_convolution(groups, op)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
@@ -47,8 +49,11 @@ def conv() -> onnx.ModelProto:
     return b.model(inputs, {"y": (y, ["batch", 10])}, "conv")
 
 
-def images() -> onnx.ModelProto:
-    """A residual block, one of depthwise convolutions, and poolings. Symbol: batch."""
+def images(*sizes: str) -> onnx.ModelProto:
+    """A residual block, one of depthwise convolutions, and poolings.
+
+    sizes: the names of height and width; 32 each without. Symbols: batch, and these.
+    """
     b = Builder()
 
     def conv(
@@ -67,11 +72,11 @@ def images() -> onnx.ModelProto:
     x = b.op("Relu", b.op("Add", conv(y, 16, 16, 3), x))
     y = b.op("HardSwish", conv(x, 16, 48, 1))
     y = b.op("HardSwish", conv(y, 48, 48, 5, group=48, step=2))
-    x = b.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = b.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
     x = b.op("Add", conv(y, 48, 32, 1), conv(x, 16, 32, 1))
     y = b.op("Relu", conv(x, 32, 40, 3, group=2, step=2))
     y = b.linear(b.op("Flatten", b.op("GlobalAveragePool", y)), "classes", 40, 10)
-    inputs = {"x": (TensorProto.FLOAT, ["batch", 3, 32, 32])}
+    inputs = {"x": (TensorProto.FLOAT, ["batch", 3, *(sizes or (32, 32))])}
     return b.model(inputs, {"y": (y, ["batch", 10])}, "images")
 
 
@@ -107,7 +112,24 @@ def decoder(heads: int = 4, each: int = 8, inner: int = 64) -> onnx.ModelProto:
     return b.model(inputs, outputs, "decoder")
 
 
-MODELS = {"bert": bert, "conv": conv, "decoder": decoder, "images": images, "mlp": mlp}
+def products() -> onnx.ModelProto:
+    """A product of two batches of matrices, with a sum. Symbols: batch, m, k, n."""
+    b = Builder()
+    shapes = {"x": ["batch", "m", "k"], "w": ["batch", "k", "n"], "z": ["m", "n"]}
+    y = b.op("Add", b.op("MatMul", "x", "w"), "z")
+    inputs = {name: (TensorProto.FLOAT, shape) for name, shape in shapes.items()}
+    return b.model(inputs, {"y": (y, ["batch", "m", "n"])}, "products")
+
+
+MODELS = {
+    "bert": bert,
+    "conv": conv,
+    "decoder": decoder,
+    "images": images,
+    "mlp": mlp,
+    "pictures": partial(images, "h", "w"),
+    "products": products,
+}
 SIZES: dict[str, list[dict[str, int]]] = {
     "bert": [{"batch": 2, "seq": 5}, {"batch": 1, "seq": 12}, {"batch": 3, "seq": 1}],
     "conv": [{"batch": 1}, {"batch": 3}],
@@ -118,6 +140,18 @@ SIZES: dict[str, list[dict[str, int]]] = {
     ],
     "images": [{"batch": 1}, {"batch": 3}, {"batch": 17}],
     "mlp": [{"batch": 1}, {"batch": 7}],
+    "pictures": [
+        {"batch": 1, "h": 32, "w": 32},
+        {"batch": 2, "h": 37, "w": 51},
+        {"batch": 1, "h": 9, "w": 2},
+        {"batch": 1, "h": 260, "w": 300},
+    ],
+    "products": [
+        {"batch": 2, "m": 13, "k": 24, "n": 32},
+        {"batch": 2, "m": 13, "k": 27, "n": 32},
+        {"batch": 3, "m": 1, "k": 40, "n": 31},
+        {"batch": 1, "m": 270, "k": 72, "n": 264},
+    ],
 }
 
 

@@ -12,6 +12,7 @@ from mgx_mlir.codegen.problem.computed import computed_by, computed_matrix
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, pixels
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 
 Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
@@ -27,7 +28,7 @@ def channels_last(op: ir.OpView) -> TypeGuard[Convolution]:
 
 def place_of(op: Convolution) -> Matrix:
     """The layout of [(image, group), channel, position] in the result of such a convolution."""
-    count, *outputs, channels = op.y.type.shape
+    count, *outputs, channels = shape_of(op.y.type)
     group = op.group.value
     own, size = channels // group, math.prod(outputs)
     batch = Axis.of((count, size * channels), (group, own))
@@ -42,7 +43,7 @@ def channels_second(view: View, op: ir.OpView) -> View:
 
 def filter_operand(op: Convolution) -> Matrix | None:
     """The filters as matrices [(image, group), filter, (channel, window)]."""
-    count, value = op.y.type.shape[0], op.w
+    count, value = shape_of(op.y.type)[0], op.w
 
     def matrix(view: View) -> Matrix | None:
         grouped = channels_second(view, op).split(0, op.group.value)
@@ -95,7 +96,7 @@ def _image(view: View, op: Convolution) -> Image | None:
         if len(dim) != 1:
             return None
         strides.append(dim[0][1])
-    outputs = list(op.y.type.shape[1:])
+    outputs = list(shape_of(op.y.type)[1:])
     outputs.pop(-1 if op.channels_last else 0)
     window = list(op.w.type.shape[1:])
     window.pop(-1 if op.channels_last else 0)

@@ -21,6 +21,9 @@ FAST = (
     ("decoder", "gfx1100"),
     ("images", "gfx942"),
     ("mlp", "gfx942"),
+    ("pictures", "gfx942"),
+    ("pictures", "gfx1100"),
+    ("products", "gfx942"),
 )
 SLOW = [pair for pair in product(MODELS, CHIPS) if pair not in FAST]
 

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import mul
+from typing import cast
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
@@ -29,6 +30,8 @@ from mgx_mlir.codegen.problem.problem import (
     Matrix,
     Windows,
 )
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import maximum
 
 # Numbers of the packed operands, as arguments of the product.
 PACKED_IMAGE, PACKED_FILTER = -1, -2
@@ -67,13 +70,7 @@ def product_of(match: Match) -> Product:
     whole = channels % chunk == 0
     taps = math.prod(image.window)
 
-    after = tuple(
-        max(0, (o - 1) * step + (r - 1) * d + 1 - p - size)
-        for o, step, r, d, p, size in zip(
-            image.outputs, image.steps, image.window, image.dilations, image.pads, image.sizes,
-            strict=True,
-        )
-    )  # fmt: skip
+    after = _after(image)
     pixel, run = _narrow(image)
     if run and split(problem.a.column, problem.K // image.window[-1])[1].stride is None:
         pixel, run = 0, 0  # a row of taps has no single stride
@@ -112,6 +109,40 @@ def product_of(match: Match) -> Product:
     if a.batch.stride != 0 or problem.batch == 1:
         return product
     return side_by_side(product)
+
+
+def in_place(match: Match) -> Product | Refusal:
+    """The product that a match is or becomes, of operands as they are stored, of any sizes."""
+    terms = [_in_place(term) for term in match.terms]
+    if any(isinstance(term, Refusal) for term in terms):
+        return next(term for term in terms if isinstance(term, Refusal))
+    first, *added = (term for term in terms if isinstance(term, Contraction))
+    place = match.place or row_major(match.problem)
+    return Product(replace(match, problem=first, added=tuple(added)), place, {})
+
+
+def _in_place(problem: Contraction) -> Contraction | Refusal:
+    if not isinstance(problem.b, Image):
+        return problem
+    image = subsampled(problem.b)
+    if isinstance(image, ComputedImage):
+        return Refusal("pixels that are computed")
+    if max(image.window) > MAX_WINDOW:
+        return Refusal(f"windows of more than {MAX_WINDOW} pixels")
+    channel, tap = split(problem.a.column, image.channel.size)
+    a = replace(problem.a, column=Axis.of(*tap.factors, *channel.factors))
+    return replace(problem, a=a, b=_windows(image, _edges(image, _after(image))))
+
+
+def _after(image: Image) -> tuple[int, ...]:
+    """How far windows reach beyond the last pixels, along each dimension."""
+    return tuple(
+        cast(int, maximum(0, (o - 1) * step + (r - 1) * d + 1 - p - size))
+        for o, step, r, d, p, size in zip(
+            image.outputs, image.steps, image.window, image.dilations, image.pads, image.sizes,
+            strict=True,
+        )
+    )  # fmt: skip
 
 
 def _windows(image: Image, edges: tuple[Edge, ...]) -> Matrix:

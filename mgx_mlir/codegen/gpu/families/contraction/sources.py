@@ -143,6 +143,10 @@ class Windowed(Strided):
 
     matrix: Windows
 
+    def width(self, limit: int) -> int:
+        # Elements of a vector have one window and one tap.
+        return math.gcd(super().width(limit), self.matrix.run) if self.along_k else 1
+
     @property
     def _even(self) -> bool:
         """Whether all elements of a step have the same tap, and differ only in channel."""
@@ -263,7 +267,7 @@ class Cut(Strided):
 def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
     """A word for a window, whose bit t tells whether tap t lies beyond the edge."""
     position = emit.div(row, edge.windows)
-    if edge.windows * edge.outputs < rows:
+    if edge.windows * edge.outputs != rows:
         position = emit.rem(position, edge.outputs)
     start = emit.sub(emit.mul(position, edge.step), edge.pad)
 

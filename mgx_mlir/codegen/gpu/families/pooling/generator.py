@@ -7,7 +7,7 @@ aligned.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -29,6 +29,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
+from mgx_mlir.sizes.arithmetic import common_factor
 
 # Above this number of elements in a thread's windows, their rows are a loop.
 MAX_CODE = 512
@@ -50,13 +51,13 @@ def choose(pooling: Pooling, target: Target) -> PoolingSchedule:
     """As many neighbours as one access stores; fewer where that would leave units idle."""
     last = pooling.windows[-1]
     size = builder.element_bytes(pooling.element)
-    run = math.gcd(last.outputs, min(8, CHUNK_BYTES // size))
+    run = math.gcd(common_factor(last.outputs), min(8, CHUNK_BYTES // size))
     while run > 1 and pooling.images * pooling.outputs // run < 2 * target.compute_units * 64:
         run //= 2
     # Vectors start at multiples of their length, in each part of a row too.
     part = pooling.row * last.dilation if pooling.row < last.length else 0
     width = pooling.source.width(CHUNK_BYTES // size)
-    return PoolingSchedule(run, math.gcd(width, last.size, run * last.stride, part))
+    return PoolingSchedule(run, math.gcd(width, common_factor(last.size), run * last.stride, part))
 
 
 def generate(
@@ -74,14 +75,25 @@ def generate(
         thread, inside = work.offset, work.inside
         buffers = {number: work.buffers[a] for number, a in zip(used, read, strict=True)}
         outputs = [work.buffers[a] for a in launches.results]
-        result = row_major(pooling.match.problem)
-        epilogue = Epilogue(pooling.match, result, buffers, outputs)
-        x = buffers[pooling.source.argument]
-        values = _Windows(pooling, schedule, x, thread).results()
-        image = emit.div(thread, pooling.outputs // schedule.run)
-        pixel = emit.mul(emit.rem(thread, pooling.outputs // schedule.run), schedule.run)
-        epilogue(memory.joined(values), image, 0, pixel, inside, False)
+        emit_pooling(pooling, schedule, buffers, outputs, thread, inside)
     return launches.program()
+
+
+def emit_pooling(
+    pooling: Pooling,
+    schedule: PoolingSchedule,
+    inputs: Mapping[int, ir.Value],
+    outputs: Sequence[ir.Value],
+    thread: Index,
+    inside: Sequence[ir.Value],
+) -> None:
+    """Emits the work of a thread, by its number of all; inside: whether it has work."""
+    result = row_major(pooling.match.problem)
+    epilogue = Epilogue(pooling.match, result, inputs, outputs)
+    values = _Windows(pooling, schedule, inputs[pooling.source.argument], thread).results()
+    image = emit.div(thread, pooling.outputs // schedule.run)
+    pixel = emit.mul(emit.rem(thread, pooling.outputs // schedule.run), schedule.run)
+    epilogue(memory.joined(values), image, 0, pixel, inside, False)
 
 
 class _Windows:

@@ -20,6 +20,7 @@ from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 
 # Rows of windows up to this width are unrolled, wider ones a loop over parts. Neighbours share
 # the elements that they read in unrolled code.
@@ -117,7 +118,7 @@ def match_pooling(kernel: mgx.KernelOp) -> Pooling | Refusal | None:
     view = resolve(op.x)
     if view is None:
         return Refusal(f"{Pooling.name}: an input that is no strided view")
-    shape, outputs = view.shape, tuple(result.type.shape)
+    shape, outputs = view.shape, tuple(shape_of(result.type))
     rank = len(shape) - 2
     pads = list(op.pads)
     windows = tuple(

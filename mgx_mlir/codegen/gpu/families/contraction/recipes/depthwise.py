@@ -14,6 +14,7 @@ from itertools import product
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -22,12 +23,12 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import grid_of, linear_block, thread_number
 from mgx_mlir.codegen.gpu.families.choice import least
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
-from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, split
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_vector
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.problem.match import mapped
+from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -116,7 +117,10 @@ class Depthwise(PlainSums):
         epilogue, groups = self.epilogue(tensors), self.groups
         block = emit.mul(linear_block(groups.grid), groups.threads)
         thread = emit.add(block, thread_number(groups.threads))
-        _emit(self, thread, tensors.inputs, epilogue)
+        inside: list[ir.Value] = []
+        if math.prod(groups.grid) * groups.threads != self.threads:
+            inside.append(emit.compare("slt", thread, self.threads))
+        emit_depthwise(self, thread, inside, tensors.inputs, epilogue)
 
 
 def as_depthwise(request: Request) -> Depthwise | Refusal:
@@ -124,7 +128,12 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
 
     A Refusal where its channels are not last, or not read as vectors.
     """
-    match, target = request.match, request.target
+    plan = depthwise_of(request.match, request.target)
+    return plan if isinstance(plan, Refusal) else best_of(plan)
+
+
+def depthwise_of(match: Match, target: Target) -> Depthwise | Refusal:
+    """The plan of one pixel a thread for a convolution of any sizes; a Refusal as above."""
     if refusal := direct_refusal(match):
         return refusal
     problem, image, a = match.problem, match.problem.b, match.problem.a
@@ -138,11 +147,15 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
     if problem.M != 1 or pixels == 1:
         return Refusal(f"{problem.M} filters a channel, {pixels} pixels")
     count = problem.batch // channels
-    images, channel = split(image.batch, count)
-    taps = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, split(a.batch, count)[1])
+    images, channel = image.batch.split(channels) or (None, None)
+    _, filters = a.batch.split(channels) or (None, None)
+    axes = [x.batch.split(channels) for x in match.reads]
+    if images is None or channel is None or filters is None or None in axes:
+        return Refusal("channels that no stride separates from images")
+    taps = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, filters)
 
     def by_pixel(x: Matrix) -> Matrix:
-        batch, column = split(x.batch, count)
+        batch, column = x.batch.split(channels) or (x.batch, x.column)
         return replace(x, batch=batch, row=x.column, column=column)
 
     place = Matrix(
@@ -156,7 +169,12 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
     if most == 1:
         return Refusal("channels that no vector divides")
     image = replace(image, batch=images)
-    plan = Depthwise(transposed, image, target, 1, 1, channel, taps, most)
+    return Depthwise(transposed, image, target, 1, 1, channel, taps, most)
+
+
+def best_of(plan: Depthwise) -> Depthwise:
+    """The best plan with the same channels at most in a thread."""
+    most, image = plan.lanes, plan.image
     height, width = (dim.outputs for dim in plan.geometry[-2:])
     mixed = (True, False) if image.element == "f16" else (False,)
     found = [
@@ -168,14 +186,15 @@ def as_depthwise(request: Request) -> Depthwise | Refusal:
     return least(legal, lambda plan: plan.clocks, Depthwise.describe) or plan
 
 
-def _emit(
-    depthwise: Depthwise, thread: Index, inputs: Mapping[int, ir.Value], epilogue: Epilogue
+def emit_depthwise(
+    depthwise: Depthwise,
+    thread: Index,
+    inside: Sequence[ir.Value],
+    inputs: Mapping[int, ir.Value],
+    epilogue: Epilogue,
 ) -> None:
-    """Emits the work of a thread, by its number of all."""
-    problem, lanes, groups = depthwise.match.problem, depthwise.lanes, depthwise.groups
-    inside: list[ir.Value] = []
-    if math.prod(groups.grid) * groups.threads != depthwise.threads:
-        inside.append(emit.compare("slt", thread, depthwise.threads))
+    """Emits the work of a thread, by its number of all; inside: whether it has work."""
+    problem, lanes = depthwise.match.problem, depthwise.lanes
     chunks = problem.N // lanes
     channel = emit.mul(emit.rem(thread, chunks), lanes)
     image, starts = depthwise.starts(emit.div(thread, chunks))

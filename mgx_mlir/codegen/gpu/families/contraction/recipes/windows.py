@@ -157,7 +157,7 @@ class PlainSums(OneFunction):
         at = emit.add(emit.mul(start, dim.step), distance - dim.pad)
         last = (ceil_div(dim.outputs, count) * count - 1) * dim.step - dim.pad
         last += (dim.window - 1) * dim.dilation
-        return at, [emit.compare("ult", at, dim.size)] if dim.pad or last >= dim.size else []
+        return at, [emit.compare("ult", at, dim.size)] if dim.pad or not last < dim.size else []
 
     def row(
         self, start: Index, starts: Sequence[Index], step: Step

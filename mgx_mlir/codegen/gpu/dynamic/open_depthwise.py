@@ -1,0 +1,117 @@
+"""Convolutions of one channel a group of images of any size, with channels last.
+
+    %y = mgx.convolution %x, %w ... {channels_last, group = 16} :
+        tensor<?x?x?x16xf32, #mgx.dims<[batch, h, w, _]>>, ...
+
+The plan is that of given sizes, by formulas: each thread has neighbouring channels of some pixels.
+A tensor has at most 2^31 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.gpu.builders.function import Tensor, signature, thread_number
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK
+from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.dynamic.open_products import value_of
+from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
+from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
+    Depthwise,
+    best_of,
+    depthwise_of,
+    emit_depthwise,
+)
+from mgx_mlir.codegen.gpu.families.family import Family, Matched
+from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import named_symbols
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
+
+# The height and width of images that schedules are chosen for.
+_USUAL = 125
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A convolution with one filter for each channel."""
+
+    match: Match
+    name: str
+
+
+def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
+    operations = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in operations if isinstance(op, mgx.CONVOLUTIONS)]
+    match = match_contraction(kernel) if len(anchors) == 1 else None
+    if match is None or match.problem.M != 1:
+        return None
+    return _Problem(match, anchors[0].OPERATION_NAME)
+
+
+def _program(
+    kernel: mgx.KernelOp, problem: _Problem, target: Target
+) -> Generated[DynamicProgram] | Refusal:
+    _, (inputs, results) = signature(kernel)
+    plan = depthwise_of(problem.match, target)
+    if isinstance(plan, Refusal):
+        return plan
+    image = plan.image
+    strides = [
+        *image.strides,
+        *(s for axis in (image.batch, image.channel) for _, s in axis.factors),
+    ]
+    if not all(stride >= 0 for stride in strides):
+        return Refusal("images that are read backwards")
+    plan = _scheduled(plan, inputs)
+    used = [number for number, _ in used_arguments(problem.match)]
+    tensors = [(Argument("input", number), inputs[number]) for number in used]
+    tensors += [(Argument("output", number), type_) for number, type_ in enumerate(results)]
+    moves = []
+    for argument, type_ in tensors:
+        size: Number = math.prod(sizes_of(type_))
+        tensor = Tensor(1, element_of(type_), written=argument.kind == "output")
+        moves.append(Move(argument, tensor, 0, Axis(()), size, size))
+    program = OpenProgram(kernel, moves, ())
+    if refusal := program.refusal():
+        return refusal
+    with program.function(BLOCK, (ceil_div(plan.threads, BLOCK), 1, 1)) as (frame, block):
+        thread = emit.add(emit.mul(block, BLOCK), thread_number(BLOCK))
+        inside = [emit.compare("slt", thread, plan.threads)]
+        pointers = dict(zip(used, frame.pointers, strict=False))
+        own = Tensors(pointers, frame.pointers[len(used) :], None)
+        emit_depthwise(plan, thread, inside, own.inputs, plan.epilogue(own))
+    return Generated(program.program(), f"any sizes, {plan.describe()}")
+
+
+def _scheduled(plan: Depthwise, inputs: Sequence[ir.Type]) -> Depthwise:
+    """The plan with the schedule of images of a usual size."""
+    known = named_symbols(inputs)
+
+    def at(size: Number) -> int:
+        return max(1, value_of(size, known, _USUAL))
+
+    image, problem = plan.image, plan.match.problem
+    sizes, outputs, strides = (
+        tuple(map(at, numbers)) for numbers in (image.sizes, image.outputs, image.strides)
+    )
+    usual = replace(image, sizes=sizes, outputs=outputs, strides=strides)
+    problem = replace(problem, batch=1, M=math.prod(outputs))
+    product = replace(plan.product, match=replace(plan.match, problem=problem))
+    best = best_of(replace(plan, product=product, image=usual))
+    return replace(plan, lanes=best.lanes, rows=best.rows, width=best.width, mixed=best.mixed)
+
+
+FAMILY = Family("open_depthwise", 22, Matched(_match, _program))
