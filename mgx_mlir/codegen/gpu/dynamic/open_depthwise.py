@@ -69,10 +69,8 @@ def _program(
     if isinstance(plan, Refusal):
         return plan
     image = plan.image
-    strides = [
-        *image.strides,
-        *(s for axis in (image.batch, image.channel) for _, s in axis.factors),
-    ]
+    axes = (image.batch, image.channel)
+    strides = [*image.strides, *(stride for axis in axes for _, stride in axis.factors)]
     if not all(stride >= 0 for stride in strides):
         return Refusal("images that are read backwards")
     plan = _scheduled(plan, inputs)
