@@ -10,7 +10,8 @@ import importlib.util
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +32,13 @@ from mgx_mlir.trust import Trust, admitted, note_made, unvouched
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report
     from mgx_mlir.finalizer.cache import Cache
+    from mgx_mlir.finalizer.server import Server
     from mgx_mlir.runtime.hip.device import Device
 
 _log = logging.getLogger(__name__)
+
+# Graphs of fewer ops have few kernels: workers are not started before there is work.
+_MANY_OPS = 24
 
 # (the work under way, how many are done, of how many)
 Progress = Callable[[str, int, int], None]
@@ -58,12 +63,14 @@ def finalize(
     settings: Settings | None = None,
     progress: Progress | None = None,
     report: Report | None = None,
+    server: Server | None = None,
 ) -> Artifact:
     """The artifact, or that of a file, with code objects for the given chips beside those it has.
 
     Kernels are finalized in parallel and taken from the cache where it has them. Code that nothing
-    vouches for (docs/trust.md) is made again. Raises TargetError for an unknown chip, CompilerError
-    naming a kernel and its nodes, UserError without a compiler.
+    vouches for (docs/trust.md) is made again. `server` is that of `started`. Raises
+    TargetError for an unknown chip, CompilerError naming a kernel and its nodes, UserError without
+    a compiler.
     """
     settings = settings or Settings.from_environment()
     names = [arch] if isinstance(arch, str | Target) else list(arch)
@@ -84,7 +91,7 @@ def finalize(
     found = finalize_all(
         artifact.kernels,
         missing,
-        Workers(settings.jobs),
+        Workers(settings.jobs, server=server),
         cache=cache,
         progress=progress,
         times=None if report is None else report.kernels,
@@ -97,6 +104,19 @@ def finalize(
         if cache is not None and cache.trust.needs_voucher(identity):
             note_made(cache.folder, code_hash(code))
     return replace(result.with_code_objects(found), schedules=_by_kernel(artifact, tuned))
+
+
+@contextmanager
+def started(targets: Sequence[Target], settings: Settings) -> Iterator[Server | None]:
+    """The process that workers are forked from, started before there is work: it imports the
+    code generators beside the work of this process. None where no workers will be."""
+    if not targets or settings.jobs <= 1 or not _has_compiler():
+        yield None
+        return
+    from mgx_mlir.finalizer import server_for  # no part of mgx-mlir-runtime
+
+    with server_for(targets) as server:
+        yield server
 
 
 def schedules_for(
@@ -262,12 +282,13 @@ def _ready(
     progress: Progress | None,
 ) -> Artifact:
     """The artifact of a model, or the given one, with code for the target that may run."""
-    artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
-    usable = _usable(artifact, settings)
+    if not isinstance(model, Artifact):
+        return _compiled(model, options, target, settings, progress)
+    usable = _usable(model, settings)
     if usable.runs_on(target):
-        _log.info("%s: its own code for %s is taken", artifact.name, target.name)
+        _log.info("%s: its own code for %s is taken", model.name, target.name)
         return usable
-    return finalize(artifact, target, settings=settings, progress=progress)
+    return finalize(model, target, settings=settings, progress=progress)
 
 
 def _program(plan: Plan, make: Make) -> Program:
@@ -275,10 +296,21 @@ def _program(plan: Plan, make: Make) -> Program:
     return SizedProgram(plan, make) if plan.dims else make(plan, {})
 
 
-def _compiled(model: Any, options: CompileOptions | None, target: Target) -> Artifact:
-    from mgx_mlir.compiler import compile_to_bytecode, options_for  # needs MLIR
+def _compiled(
+    model: Any,
+    options: CompileOptions | None,
+    target: Target,
+    settings: Settings,
+    progress: Progress | None,
+) -> Artifact:
+    from mgx_mlir.compiler import compile_to_bytecode, import_model, options_for  # needs MLIR
 
-    return compile_to_bytecode(model, options_for(options, target))
+    options = options_for(options, target)
+    graph = import_model(model, options)
+    targets = (target,) if graph.size >= _MANY_OPS else ()
+    with started(targets, settings) as server:
+        artifact = compile_to_bytecode(graph, options)
+        return finalize(artifact, target, settings=settings, progress=progress, server=server)
 
 
 def hip_device(target: str | Target, settings: Settings, ordinal: int | None = None) -> Device:

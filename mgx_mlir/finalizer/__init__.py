@@ -17,10 +17,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import CompilerError, MgxError
-from mgx_mlir.finalizer.backends import Compiler, backend_of
+from mgx_mlir.finalizer.backends import MODULES, Compiler, backend_of
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache, cache_key
+from mgx_mlir.finalizer.server import Server
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from mgx_mlir.text import name_text
 
@@ -60,12 +62,19 @@ class Workers:
 
     A kernel that takes longer than `time_limit` seconds fails. An executor (Dask's, for a farm of
     machines) keeps its own time limits, and sees to it that bytes that crash MLIR's reader are an
-    error.
+    error. Processes of this machine are forks of `server` where it was started before.
     """
 
     jobs: int = 1
     executor: Executor | None = None
     time_limit: float = TIME_LIMIT
+    server: Server | None = None
+
+
+def server_for(targets: Sequence[Target]) -> Server:
+    """A server of workers that imports what finalizing for the targets needs."""
+    kinds = dict.fromkeys(target.kind for target in targets)
+    return Server(dict.fromkeys(module for kind in kinds for module in MODULES.get(kind, ())))
 
 
 def finalize_kernel(bytecode: bytes, target: Target) -> CodeObject:
@@ -169,13 +178,18 @@ def finalize_all(
         for task in tasks:
             run.finish(task, functools.partial(_in_thread, task, limit))
         return run.result()
-    with _pool(workers.executor, min(max(jobs, 1), len(tasks)), limit) as pool:
+    with _pool(workers, targets, len(tasks)) as pool:
         futures: dict[Future[Any], _Task] = {
             pool.submit(timed_finalize, task.kernel.bytecode, task.targets, task.tuned): task
             for task in tasks
         }
+        # Not as_completed: an interrupt in it may leave a future's lock taken for ever.
+        done: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
-            for future in as_completed(futures):
+            for future in futures:
+                future.add_done_callback(done.put)
+            for _ in futures:
+                future = done.get()
                 run.finish(futures[future], future.result)
         except BaseException:
             for future in futures:
@@ -283,12 +297,13 @@ class _Run:
 
 
 @contextmanager
-def _pool(executor: Executor | None, jobs: int, time_limit: float) -> Iterator[Executor]:
+def _pool(workers: Workers, targets: Sequence[Target], tasks: int) -> Iterator[Executor]:
     """The caller's executor, which stays open, or one of our own."""
-    if executor is not None:
-        yield executor
+    if workers.executor is not None:
+        yield workers.executor
         return
-    with WorkerPool(jobs, time_limit) as pool:
+    server = workers.server or server_for(targets)
+    with WorkerPool(min(max(workers.jobs, 1), tasks), workers.time_limit, server) as pool:
         yield pool
 
 

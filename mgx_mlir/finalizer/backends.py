@@ -43,4 +43,11 @@ def _spirv(kernel: mgx.KernelOp) -> Compiler:
     return lambda target: compile_kernel(kernel, target)
 
 
+# The modules that each kind's work imports, for processes that are started before it.
+MODULES = {
+    "cpu": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.cpu.kernel"),
+    "gpu": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.kernel"),
+    "spirv": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.spirv"),
+}
+
 BACKENDS: dict[str, Backend] = {"cpu": _cpu, "gpu": _gpu, "spirv": _spirv}

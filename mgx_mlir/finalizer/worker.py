@@ -2,8 +2,8 @@
 
 `WorkerPool` is a `concurrent.futures.Executor`. Unlike ProcessPoolExecutor it says which
 call a crash or a time-out belongs to, goes on with the others, and never runs the caller's
-`__main__` again, so that it works from any script. A worker is a fresh interpreter that
-talks over two pipes.
+`__main__` again, so that it works from any script. A worker is a fork of a fresh interpreter
+(server.py) and talks over a socket.
 """
 
 from __future__ import annotations
@@ -11,22 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import resource
-import select
-import signal
-import struct
-import subprocess
-import sys
+import socket
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import IO, Any
 
-_SIZE = struct.Struct("<Q")
+from mgx_mlir.finalizer.calls import SIZE
+from mgx_mlir.finalizer.server import Server, ServerError
+
 _STDERR_LINES = 20
-# Bytes of a worker's address space: far more than a kernel takes to compile.
-MEMORY_LIMIT = 16 << 30
 
 
 class WorkerError(Exception):
@@ -38,12 +33,14 @@ class WorkerPool(Executor):
 
     A call that takes more than `time_limit` seconds ends with its process, and its future
     with WorkerError; so does a call whose process dies. Functions, arguments and results are
-    pickled.
+    pickled. The workers are forks of `server`, which the pool ends; by default of one that imports
+    nothing.
     """
 
-    def __init__(self, jobs: int, time_limit: float) -> None:
+    def __init__(self, jobs: int, time_limit: float, server: Server | None = None) -> None:
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="mgx-worker")
         self._time_limit = time_limit
+        self._server = server
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._lock = threading.Lock()
@@ -55,17 +52,26 @@ class WorkerPool(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the workers. With `cancel_futures`, without waiting for running calls."""
         if cancel_futures:
-            with self._lock:
-                self._closed = True
-                for worker in self._all:
-                    worker.kill()
+            self._end()
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
+        self._end()
         with self._lock:
-            self._closed = True
             for worker in self._all:
-                worker.kill()
+                worker.close()
             self._all.clear()
             self._idle.clear()
+
+    def _end(self) -> None:
+        """Lets no worker start, and ends all."""
+        self._closed = True
+        # A thread that waits for an answer of the server has the lock until the server ends.
+        if self._server is not None:
+            self._server.close()
+        with self._lock:
+            if self._server is not None:
+                self._server.close()
+            for worker in self._all:
+                worker.hang_up()
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self.shutdown(cancel_futures=kind is not None)
@@ -78,6 +84,7 @@ class WorkerPool(Executor):
             worker.kill()
             with self._lock:
                 self._all.discard(worker)
+            worker.close()
             raise
         with self._lock:
             self._idle.append(worker)
@@ -91,101 +98,80 @@ class WorkerPool(Executor):
                 raise WorkerError("the pool is closed")
             if self._idle:
                 return self._idle.pop()
-            worker = _Worker()
+            self._server = self._server or Server()
+            worker = _Worker(self._server)
             self._all.add(worker)
             return worker
 
 
 class _Worker:
-    """One process."""
+    """One process. Its owner alone closes it; other threads may hang up."""
 
-    def __init__(self) -> None:
-        # In memory: finalizing needs no disk. Closed by kill.
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        # In memory: finalizing needs no disk.
         self._stderr: IO[bytes] = open(os.memfd_create("mgx-worker"), "w+b")  # noqa: SIM115
-        # The parent's path, so that a source tree works as an installed package does.
-        code = (
-            f"import sys; sys.path[:] = {sys.path!r}\n"
-            "from mgx_mlir.finalizer.worker import serve; serve()"
-        )
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-        )
+        self._socket, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._number = server.fork(theirs.fileno(), self._stderr.fileno())
+        except ServerError as error:
+            self.close()
+            raise WorkerError(str(error)) from error
 
     def call(self, request: Any, time_limit: float) -> tuple[bool, Any]:
         """Whether the call succeeded, and its result or its exception."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
         data = pickle.dumps(request)
-        try:
-            stdin.write(_SIZE.pack(len(data)) + data)
-            stdin.flush()
-        except OSError as error:
-            raise WorkerError(f"the worker process ended: {self._last_words()}") from error
         deadline = time.monotonic() + time_limit
-        (size,) = _SIZE.unpack(self._read(stdout, _SIZE.size, deadline, time_limit))
-        reply = pickle.loads(self._read(stdout, size, deadline, time_limit))
+        try:
+            self._socket.settimeout(time_limit)
+            self._socket.sendall(SIZE.pack(len(data)) + data)
+            (size,) = SIZE.unpack(self._read(SIZE.size, deadline))
+            reply = pickle.loads(self._read(size, deadline))
+        except TimeoutError:
+            raise WorkerError(f"it took more than {time_limit:g} seconds") from None
+        except (OSError, EOFError) as error:
+            raise WorkerError(f"the process that compiled it died: {self._last_words()}") from error
         return bool(reply[0]), reply[1]
+
+    def hang_up(self) -> None:
+        """Wakes a thread that waits for the worker's answer; none comes."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
         """Ends the process at once; nothing happens if it has ended."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        if self._number:
+            number, self._number = self._number, 0
+            with contextlib.suppress(ServerError):
+                self._server.end(number)
 
-    def _read(self, stream: IO[bytes], size: int, deadline: float, time_limit: float) -> bytes:
+    def close(self) -> None:
+        """Closes the files of a process that has ended or ends with its server."""
+        self._socket.close()
+        self._stderr.close()
+
+    def _read(self, size: int, deadline: float) -> bytes:
         parts: list[bytes] = []
         while size:
-            # Another thread may end the worker, which closes its streams, at any moment.
-            try:
-                left = max(0.0, deadline - time.monotonic())
-                ready, _, _ = select.select([stream], [], [], left)
-                part = os.read(stream.fileno(), min(size, 1 << 20)) if ready else b""
-                words = "" if part or not ready else self._last_words()
-            except (OSError, ValueError) as error:
-                raise WorkerError("its process was ended") from error
-            if not ready:
-                raise WorkerError(f"it took more than {time_limit:g} seconds")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            part = self._socket.recv(min(size, 1 << 20))
             if not part:
-                raise WorkerError(f"the process that compiled it died: {words}")
+                raise EOFError
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
 
     def _last_words(self) -> str:
-        status = self._process.wait()
+        number, self._number = self._number, 0
+        try:
+            status = self._server.end(number)
+        except ServerError as error:
+            return str(error)
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").splitlines()
         return "\n".join([how, *lines[:_STDERR_LINES]])
-
-
-def serve() -> None:
-    """The worker's side: answers calls until its input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MEMORY_LIMIT if most == resource.RLIM_INFINITY else min(MEMORY_LIMIT, most)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    requests = sys.stdin.buffer
-    # Output of a called function must not get between the replies.
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while True:
-        header = requests.read(_SIZE.size)
-        if len(header) < _SIZE.size:
-            return
-        function, args, kwargs = pickle.loads(requests.read(_SIZE.unpack(header)[0]))
-        reply: tuple[bool, Any]
-        try:
-            reply = (True, function(*args, **kwargs))
-            data = pickle.dumps(reply)
-        except Exception as error:
-            data = pickle.dumps((False, error))
-        replies.write(_SIZE.pack(len(data)) + data)
-        replies.flush()

@@ -33,6 +33,11 @@ class Graph:
         """The program's function."""
         return main_function(self.module)
 
+    @property
+    def size(self) -> int:
+        """The number of the program's ops, those in its regions left out."""
+        return len(self.main.regions[0].blocks[0].operations)
+
     def open_dims(self) -> tuple[OpenDim, ...]:
         """The inputs' dimensions of unknown size, in order."""
         with self.module.context:

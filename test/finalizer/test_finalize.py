@@ -6,6 +6,7 @@ import concurrent.futures
 import os
 import pickle
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from mgx_mlir.errors import ArtifactError, CompilerError
 from mgx_mlir.finalizer import Workers, build, finalize_all, finalize_kernel, finalize_kernel_for
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache
+from mgx_mlir.finalizer.server import Server, ServerError
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from test.test_layers import edges
 
@@ -185,6 +187,36 @@ def test_printing_in_a_worker_does_no_harm() -> None:
     with WorkerPool(1, 60) as pool:
         assert pool.submit(print, "hello").result() is None
         assert pool.submit(os.system, "echo hello").result() == 0
+
+
+def test_workers_have_what_their_server_imported() -> None:
+    imported = "'wave' in __import__('sys').modules"
+    with WorkerPool(2, 60, Server(["wave", "no_module_of_this_name"])) as pool:
+        assert pool.submit(eval, imported).result()
+    with WorkerPool(1, 60) as pool:
+        assert not pool.submit(eval, imported).result()
+
+
+def test_pool_leaves_no_process_behind() -> None:
+    with WorkerPool(2, 60) as pool:
+        workers = {pool.submit(os.getpid).result(), pool.submit(os.getpid).result()}
+        servers = {pool.submit(os.getppid).result()}
+        assert all(Path(f"/proc/{number}").exists() for number in workers | servers)
+    assert not any(Path(f"/proc/{number}").exists() for number in workers | servers)
+
+
+def test_workers_end_with_a_server_that_is_killed() -> None:
+    with WorkerPool(1, 60) as pool:
+        os.kill(pool.submit(os.getppid).result(), signal.SIGKILL)
+        with pytest.raises(WorkerError):
+            pool.submit(time.sleep, 60).result()
+
+
+def test_server_that_has_ended_says_so() -> None:
+    server = Server()
+    server.close()
+    with pytest.raises(ServerError, match="has ended"):
+        server.fork(0, 2)
 
 
 def test_interrupt_ends_the_workers_at_once() -> None:

@@ -321,7 +321,7 @@ def test_a_verb_imports_what_it_needs() -> None:
     assert run.stdout == "\n"
 
 
-def _children(pid: int) -> str:
+def _children(pid: int | str) -> str:
     """The children of all threads of a process, by number."""
     found = ""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -343,8 +343,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
         # A shell's background jobs, and so their children, ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    # Its workers are there from the first kernel to the last, children of threads.
-    while process.poll() is None and not _children(process.pid):
+    # The children of its child, the server, are workers: from the first kernel to the last.
+    while process.poll() is None and not any(map(_children, _children(process.pid).split())):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, printed = process.communicate(timeout=60)

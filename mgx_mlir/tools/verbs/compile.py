@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.writer import check_version
     from mgx_mlir.compiler import Report
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.loader import finalize
+    from mgx_mlir.loader import finalize, started
     from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
     from mgx_mlir.tools.editing import model_or_program_of
@@ -77,7 +77,9 @@ def run(options: argparse.Namespace) -> int:
     if options.artifact_version:
         check_version(options.artifact_version)
     report = Report()
-    with progress("compiling") as tick:
+    arch += ["cpu"] if options.target == "cpu" else []
+    targets = [Target.get(name) for name in arch]
+    with progress("compiling") as tick, started(targets, settings) as server:
         artifact = compile_to_bytecode(
             model_or_program_of(options),
             shared.compile_options(options),
@@ -85,7 +87,6 @@ def run(options: argparse.Namespace) -> int:
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
         )
-        arch += ["cpu"] if options.target == "cpu" else []
         for chip in gpus if options.tune else ():
             from mgx_mlir.tuning.search import Effort
             from mgx_mlir.tuning.tune import tune_artifact
@@ -93,7 +94,9 @@ def run(options: argparse.Namespace) -> int:
             effort = Effort(options.tune == "exhaustive")
             artifact = tune_artifact(artifact, chip, effort, settings=settings, progress=tick)
         if arch:
-            artifact = finalize(artifact, arch, settings=settings, progress=tick, report=report)
+            artifact = finalize(
+                artifact, arch, settings=settings, progress=tick, report=report, server=server
+            )
     artifact.save(output, weights=options.weights, version=options.artifact_version)
     print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     print_report(report, options)
