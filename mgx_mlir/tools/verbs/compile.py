@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
 from mgx_mlir.tools.tuning_options import add_tuning_options
+
+if TYPE_CHECKING:
+    from mgx_mlir.finalizer.server import Server
+    from mgx_mlir.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,25 +54,37 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.artifact.target import Target
+    from mgx_mlir.loader import started
+    from mgx_mlir.tools.files import chips
+
+    shared.expect_model(options, "finalize {} --arch CHIP adds code for chips")
+    arch = chips(options.arch) + (["cpu"] if options.target == "cpu" else [])
+    settings = shared.settings_of(options)
+    # Before the imports below, which take as long as those of the workers.
+    with started([Target.get(name) for name in arch], settings) as server:
+        return _compile(options, arch, settings, server)
+
+
+def _compile(
+    options: argparse.Namespace, arch: list[str], settings: Settings, server: Server | None
+) -> int:
     from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.artifact.writer import check_version
     from mgx_mlir.compiler import Report
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.loader import finalize, started
+    from mgx_mlir.loader import finalize
     from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
     from mgx_mlir.tools.editing import model_or_program_of
-    from mgx_mlir.tools.files import check_output, chips
+    from mgx_mlir.tools.files import check_output
 
-    shared.expect_model(options, "finalize {} --arch CHIP adds code for chips")
     model = options.model.absolute()  # '.' has no name
     output = options.output or options.model.parent / f"{model.stem}.mgx"
     if not model.is_dir():  # the import says that
         check_output(output)
-    arch = chips(options.arch)
-    settings = shared.settings_of(options)
-    if options.tune and not arch and options.target == "gpu":
+    if options.tune and not arch:
         from mgx_mlir.tuning.tune import target_of  # opens no library before it is needed
 
         arch = [target_of("gpu", settings).name]
@@ -77,9 +94,7 @@ def run(options: argparse.Namespace) -> int:
     if options.artifact_version:
         check_version(options.artifact_version)
     report = Report()
-    arch += ["cpu"] if options.target == "cpu" else []
-    targets = [Target.get(name) for name in arch]
-    with progress("compiling") as tick, started(targets, settings) as server:
+    with progress("compiling") as tick:
         artifact = compile_to_bytecode(
             model_or_program_of(options),
             shared.compile_options(options),
