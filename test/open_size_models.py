@@ -44,6 +44,14 @@ MODELS: dict[str, tuple[str, str]] = {
         's = Shape(z) y = Resize <mode = "linear", '
         'coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s)',
     ),
+    "a part of one element": (
+        "float[a, b] x => y",
+        "r = Reshape(x, minus_ones) y = Concat <axis = 0> (r, float_of_one, r)",
+    ),
+    "channels by a name": (
+        "float[a, c, b, d] x => y",
+        "y = Conv <pads = [1, 1, 1, 2]> (x, filters)",
+    ),
     "depth to space": ("float[a, 8, b, 3] x => y", "y = DepthToSpace <blocksize = 2> (x)"),
     "padding by sizes": (
         "float[a, b] x => y",
@@ -286,6 +294,7 @@ CONSTANTS = {
     "three_four": np.array([3, 4]), "two_two": np.array([2, 2]),
     "one": np.int64(1), "three": np.array([3]), "pads": np.array([0, 3, 0, 2]),
     "two_three": np.array([2, 3]), "first_two": np.array([0, 2]), "one_float": np.float32(1),
+    "float_of_one": np.ones(1, np.float32),
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "twenty": np.array([20]), "minus_twenty": np.array([-20]),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
@@ -305,6 +314,7 @@ CONSTANTS = {
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
 SIZES: dict[str, Sizes] = {
+    "channels by a name": [{"a": 1, "b": 5, "c": 2, "d": 7}, {"a": 2, "b": 9, "c": 2, "d": 4}],
     "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],
     "a window of as many": [{"a": 2, "b": 20}, {"a": 1, "b": 33}],
     "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],

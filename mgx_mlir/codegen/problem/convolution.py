@@ -13,6 +13,7 @@ from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix,
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
+from mgx_mlir.sizes.arithmetic import Size
 
 Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
@@ -98,8 +99,10 @@ def _image(view: View, op: Convolution) -> Image | None:
         strides.append(dim[0][1])
     outputs = list(shape_of(op.y.type)[1:])
     outputs.pop(-1 if op.channels_last else 0)
-    window = list(op.w.type.shape[1:])
+    window = list(shape_of(op.w.type)[1:])
     window.pop(-1 if op.channels_last else 0)
+    if any(isinstance(size, Size) for size in window):
+        return None
     return Image(
         x.argument,
         x.element,

@@ -8,7 +8,9 @@ import pytest
 
 import mgx_mlir
 from mgx_mlir.settings import Settings
+from test import open_size_models
 from test.dynamic_models import MODELS, SIZES
+from test.open_size_models import model_of
 from test.test_full_dynamic import FULL, check
 
 SETTINGS = Settings(jobs=1, hip="emulated")
@@ -34,3 +36,10 @@ SLOW = [pair for pair in product(MODELS, CHIPS) if pair not in FAST]
 def test_kernels_get_their_sizes(name: str, chip: str) -> None:
     model = MODELS[name]()
     check(model, mgx_mlir.compile(model, chip, FULL, settings=SETTINGS), SIZES[name])
+
+
+@pytest.mark.parametrize("name", ["a part of one element", "channels by a name"])
+def test_operators_of_open_sizes(name: str) -> None:
+    model = model_of(name)
+    program = mgx_mlir.compile(model, "gfx942", FULL, settings=SETTINGS)
+    check(model, program, open_size_models.SIZES.get(name, open_size_models.SMALL))

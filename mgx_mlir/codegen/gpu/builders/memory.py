@@ -96,7 +96,7 @@ def opaque(offset: Index) -> Index:
     """
     if isinstance(offset, int):
         return offset
-    number = arith.index_cast(ir.IntegerType.get_signless(32), offset)
+    number = arith.index_cast(ir.IntegerType.get_signless(32), emit.value(offset))
     return arith.index_cast(ir.IndexType.get(), opaque_word(number))
 
 

@@ -31,7 +31,7 @@ from mgx_mlir.codegen.problem.problem import (
     Windows,
 )
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.sizes.arithmetic import maximum
+from mgx_mlir.sizes.arithmetic import Size, maximum
 
 # Numbers of the packed operands, as arguments of the product.
 PACKED_IMAGE, PACKED_FILTER = -1, -2
@@ -124,6 +124,9 @@ def in_place(match: Match) -> Product | Refusal:
 def _in_place(problem: Contraction) -> Contraction | Refusal:
     if not isinstance(problem.b, Image):
         return problem
+    counts = [problem.b.channel.size, *(n for f in problem.a.column.factors for n in f)]
+    if any(isinstance(n, Size) for n in counts):
+        return Refusal("channels whose number is an argument")
     image = subsampled(problem.b)
     if isinstance(image, ComputedImage):
         return Refusal("pixels that are computed")
