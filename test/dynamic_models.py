@@ -144,7 +144,7 @@ SIZES: dict[str, list[dict[str, int]]] = {
         {"batch": 1, "h": 32, "w": 32},
         {"batch": 2, "h": 37, "w": 51},
         {"batch": 1, "h": 9, "w": 2},
-        {"batch": 1, "h": 260, "w": 300},
+        {"batch": 2, "h": 140, "w": 300},
     ],
     "products": [
         {"batch": 2, "m": 13, "k": 24, "n": 32},

@@ -111,9 +111,12 @@ def opaque_word(number: ir.Value, register: str = "v", stays: bool = False) -> i
 
 def held(x: ir.Value) -> None:
     """Forces a vector to be read here; LLVM would sink the read into the branch that uses it."""
-    words = ir.VectorType(x.type).shape[0] * bit_width(ir.VectorType(x.type).element_type) // 32
-    type_ = ir.VectorType.get([words], ir.IntegerType.get_signless(32))
-    whole = vector.BitCastOp(type_, x).result
+    bits = ir.VectorType(x.type).shape[0] * bit_width(ir.VectorType(x.type).element_type)
+    word = min(bits, 32)
+    type_ = ir.VectorType.get([bits // word], ir.IntegerType.get_signless(word))
+    whole: ir.Value = vector.BitCastOp(type_, x).result
+    if bits == word:
+        whole = element(whole, 0)  # registers have no vector of one
     llvm.InlineAsmOp(None, [whole], "", "v", has_side_effects=True)
 
 

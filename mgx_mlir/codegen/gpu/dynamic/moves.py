@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
-from mgx_mlir.codegen.gpu.builders.function import Tensor, signature
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram
+from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, whole_tensors
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.gpu.families.moves.generator import (
@@ -22,10 +18,8 @@ from mgx_mlir.codegen.gpu.families.moves.generator import (
     inputs_of,
 )
 from mgx_mlir.codegen.gpu.families.moves.match import Moves, match_moves
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number
 
 
 def _program(
@@ -33,18 +27,10 @@ def _program(
 ) -> Generated[DynamicProgram] | Refusal:
     if len(moves.parts) > MAX_PARTS:
         return Refusal(f"{len(moves.parts)} parts")
-    _, (inputs, results) = signature(kernel)
     schedule = replace(choose(moves, target), times=1)
     parts = list(zip(moves.parts, schedule.lanes, strict=True))
     used = inputs_of(parts)
-    tensors = [(Argument("input", number), inputs[number]) for number in used]
-    tensors.append((Argument("output", 0), results[0]))
-    whole = []
-    for argument, type_ in tensors:
-        size: Number = math.prod(sizes_of(type_))
-        tensor = Tensor(1, element_of(type_), written=argument.kind == "output")
-        whole.append(Move(argument, tensor, 0, Axis(()), size, size))
-    program = OpenProgram(kernel, whole, ())
+    program = OpenProgram(kernel, whole_tensors(kernel, used), ())
     if refusal := program.refusal():
         return refusal
     blocks = blocks_of(parts, schedule.times)

@@ -15,15 +15,13 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
-from mgx_mlir.codegen.gpu.builders.function import Tensor, signature, thread_number
+from mgx_mlir.codegen.gpu.builders.function import signature, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.open_products import value_of
-from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram
+from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, whole_tensors
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
@@ -34,7 +32,6 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
 )
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
@@ -64,7 +61,7 @@ def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
 def _program(
     kernel: mgx.KernelOp, problem: _Problem, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
-    _, (inputs, results) = signature(kernel)
+    _, (inputs, _) = signature(kernel)
     plan = depthwise_of(problem.match, target)
     if isinstance(plan, Refusal):
         return plan
@@ -75,14 +72,7 @@ def _program(
         return Refusal("images that are read backwards")
     plan = _scheduled(plan, inputs)
     used = [number for number, _ in used_arguments(problem.match)]
-    tensors = [(Argument("input", number), inputs[number]) for number in used]
-    tensors += [(Argument("output", number), type_) for number, type_ in enumerate(results)]
-    moves = []
-    for argument, type_ in tensors:
-        size: Number = math.prod(sizes_of(type_))
-        tensor = Tensor(1, element_of(type_), written=argument.kind == "output")
-        moves.append(Move(argument, tensor, 0, Axis(()), size, size))
-    program = OpenProgram(kernel, moves, ())
+    program = OpenProgram(kernel, whole_tensors(kernel, used), ())
     if refusal := program.refusal():
         return refusal
     with program.function(BLOCK, (ceil_div(plan.threads, BLOCK), 1, 1)) as (frame, block):

@@ -20,6 +20,7 @@ from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
+from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import (
@@ -71,6 +72,19 @@ class Move:
 def reach(*axes: Axis) -> Number:
     """The span of the elements along some axes."""
     return sum((count * stride for axis in axes for count, stride in axis.factors), 0)
+
+
+def whole_tensors(kernel: mgx.KernelOp, used: Sequence[int]) -> list[Move]:
+    """The inputs of some numbers, and all results, each as one part."""
+    _, (inputs, results) = signature(kernel)
+    tensors = [(Argument("input", number), inputs[number]) for number in used]
+    tensors += [(Argument("output", number), type_) for number, type_ in enumerate(results)]
+    moves = []
+    for argument, type_ in tensors:
+        size: Number = math.prod(sizes_of(type_))
+        tensor = Tensor(1, element_of(type_), written=argument.kind == "output")
+        moves.append(Move(argument, tensor, 0, Axis(()), size, size))
+    return moves
 
 
 def one_part(offset: Number, parts: Axis) -> Axis:

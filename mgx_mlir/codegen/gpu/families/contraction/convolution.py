@@ -128,13 +128,13 @@ def _in_place(problem: Contraction) -> Contraction | Refusal:
     if any(isinstance(n, Size) for n in counts):
         return Refusal("channels whose number is an argument")
     image = subsampled(problem.b)
-    if isinstance(image, ComputedImage):
-        return Refusal("pixels that are computed")
     if max(image.window) > MAX_WINDOW:
         return Refusal(f"windows of more than {MAX_WINDOW} pixels")
     channel, tap = split(problem.a.column, image.channel.size)
     a = replace(problem.a, column=Axis.of(*tap.factors, *channel.factors))
-    return replace(problem, a=a, b=_windows(image, _edges(image, _after(image))))
+    windows = partial(_windows, edges=_edges(image, _after(image)))
+    b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
+    return replace(problem, a=a, b=b)
 
 
 def _after(image: Image) -> tuple[int, ...]:

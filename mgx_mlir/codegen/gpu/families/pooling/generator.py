@@ -49,11 +49,25 @@ class PoolingSchedule:
 
 def choose(pooling: Pooling, target: Target) -> PoolingSchedule:
     """As many neighbours as one access stores; fewer where that would leave units idle."""
-    last = pooling.windows[-1]
+    found, results = schedules(pooling), pooling.images * pooling.outputs
+    enough = [x for x in found if results // x.run >= busy_threads(target)]
+    return (enough or found[-1:])[0]
+
+
+def busy_threads(target: Target) -> int:
+    """The threads that leave no compute unit without work."""
+    return 2 * target.compute_units * 64
+
+
+def schedules(pooling: Pooling) -> list[PoolingSchedule]:
+    """The legal schedules, that of most neighbours first, that of one last."""
     size = builder.element_bytes(pooling.element)
-    run = math.gcd(common_factor(last.outputs), min(8, CHUNK_BYTES // size))
-    while run > 1 and pooling.images * pooling.outputs // run < 2 * target.compute_units * 64:
-        run //= 2
+    most = math.gcd(common_factor(pooling.windows[-1].outputs), min(8, CHUNK_BYTES // size))
+    return [_schedule(pooling, most >> n) for n in range(most.bit_length())]
+
+
+def _schedule(pooling: Pooling, run: int) -> PoolingSchedule:
+    last, size = pooling.windows[-1], builder.element_bytes(pooling.element)
     # Vectors start at multiples of their length, in each part of a row too.
     part = pooling.row * last.dilation if pooling.row < last.length else 0
     width = pooling.source.width(CHUNK_BYTES // size)

@@ -15,7 +15,7 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
@@ -105,12 +105,13 @@ class ImageWork:
     def __init__(self, found: ImageBlocks) -> None:
         self.image, self.unit, self._found = found.image, found.unit, found
         (images, rows, columns), groups = found.blocks, found.groups
-        block, self.thread = block_number("x", groups.grid[0]), thread_number(groups.threads)
+        count = groups.grid[0] if isinstance(groups.grid[0], int) else MAX_THREADS
+        block, self.thread = block_number("x", count), thread_number(groups.threads)
         self.filters = block_number("y", groups.grid[1])
         self.x0 = emit.mul(emit.rem(block, columns), found.wide)
         rest = emit.div(block, columns)
         self.y0 = emit.mul(emit.rem(rest, rows), found.high)
-        self.number: Index = emit.div(rest, rows) if images > 1 else 0
+        self.number: Index = emit.div(rest, rows) if images != 1 else 0
         wave_size, rows = found.target.wave_size, found.unit.rows
         lane, self.wave = emit.rem(self.thread, wave_size), emit.div(self.thread, wave_size)
         self.row, self.group = emit.rem(lane, rows), emit.div(lane, rows)

@@ -58,8 +58,6 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
         return Refusal("no windows")
     if problem.a.batch.stride != 0:
         return Refusal("groups")
-    if pixel_group(image) * emit.element_bytes(image.element) < 8:
-        return Refusal("pixels that are not read by 8 bytes")
     a = problem.a
     channel, tap = split(a.column, image.channel.size)
     strides = [stride for axis in (a.row, tap) for _, stride in axis.factors]
@@ -78,6 +76,8 @@ def as_narrow(request: Request) -> Narrow | Refusal:
         return refusal
     whole, image = match.problem.b, image_in_memory(match.problem.b)
     assert image is not None
+    if pixel_group(image) * emit.element_bytes(image.element) < 8:
+        return Refusal("pixels that are not read by 8 bytes")
     computed = whole if isinstance(whole, ComputedImage) else None
     # What the function reads in place of packed operands.
     read: dict[int, Matrix | Image] = {PACKED_IMAGE: image, PACKED_FILTER: match.problem.a}
@@ -97,7 +97,14 @@ def as_narrow(request: Request) -> Narrow | Refusal:
         own = product, image, unit, target, high, wide
         return Narrow(*own, computed, filters, transposed, *cut)
 
-    found = [x for x in _cuts(make, image, match.problem.a, unit) if _fits(x)]
+    return best_of(make, image, match.problem.a, unit)
+
+
+def best_of(
+    make: Callable[..., Narrow], image: Image, filters: Matrix, unit: Unit
+) -> Narrow | Refusal:
+    """The best of the work-groups that `make` gives for the ways to divide the results."""
+    found = [x for x in _cuts(make, image, filters, unit) if _fits(x)]
     best = least(found, lambda x: x.clocks, Narrow.describe)
     return best or Refusal("no work-group that fits registers and LDS")
 

@@ -1,0 +1,171 @@
+"""Convolutions of images of any size with three or four channels, a model's first layer.
+
+    %y = mgx.convolution %x, %w ... : tensor<?x3x?x?xf32, #mgx.dims<[batch, _, h, w]>>, ...
+
+The work-groups are those of given sizes (see the recipe `narrow`), by formulas. There is a function
+for widths that vectors divide, and one for others, of which a run launches one. A tensor has at
+most 2^31 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.gpu.builders.function import signature
+from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
+from mgx_mlir.codegen.gpu.dynamic.open_products import value_of
+from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, whole_tensors
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
+from mgx_mlir.codegen.gpu.families.contraction.convolution import (
+    Product,
+    in_place,
+    side_by_side,
+    stored_along,
+)
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
+from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow import best_of, narrow_refusal
+from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
+from mgx_mlir.codegen.gpu.families.family import Family, Matched
+from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import named_symbols
+from mgx_mlir.sizes.arithmetic import Number, is_more
+
+# The height and width of images that schedules are chosen for.
+_USUAL = 128
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A convolution of few channels, and its product."""
+
+    match: Match
+    product: Product
+    transposed: bool
+    name: str
+
+
+def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
+    operations = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in operations if isinstance(op, mgx.CONVOLUTIONS)]
+    match = match_contraction(kernel) if len(anchors) == 1 else None
+    if match is None or not isinstance(match.problem.b, Image):
+        return None
+    product = in_place(match)
+    if isinstance(product, Refusal):
+        return product.of(anchors[0].OPERATION_NAME)
+    plain = side_by_side(product)
+    along = stored_along(plain)
+    return _Problem(match, along, along is not plain, anchors[0].OPERATION_NAME)
+
+
+def _program(
+    kernel: mgx.KernelOp, found: _Problem, target: Target
+) -> Generated[DynamicProgram] | Refusal:
+    _, (inputs, _) = signature(kernel)
+    problem, image = found.match.problem, image_in_memory(found.match.problem.b)
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
+    if unit is None or image is None:
+        return Refusal(f"{target.name}: no instruction for the image")
+    sizes = [cast(int, math.prod(sizes_of(type_))) for type_ in inputs]
+    if refusal := narrow_refusal(found.match, sizes, unit):
+        return refusal
+    axes = (image.batch, image.channel)
+    strides = [*image.strides, *(stride for axis in axes for _, stride in axis.factors)]
+    if not all(stride >= 0 for stride in strides):
+        return Refusal("images that are read backwards")
+    plans = []
+    for whole in (False, True):
+        own = _aligned(image) if whole else image
+        usual = _usual(own, inputs)
+        make = partial(_blocks, found, usual, unit, target)
+        best = best_of(make, usual, problem.a, unit)
+        if isinstance(best, Refusal):
+            return best
+        plans.append(replace(best, image=own))
+    used = [number for number, _ in used_arguments(found.match)]
+    program = OpenProgram(kernel, whole_tensors(kernel, used), ())
+    if refusal := program.refusal():
+        return refusal
+    lanes = CHUNK_BYTES // emit.element_bytes(image.element)
+    odd = is_more(image.sizes[1] - image.sizes[1] // lanes * lanes, 0)
+    shares: list[Number] = [odd, 1 - odd]
+    for share, plan in zip(shares, plans, strict=True):
+        groups = plan.groups
+        assert groups.lds is not None
+        lds = [(groups.lds[0], emit.element_type(groups.lds[1]))]
+        grid = (share * groups.grid[0], *groups.grid[1:])
+        with program.function(groups.threads, grid, lds) as (frame, _):
+            pointers = dict(zip(used, frame.pointers, strict=False))
+            plan.emit(Tensors(pointers, frame.pointers[len(used) :], frame.lds[0]))
+    words = ", or ".join(dict.fromkeys(plan.describe() for plan in plans))
+    return Generated(program.program(), f"any sizes, {words}")
+
+
+def _blocks(
+    found: _Problem, image: Image, unit: Unit, target: Target, high: int, wide: int, *cut: int
+) -> Narrow:
+    problem = found.match.problem
+    computed = problem.b if isinstance(problem.b, ComputedImage) else None
+    own = found.product, image, unit, target, high, wide
+    return Narrow(*own, computed, problem.a, found.transposed, *cut)
+
+
+def _aligned(image: Image) -> Image:
+    """The image of a width that vectors of 16 bytes divide; its strides are multiples too."""
+    lanes = CHUNK_BYTES // emit.element_bytes(image.element)
+
+    def axis(x: Axis) -> Axis:
+        return Axis(tuple((n, whole(stride)) for n, stride in x.factors))
+
+    def whole(number: int) -> int:
+        return number if isinstance(number, int) else number // lanes * lanes
+
+    return replace(
+        image,
+        batch=axis(image.batch),
+        channel=axis(image.channel),
+        sizes=(image.sizes[0], whole(image.sizes[1])),
+        strides=tuple(map(whole, image.strides)),
+    )
+
+
+def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:
+    """The image of the sizes that schedules are chosen for."""
+    known = named_symbols(inputs)
+
+    def at(number: Number) -> int:
+        return value_of(number, known, _USUAL)
+
+    def axis(x: Axis) -> Axis:
+        return Axis(tuple((1, at(stride)) for _, stride in x.factors))
+
+    channels = Axis(tuple((n, at(stride)) for n, stride in image.channel.factors))
+    sizes, strides, outputs = (
+        tuple(map(at, numbers)) for numbers in (image.sizes, image.strides, image.outputs)
+    )
+    return replace(
+        image,
+        batch=axis(image.batch),
+        channel=channels,
+        sizes=sizes,
+        strides=strides,
+        outputs=outputs,
+    )
+
+
+FAMILY = Family("open_narrow", 21, Matched(_match, _program))
