@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.problem.problem import Axis, Image
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 
 @dataclass(frozen=True)
@@ -165,5 +165,5 @@ def pixel_group(image: Image) -> int:
     if channels.stride == 1 and last == channels.size:
         row = Axis(((image.sizes[1] * last, 1),))
         found = vector_width(row, rows, image.batch, offset=image.offset, limit=chunk)
-        return math.gcd(found, image.sizes[1])
+        return math.gcd(found, common_factor(image.sizes[1]))
     return 1
