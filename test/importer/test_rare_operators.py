@@ -188,3 +188,43 @@ def test_axes_of_statistics_may_stand_in_any_order():
 def test_a_slice_may_end_before_all_that_an_integer_can_say(start, end, step):
     parts = {"s": ints(start), "e": ints(end), "a": ints(1), "t": ints(step)}
     assert_agrees(*one_node("Slice", {"x": floats(3, 6), **parts}, constants=list(parts)))
+
+
+def test_a_slice_backwards_from_before_the_first_element_holds_it():
+    """ONNX clamps the start to the first element; numpy begins before it."""
+    fed = {"x": np.arange(4), "starts": ints(-100), "ends": ints(-100), "axes": ints(0)}
+    names = ["starts", "ends", "axes", "steps"]
+    model, fed = one_node("Slice", {**fed, "steps": ints(-1)}, constants=names)
+    assert_close(outputs_of(parse_onnx(model), fed), [np.array([0])])
+    assert_agrees(model, fed)
+
+
+def test_a_slice_of_nothing_may_have_steps():
+    fed = {"x": floats(0, 4), "starts": ints(0), "ends": ints(9), "axes": ints(0)}
+    names = ["starts", "ends", "axes", "steps"]
+    assert_agrees(*one_node("Slice", {**fed, "steps": ints(2)}, constants=names))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint64])
+def test_unsigned_integers_that_shrink_below_zero_wrap_around(dtype):
+    x = np.array([0, 1, 2, 5, 100], dtype)
+    model, fed = one_node("Shrink", {"x": x}, bias=2.0, lambd=0.5)
+    wrapped = np.where(x > 0, x - dtype(2), dtype(0))
+    assert_close(outputs_of(parse_onnx(model), fed), [wrapped])
+
+
+@pytest.mark.parametrize(("dtype", "low"), [(np.uint8, 0), (np.int8, -128), (np.float32, -np.inf)])
+def test_indices_of_maxima_are_no_padding(dtype, low):
+    x = np.full((1, 1, 4), low, dtype)
+    window = {"kernel_shape": [3], "pads": [2, 0], "outputs": 2}
+    y, index = outputs_of(parse_onnx(one_node("MaxPool", {"x": x}, **window)[0]), {"x": x})
+    assert (y == low).all()
+    np.testing.assert_array_equal(index, [[[0, 0, 0, 1]]])
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection", "zeros"])
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_cubic_samples_outside_an_image_weigh_pixels_moved_into_it(padding, aligned):
+    grid = np.linspace(-1.6, 1.6, 24, dtype=np.float32).reshape(1, 3, 4, 2)
+    kind = {"mode": "cubic", "padding_mode": padding, "align_corners": aligned}
+    assert_agrees(*one_node("GridSample", {"x": floats(1, 2, 4, 5), "grid": grid}, 20, **kind))

@@ -314,7 +314,11 @@ def shrink(node: Node) -> ir.Value:
     bias, bound = node.attribute("bias"), node.attribute("lambd")
     above = emit.where(mgx.greater(x, emit.like(x, bound)), emit.sub(x, bias), 0)
     y = emit.where(mgx.less(x, emit.like(x, -bound)), emit.add(x, bias), above)
-    return emit.convert(y, element)
+    if tensors.is_float(node.tensor(0)):
+        return y
+    # Integers wrap around below 0.
+    wrapped = emit.convert(emit.convert(y, "i64"), element)
+    return emit.where(mgx.less(y, emit.like(y, 0)), wrapped, emit.convert(y, element))
 
 
 @operator("HardSigmoid", (6, 22), "mul add clip")

@@ -42,7 +42,8 @@ def grid_sample(node: Node) -> ir.Value:
         size = in_type_of(place, open_size)
         place = sampler.denormalised(place, size)
         place = mgx.nearbyint(place) if mode == "nearest" else place
-        places.append(sampler.brought_back(place, size))
+        # Pixels around a place that curves weigh are brought back one by one.
+        places.append(place if mode == "cubic" else sampler.brought_back(place, size))
     y = sampler.interpolated(places, mode)
     return emit.transpose(y, [0, tensors.rank(y) - 1, *range(1, tensors.rank(y) - 1)])
 

@@ -166,14 +166,16 @@ def _sliced(
             x = _cut(node, x, axis, start, end, step)
             continue
         size = tensors.size_of(x, axis, "the size of the sliced dimension")
-        # numpy clamps by the rules that ONNX states.
+        # numpy clamps by the rules that ONNX states, but for one: a start before the first
+        # element is the first one for negative steps too.
+        start = max(start, -size) if size else start
         first, last, step = slice(start, end, step).indices(size)
         if step < 0:
             backwards.append(axis)
             first, last, step = size - 1 - first, size - 1 - last, -step
         cut.append((axis, first, max(first, last)))
         if step > 1:
-            strides.append((axis, min(step, size)))
+            strides.append((axis, min(step, max(size, 1))))
     if backwards:
         x = mgx.reverse(x, sorted(backwards))
     cut = [c for c in sorted(cut) if c[1:] != (0, tensors.dims(x)[c[0]])]

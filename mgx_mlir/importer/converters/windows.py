@@ -244,7 +244,7 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
     images = np.arange(outer[0] * outer[1]).reshape(*outer[:2], *[1] * count)
     found = emit.filled(np.zeros((), np.int64), outer)
     for offset in reversed(list(itertools.product(*(range(n) for n in window.lengths)))):
-        index = images * math.prod(sizes[2:])
+        index, inside = images * math.prod(sizes[2:]), np.ones((), bool)
         part = padded
         for axis, at in enumerate(offset):
             first, step = at * window.dilations[axis], window.strides[axis]
@@ -252,10 +252,13 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
             if step > 1:
                 part = mgx.step(part, [2 + axis], [step])
             places = np.arange(spatial[axis]) * step + first - low[axis]
-            index = index + np.expand_dims(
-                places * strides[axis], [i for i in range(2 + count) if i != 2 + axis]
-            )
-        found = emit.where(mgx.equal(part, y), node.make(index), found)
+            places = np.expand_dims(places, [i for i in range(2 + count) if i != 2 + axis])
+            index = index + places * strides[axis]
+            inside = inside & (places >= 0) & (places < sizes[2 + axis])
+        largest = mgx.equal(part, y)
+        if not inside.all():  # the padding is as low as an element may be
+            largest = mgx.logical_and(largest, node.make(np.broadcast_to(inside, outer)))
+        found = emit.where(largest, node.make(index), found)
     return found
 
 
