@@ -1,0 +1,1 @@
+"""Random nodes of single operators beside two references: see __main__.py."""
