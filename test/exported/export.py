@@ -42,7 +42,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tensorflow": (("keras>=3", "tensorflow-cpu", "tf2onnx"), ("keras", "tf2onnx")),
     "torch": (
         ("onnxscript", "torch==2.13.0", "transformers>=5"),
-        ("architectures", "pytorch", "torchscript"),
+        ("architectures", "families", "pytorch", "torchscript"),
     ),
 }
 EXPORTERS = tuple(sorted(module for _, modules in GROUPS.values() for module in modules))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,8 @@ from test.onnx_models import random_inputs
 class Example:
     """A module, the tensors that it is exported with, and the sizes that stay symbolic.
 
-    `dynamic` names, for each input, the dimensions that a run may choose. `script`: the older
-    exporter, by TorchScript.
+    `dynamic` names, for each input, the dimensions that a run may choose, `choices` sizes for
+    them. `script`: the older exporter, by TorchScript.
     """
 
     module: nn.Module
@@ -29,20 +29,22 @@ class Example:
     dynamic: dict[str, dict[int, str]] = field(default_factory=dict)
     opset: int = 18
     script: bool = False
+    choices: Sequence[dict[str, int]] = ()
 
 
 def example(build: Callable[[], Example]) -> Callable[[], Example]:
     """Registers a model under the function's name, with inputs of two sizes."""
-    named(build.__name__, lambda: _made(build))
+    named(build.__name__, lambda: made_of(build))
     return build
 
 
-def _made(build: Callable[[], Example]) -> Made:
+def made_of(build: Callable[[], Example], script: bool | None = None) -> Made:
+    """What an exporter makes of an example, and inputs; `script` replaces that of the example."""
     torch.manual_seed(0)
     made = build()
     made.module.eval()
-    model = _scripted(made) if made.script else _exported(made)
-    choices = [
+    model = _scripted(made) if script or (script is None and made.script) else _exported(made)
+    choices = list(made.choices) or [
         {"batch": n - 1, "length": n + 4, "past": n, "answer": n}
         | {"height": 32 * n, "width": 64, "samples": 1000 * n + 333}
         for n in ((2, 5) if made.dynamic else (2,))

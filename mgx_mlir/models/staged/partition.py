@@ -18,12 +18,23 @@ from mgx_mlir.importer.loading import Source
 # Values known without running: an initialiser, a weight by reference, a Constant node.
 Known: TypeAlias = "TensorProto | Weight | NodeProto"
 
+# Operators that exporters compute sizes with, from the results of Shape and Size.
+_ON_SHAPES = frozenset(
+    "Add Cast Ceil Concat Div Floor Gather Identity Max Min Mod Mul Neg ReduceProd Reshape Slice "
+    "Squeeze Sub Unsqueeze".split()
+)
+# The inputs of operators that decide the sizes of results.
+_SIZES = {
+    "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1,), "Range": (0, 1, 2), "Reshape": (1,),
+    "Resize": (3,), "Slice": (1, 2), "Tile": (1,),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Step:
     """Nodes that run together: an island, or one node of the host.
 
-    `nodes` are numbers in the graph. `inputs` are the values that it reads, without those
+    `nodes` are numbers in the graph; those that compute sizes may be in several islands. `inputs` are the values that it reads, without those
     that are known; `outputs` those that something else reads; `dead` those that nothing
     reads afterwards.
     """
@@ -53,6 +64,7 @@ def partition(
     nodes that it depends on, so that it sees their results.
     """
     needed = _needed(graph, known)
+    chains = _shape_chains(graph, known)
     levels: dict[str, int] = {}
     groups: dict[tuple[int, bool, int], list[int]] = {}
     for index in needed:
@@ -65,8 +77,52 @@ def partition(
         # Only a later island sees a result of the host.
         levels |= dict.fromkeys(node.output, level + on_host)
         groups.setdefault((level, on_host, index if on_host else 0), []).append(index)
-    ordered = [groups[key] for key in sorted(groups)]
+    ordered = [
+        group if on_host else _with_sizes(graph, group, chains)
+        for (_, on_host, _), group in sorted(groups.items())
+    ]
     return steps_of(graph, known, ordered, host)
+
+
+def _shape_chains(graph: GraphProto, known: Collection[str]) -> dict[str, int]:
+    """The values that are arithmetic on shapes, and their nodes."""
+    chains: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        follows = node.op_type in _ON_SHAPES and any(n in chains for n in node.input)
+        follows = follows and all(n in chains or n in known for n in node.input if n)
+        if not node.domain and (follows or node.op_type in ("Shape", "Size")):
+            chains |= dict.fromkeys(node.output, index)
+    return chains
+
+
+def _with_sizes(graph: GraphProto, group: list[int], chains: Mapping[str, int]) -> list[int]:
+    """An island with copies of the nodes that compute its sizes in an island before.
+
+    So its sizes follow from those of its inputs, and one program serves all of them.
+    """
+    made = {name: i for i in group for name in graph.node[i].output}
+    nodes = [graph.node[i] for i in group]
+    wanted = [n for node in nodes for n in _sizes_read(node)]
+    copied: set[int] = set()
+    seen: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        index = made.get(name, chains.get(name))
+        if index is None or name in seen:
+            continue
+        seen.add(name)
+        node = graph.node[index]
+        if name not in made:
+            copied.add(index)
+        if node.op_type in _ON_SHAPES:
+            wanted += node.input
+    return sorted({*group, *copied})
+
+
+def _sizes_read(node: NodeProto) -> list[str]:
+    """The inputs of a node that decide the sizes of its results."""
+    places = _SIZES.get(node.op_type, ()) if not node.domain else ()
+    return [node.input[i] for i in places if i < len(node.input) and node.input[i]]
 
 
 def _needed(graph: GraphProto, known: Collection[str]) -> list[int]:
@@ -93,10 +149,11 @@ def stored_steps(
     Raises ArtifactError where they are no steps of the graph: a node is missing, or out of order.
     """
     made = {v.name for v in graph.input} | {"", *known}
+    chains = {*_shape_chains(graph, known).values()}
     done: set[int] = set()
     for group in groups:
         for index in group:
-            if index >= len(graph.node) or index in done:
+            if index >= len(graph.node) or index in done - chains:
                 raise ArtifactError(f"node {index} of {len(graph.node)} is in no step, or in two")
             if not structure.uses_of(graph.node[index]) <= made:
                 raise ArtifactError(f"node {index} runs before the nodes that it reads")
