@@ -63,9 +63,27 @@ def chosen_rows(width: int = 16) -> onnx.ModelProto:
     return b.model({"x": (TensorProto.FLOAT, ["rows", width])}, tensors, "chosen_rows")
 
 
+def chosen_tokens(width: int = 8) -> onnx.ModelProto:
+    """Tokens of positive sum get a layer; the shape is that of the input, as exporters read it."""
+    b = Builder()
+    flat = b.op("Reshape", "x", b.constant([-1, width]))
+    marks = b.op("ReduceSum", flat, b.constant([1]), keepdims=0)
+    places = b.op("NonZero", b.op("Greater", marks, b.constant(0, np.float32)))
+    rows = b.op("Gather", places, b.constant(0), axis=0)
+    own = b.linear(b.op("Gather", flat, rows, axis=0), "layer", width, width)
+    window = b.op("Slice", flat, b.constant([0]), b.constant([1]), b.constant([0]))
+    own = b.op("Expand", own, b.op("Shape", window))
+    y = b.op("ScatterND", flat, b.op("Unsqueeze", rows, b.constant([1])), own)
+    sizes = [b.op("Gather", b.op("Shape", "x"), b.constant([n])) for n in range(2)]
+    y = b.op("Reshape", y, b.op("Concat", *sizes, b.constant([width]), axis=0))
+    shape = ["batch", "length", width]
+    return b.model({"x": (TensorProto.FLOAT, shape)}, {"y": (y, shape)}, "chosen_tokens")
+
+
 MODELS = {
     "experts": (experts, [(n, 16) for n in (9, 1, 12, 30, 1, 17)]),
     "detector": (detector, [(1, 40, 12)] * 5),
+    "chosen_tokens": (chosen_tokens, [(*n, 8) for n in ((2, 9), (1, 1), (3, 2), (1, 30), (4, 4))]),
     "chosen_rows": (chosen_rows, [(n, 16) for n in (9, 1, 1, 2, 5, 7)]),
 }
 

@@ -1,16 +1,15 @@
-"""The families of models that people run, small, with open sizes, as both exporters of PyTorch
-write them: each has one program for any sizes, or as many as its parts are.
+"""Families of models, small, with open sizes, as both exporters of PyTorch write them.
 
-`table.py` runs them.
+`table.py` runs them and says how many programs each takes.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
 import onnx
 import torch
 import transformers
@@ -254,16 +253,19 @@ def graph() -> Example:
 
 
 class Recommender(nn.Module):
-    """Tables of features, products of each two, as DLRM has them."""
+    """Tables of features, products of each two, as DLRM has them. Bags are exported as loops."""
 
-    def __init__(self) -> None:
+    def __init__(self, bags: bool) -> None:
         super().__init__()
-        self.tables = nn.ModuleList(nn.EmbeddingBag(50, 8, mode="sum") for _ in range(4))
+        self.bags = bags
+        table = partial(nn.EmbeddingBag, mode="sum") if bags else nn.Embedding
+        self.tables = nn.ModuleList(table(50, 8) for _ in range(4))
         self.bottom, self.top = nn.Linear(6, 8), nn.Linear(18, 1)
 
     def forward(self, dense: Tensor, ids: Tensor) -> Tensor:
         x = torch.relu(self.bottom(dense))
         rows = [table(ids[:, number]) for number, table in enumerate(self.tables)]
+        rows = rows if self.bags else [row.sum(1) for row in rows]
         all_rows = torch.stack([x, *rows], 1)
         products = torch.bmm(all_rows, all_rows.transpose(1, 2))
         i, j = torch.tril_indices(5, 5, -1)
@@ -272,9 +274,19 @@ class Recommender(nn.Module):
 
 @family
 def dlrm() -> Example:
+    return _recommender(bags=False)
+
+
+@family
+def dlrm_of_bags() -> Example:
+    return _recommender(bags=True)
+
+
+def _recommender(bags: bool) -> Example:
     inputs = {"dense": torch.randn(3, 6), "ids": torch.randint(0, 50, (3, 4, 3))}
     choices = [{"batch": n} for n in (3, 1, 40)]
-    return Example(Recommender(), inputs, dict.fromkeys(inputs, {0: "batch"}), choices=choices)
+    sizes = {key: {0: "batch"} for key in inputs}
+    return Example(Recommender(bags), inputs, sizes, choices=choices)
 
 
 class Spectrum(nn.Module):

@@ -1,6 +1,6 @@
 """Which families of models run with any sizes, on which targets: the table of docs/families.md.
 
-    python -m test.exported.table [--targets cpu gfx942 ...] [--folder FOLDER] [--write docs/families.md]
+    python -m test.exported.table [--targets cpu gfx942] [--folder FOLDER] [--write PAGE]
 
 FOLDER has the files of test/exported/families.py; `python -m test.exported.export families`
 writes them. Each model runs with three combinations of sizes, then with these again, beside

@@ -34,9 +34,9 @@ _SIZES = {
 class Step:
     """Nodes that run together: an island, or one node of the host.
 
-    `nodes` are numbers in the graph; those that compute sizes may be in several islands. `inputs` are the values that it reads, without those
-    that are known; `outputs` those that something else reads; `dead` those that nothing
-    reads afterwards.
+    `nodes` are numbers in the graph; those that compute sizes may be in several islands.
+    `inputs` are the values that it reads, without those that are known; `outputs` those that
+    something else reads; `dead` those that nothing reads afterwards.
     """
 
     nodes: tuple[int, ...]
@@ -85,9 +85,14 @@ def partition(
 
 
 def _shape_chains(graph: GraphProto, known: Collection[str]) -> dict[str, int]:
-    """The values that are arithmetic on shapes, and their nodes."""
+    """The values that are arithmetic on shapes, and windows that only have a shape; their nodes."""
     chains: dict[str, int] = {}
+    shaped = {node.input[0] for node in graph.node if node.op_type == "Shape"}
     for index, node in enumerate(graph.node):
+        window = node.op_type == "Slice" and all(n in known for n in node.input[1:] if n)
+        if window and not shaped.isdisjoint(node.output):
+            chains[node.output[0]] = index
+            continue
         follows = node.op_type in _ON_SHAPES and any(n in chains for n in node.input)
         follows = follows and all(n in chains or n in known for n in node.input if n)
         if not node.domain and (follows or node.op_type in ("Shape", "Size")):
@@ -114,7 +119,7 @@ def _with_sizes(graph: GraphProto, group: list[int], chains: Mapping[str, int]) 
         node = graph.node[index]
         if name not in made:
             copied.add(index)
-        if node.op_type in _ON_SHAPES:
+        if node.op_type in ("Shape", *_ON_SHAPES):
             wanted += node.input
     return sorted({*group, *copied})
 
