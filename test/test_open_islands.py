@@ -64,7 +64,7 @@ def chosen_rows(width: int = 16) -> onnx.ModelProto:
 
 
 def chosen_tokens(width: int = 8) -> onnx.ModelProto:
-    """Tokens of positive sum get a layer; the shape is that of the input, as exporters read it."""
+    """Tokens of positive sum get a layer more; the shape is read from the input, as exporters do."""
     b = Builder()
     flat = b.op("Reshape", "x", b.constant([-1, width]))
     marks = b.op("ReduceSum", flat, b.constant([1]), keepdims=0)
@@ -73,9 +73,12 @@ def chosen_tokens(width: int = 8) -> onnx.ModelProto:
     own = b.linear(b.op("Gather", flat, rows, axis=0), "layer", width, width)
     window = b.op("Slice", flat, b.constant([0]), b.constant([1]), b.constant([0]))
     own = b.op("Expand", own, b.op("Shape", window))
-    y = b.op("ScatterND", flat, b.op("Unsqueeze", rows, b.constant([1])), own)
+    none = b.op("Mul", flat, b.constant(0, np.float32))
+    y = b.op("ScatterND", none, b.op("Unsqueeze", rows, b.constant([1])), own)
+    y = b.op("Add", flat, y)
     sizes = [b.op("Gather", b.op("Shape", "x"), b.constant([n])) for n in range(2)]
     y = b.op("Reshape", y, b.op("Concat", *sizes, b.constant([width]), axis=0))
+    y = b.linear(y, "last", width, width)
     shape = ["batch", "length", width]
     return b.model({"x": (TensorProto.FLOAT, shape)}, {"y": (y, shape)}, "chosen_tokens")
 
