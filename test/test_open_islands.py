@@ -64,7 +64,7 @@ def chosen_rows(width: int = 16) -> onnx.ModelProto:
 
 
 def chosen_tokens(width: int = 8) -> onnx.ModelProto:
-    """Tokens of positive sum get a layer more; the shape is read from the input, as exporters do."""
+    """Tokens of positive sum get a layer more; the shape is that of the input."""
     b = Builder()
     flat = b.op("Reshape", "x", b.constant([-1, width]))
     marks = b.op("ReduceSum", flat, b.constant([1]), keepdims=0)
