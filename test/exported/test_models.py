@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 
 # Models that run on an emulated chip too: small ones, of the kinds of work that there are.
 ON_CHIPS = {
-    "families/detector_script": "gfx942",
     "families/graph_script": "gfx1100",
     "families/int4_step": "gfx942",
     "families/llama_step_script": "gfx1100",
