@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import mgx_mlir
 from mgx_mlir.artifact.parts import Parts
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
+from mgx_mlir.models.staged.partition import stored_steps
 from mgx_mlir.tools.mgx import main
 
 DETECT = """<ir_version: 8, opset_import: ["": 17]>
@@ -129,6 +131,24 @@ def test_a_model_that_the_host_does_not_run_has_no_parts() -> None:
     g (float[2] x) => (float[2] y) { a = Relu(x) y = com.acme.Foo(a) }"""
     with pytest.raises(UnsupportedError, match=r"com\.acme::Foo"):
         mgx_mlir.compile_to_bytecode(parsed(text))
+
+
+@pytest.mark.parametrize(
+    ("groups", "why"),
+    [
+        ([[0, 1], [0, 2]], ""),  # sizes are computed in each part
+        ([[0, 0, 1, 2]], "not distinct"),
+        ([[0, 1], [0, 1, 2]], "node 1 of 3"),
+        ([[0, 1, 3]], "node 3 of 3"),
+        ([[2, 0, 1]], "node 2 runs before"),
+    ],
+)
+def test_steps_of_a_file_are_steps_of_its_graph(groups: list[list[int]], why: str) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[n] x) => (float[m] y, float[n] z) { s = Shape(x) z = Relu(x) y = Expand(z, s) }"""
+    expected = pytest.raises(ArtifactError, match=why) if why else nullcontext()
+    with expected:
+        assert len(stored_steps(parsed(text).graph, (), groups, ())) == len(groups)
 
 
 def test_the_words_about_parts(tmp_path: Path) -> None:

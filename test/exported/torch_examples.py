@@ -39,7 +39,7 @@ def example(build: Callable[[], Example]) -> Callable[[], Example]:
 
 
 def made_of(build: Callable[[], Example], script: bool | None = None) -> Made:
-    """What an exporter makes of an example, and inputs; `script` replaces that of the example."""
+    """The model of an example, and inputs. `script` replaces that of the example."""
     torch.manual_seed(0)
     made = build()
     made.module.eval()

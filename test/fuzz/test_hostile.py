@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import onnx
 import pytest
 
+from test.fuzz.command import fuzz
 from test.fuzz.hostile.attempt import Attempts
 from test.fuzz.hostile.rows import rows
 from test.fuzz.mutants import mutant
 
 HANG = 300.0  # Seconds, on however busy a machine.
-ROOT = Path(__file__).resolve().parents[2]
 # Some of each table; all are tried where slow tests run.
 SAMPLE = rows()[::12]
 
@@ -35,16 +31,7 @@ def test_some_hostile_models() -> None:
 
 @pytest.mark.slow
 def test_every_hostile_model() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "test.fuzz.hostile"],
-        cwd=ROOT,
-        env={**os.environ, "MGX_CACHE_DIR": "none"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=3600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    fuzz("hostile", timeout=3600)
 
 
 def test_some_mutants() -> None:
@@ -64,13 +51,4 @@ def test_some_mutants() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_two_thousand_mutants(seed: int) -> None:
-    command = ["-W", "ignore", "-m", "test.fuzz.mutants", "--seed", str(seed), "--count", "2000"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={**os.environ, "MGX_CACHE_DIR": "none"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    fuzz("mutants", "--seed", str(seed), "--count", "2000")

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from test.fuzz.command import ROOT, fuzz
 from test.fuzz.operators.check import OPERATORS, difference, draw_case
 from test.fuzz.operators.disputes import ROWS
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def fuzz(*options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "test.fuzz.operators", *options],
-        cwd=ROOT,
-        env={**os.environ, "MGX_CACHE_DIR": "none"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_a_node_of_each_operator() -> None:
     """Some have types that neither reference runs."""
-    said = fuzz("--seeds", "0")
+    said = fuzz("operators", "--seeds", "0")
     ran = int(said.rpartition(" ok")[0].split()[-1])
     assert ran >= 0.9 * len(OPERATORS), said
 
@@ -92,4 +76,4 @@ def test_every_operator_of_onnx_with_a_schema() -> None:
     ("target", "seeds"), [("cpu", "100-129"), ("gfx942", "100-104"), ("gfx1201", "105-109")]
 )
 def test_more_nodes(target: str, seeds: str) -> None:
-    fuzz("--target", target, "--seeds", seeds)
+    fuzz("operators", "--target", target, "--seeds", seeds)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from test.fuzz.command import fuzz
 from test.fuzz.recurrent import GATES, Case, case, check
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def forms(seeds: range) -> list[Case]:
@@ -38,12 +32,4 @@ def test_cases_have_all_forms() -> None:
 
 @pytest.mark.slow
 def test_three_hundred_networks() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "test.fuzz.recurrent", "--seed", "1000"],
-        cwd=ROOT,
-        env={**os.environ, "MGX_CACHE_DIR": "none"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    fuzz("recurrent", "--seed", "1000")

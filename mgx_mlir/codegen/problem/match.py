@@ -160,6 +160,14 @@ def match_contraction(kernel: mgx.KernelOp) -> Match | None:
     return match and replace(match, added=tuple(added), place=place, relaxed=relaxed)
 
 
+def match_convolution(kernel: mgx.KernelOp) -> tuple[str, Match] | None:
+    """The name of a kernel's only convolution, and the kernel as a contraction, if it is one."""
+    operations = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in operations if isinstance(op, mgx.CONVOLUTIONS)]
+    match = match_contraction(kernel) if len(anchors) == 1 else None
+    return None if match is None else (anchors[0].OPERATION_NAME, match)
+
+
 def _product(anchor: _Dot | Convolution) -> Contraction | None:
     found = _dot(anchor) if isinstance(anchor, _Dot) else _convolution(anchor)
     if found is None or 0 in (found.batch, found.M, found.N, found.K):

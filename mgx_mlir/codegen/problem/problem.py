@@ -236,6 +236,11 @@ class Image:
     pads: tuple[int, ...]
 
     @property
+    def axes(self) -> tuple[Axis, Axis, Axis]:
+        """The axes of images and of channels, and the pixels' dimensions as one."""
+        return self.batch, self.channel, Axis(tuple(zip(self.sizes, self.strides, strict=True)))
+
+    @property
     def width(self) -> int:
         """The outputs in one row, along the fastest dimension."""
         return self.outputs[-1]

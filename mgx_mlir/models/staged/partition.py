@@ -157,8 +157,10 @@ def stored_steps(
     chains = {*_shape_chains(graph, known).values()}
     done: set[int] = set()
     for group in groups:
+        if len({*group}) != len(group):
+            raise ArtifactError(f"nodes {list(group)} of a step are not distinct")
         for index in group:
-            if index >= len(graph.node) or index in done - chains:
+            if index >= len(graph.node) or (index in done and index not in chains):
                 raise ArtifactError(f"node {index} of {len(graph.node)} is in no step, or in two")
             if not structure.uses_of(graph.node[index]) <= made:
                 raise ArtifactError(f"node {index} runs before the nodes that it reads")

@@ -48,6 +48,7 @@ def supervise(options: argparse.Namespace) -> int:
         "MGX_EMULATED_DEVICES": ",".join(CHIPS),
         "MGX_EMULATOR_STRICT": "1",
         "MGX_HIP": "emulated",
+        "MGX_JOBS": "1",
     }
     deadline = time.monotonic() + options.seconds
     seed, end, failures = options.seed, None, 0
@@ -95,21 +96,14 @@ def supervise(options: argparse.Namespace) -> int:
 
 
 def work(options: argparse.Namespace) -> int:
-    import gc
     import warnings
 
-    from mgx_mlir import emulator
     from mgx_mlir.errors import DeviceError
     from mgx_mlir.settings import Settings
+    from test.fuzz.command import reset_devices
     from test.fuzz.graphs.check import problem, random_case
     from test.fuzz.graphs.found import found
     from test.fuzz.graphs.smaller import smaller
-
-    def reset() -> None:
-        """Clears the fault of a kernel."""
-        gc.collect()
-        for device in emulator.devices():
-            emulator.reset_device(device.ordinal)
 
     warnings.simplefilter("ignore")
     settings = Settings.from_environment()
@@ -126,7 +120,7 @@ def work(options: argparse.Namespace) -> int:
                     return problem(case, target, settings, mode)
                 except Exception as error:
                     if isinstance(error, DeviceError):
-                        reset()
+                        reset_devices()
                     return f"{type(error).__name__}: {str(error)[:1500]}"
 
             what = wrong(case)

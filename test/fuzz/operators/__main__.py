@@ -72,6 +72,7 @@ def supervise(options: argparse.Namespace) -> int:
 
 def work(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import DeviceError
+    from test.fuzz.command import reset_devices
     from test.fuzz.operators.check import OPERATORS, compare, draw_case
 
     first, _, last = options.seeds.partition("-")
@@ -89,24 +90,13 @@ def work(options: argparse.Namespace) -> int:
         except Exception as error:  # no error of a user: a fault of the compiler or the device
             outcome, said = "FAIL", f"{type(error).__name__}: {str(error)[:600]}"
             if isinstance(error, DeviceError):
-                reset()
+                reset_devices()
         faulthandler.cancel_dump_traceback_later()
         if outcome == "FAIL" or (options.unasked and outcome != "ok"):
             print(f"{outcome} {name} --seeds {seed}: {said}\n    {case.text()}", flush=True)
         print("count", outcome, flush=True)
     print("over", flush=True)
     return 0
-
-
-def reset() -> None:
-    """Clears the fault of a kernel."""
-    import gc
-
-    from mgx_mlir import emulator
-
-    gc.collect()
-    for device in emulator.devices():
-        emulator.reset_device(device.ordinal)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import mgx_mlir
 from mgx_mlir.errors import UserError
-from test.fuzz.operators import (
+from test.fuzz.operators import (  # noqa: F401  (each enters its operators)
     elementwise,
     images,
     indexing,
@@ -27,19 +27,6 @@ from test.fuzz.operators.draw import BF16, FLOATS8, Array, is_float
 from test.fuzz.operators.form import OPERATORS, Case, draw_case
 
 __all__ = ["OPERATORS", "compare", "draw_case"]
-
-# Importing them enters their operators.
-FAMILIES = (
-    elementwise,
-    images,
-    indexing,
-    microsoft,
-    movement,
-    products,
-    quantized,
-    reductions,
-    windows,
-)
 
 # Operators whose integers are rounded sums of floats.
 _ROUNDED = {

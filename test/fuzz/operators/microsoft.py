@@ -11,7 +11,7 @@ from test.fuzz.operators.form import OPERATORS, Form, Input, operator
 from test.fuzz.operators.quantized import scaled, scales
 
 _DOMAIN = "com.microsoft"
-# Of one tensor: the attributes that there may be.
+# Operators of one tensor, and the values that their attributes may have.
 _UNARY: tuple[tuple[str, dict[str, tuple[Any, ...]]], ...] = (
     ("Gelu", {}),
     ("QuickGelu", {"alpha": (1.702, 1.0)}),

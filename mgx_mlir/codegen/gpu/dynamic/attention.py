@@ -28,7 +28,14 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.dynamic.pointers import Counts, Move, one_part, reach, usual_size
+from mgx_mlir.codegen.gpu.dynamic.pointers import (
+    Counts,
+    Move,
+    forwards,
+    one_part,
+    reach,
+    usual_size,
+)
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import tensor_of
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
@@ -84,8 +91,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
         return Refusal("the size of a head is an argument")
     sources = (*attention.sources, *attention.result.sources)
     read = [attention.q, attention.k, attention.v, *(x for x in sources if isinstance(x, Matrix))]
-    strides = [s for x in read for axis in (x.row, x.column) for _, s in axis.factors]
-    if not all(stride >= 0 for stride in strides):
+    if not forwards(*(axis for x in read for axis in (x.row, x.column))):
         return Refusal("rows or columns that are read backwards")  # offsets count from a head
     schedules = _schedules(attention, named_symbols([*inputs, *results]), target)
     if isinstance(schedules, Refusal):

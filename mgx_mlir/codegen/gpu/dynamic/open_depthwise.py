@@ -16,12 +16,9 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.function import signature, thread_number
-from mgx_mlir.codegen.gpu.builders.launches import BLOCK
+from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.open_products import value_of
-from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, whole_tensors
+from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, forwards, value_of, whole_tensors
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
@@ -31,11 +28,11 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
     emit_depthwise,
 )
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
-from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.match import Match, match_convolution, used_arguments
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
-from mgx_mlir.sizes.arithmetic import Number, ceil_div
+from mgx_mlir.sizes.arithmetic import Number
 
 # The height and width of images that schedules are chosen for.
 _USUAL = 125
@@ -45,17 +42,13 @@ _USUAL = 125
 class _Problem:
     """A convolution with one filter for each channel."""
 
-    match: Match
     name: str
+    match: Match
 
 
 def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
-    operations = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in operations if isinstance(op, mgx.CONVOLUTIONS)]
-    match = match_contraction(kernel) if len(anchors) == 1 else None
-    if match is None or match.problem.M != 1:
-        return None
-    return _Problem(match, anchors[0].OPERATION_NAME)
+    found = match_convolution(kernel)
+    return _Problem(*found) if found and found[1].problem.M == 1 else None
 
 
 def _program(
@@ -65,19 +58,14 @@ def _program(
     plan = depthwise_of(problem.match, target)
     if isinstance(plan, Refusal):
         return plan
-    image = plan.image
-    axes = (image.batch, image.channel)
-    strides = [*image.strides, *(stride for axis in axes for _, stride in axis.factors)]
-    if not all(stride >= 0 for stride in strides):
+    if not forwards(*plan.image.axes):
         return Refusal("images that are read backwards")
     plan = _scheduled(plan, inputs)
     used = [number for number, _ in used_arguments(problem.match)]
     program = OpenProgram(kernel, whole_tensors(kernel, used), ())
     if refusal := program.refusal():
         return refusal
-    with program.function(BLOCK, (ceil_div(plan.threads, BLOCK), 1, 1)) as (frame, block):
-        thread = emit.add(emit.mul(block, BLOCK), thread_number(BLOCK))
-        inside = [emit.compare("slt", thread, plan.threads)]
+    with program.threads(plan.threads) as (frame, thread, inside):
         pointers = dict(zip(used, frame.pointers, strict=False))
         own = Tensors(pointers, frame.pointers[len(used) :], None)
         emit_depthwise(plan, thread, inside, own.inputs, plan.epilogue(own))

@@ -10,7 +10,7 @@ most 2^31 bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -24,8 +24,7 @@ from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
-from mgx_mlir.codegen.gpu.dynamic.open_products import value_of
-from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, whole_tensors
+from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, forwards, value_of, whole_tensors
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
@@ -38,7 +37,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow import best_of, narrow_refusal
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
-from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.match import Match, match_convolution, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -53,24 +52,23 @@ _USUAL = 128
 class _Problem:
     """A convolution of few channels, and its product."""
 
+    name: str
     match: Match
     product: Product
     transposed: bool
-    name: str
 
 
 def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
-    operations = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in operations if isinstance(op, mgx.CONVOLUTIONS)]
-    match = match_contraction(kernel) if len(anchors) == 1 else None
-    if match is None or not isinstance(match.problem.b, Image):
+    found = match_convolution(kernel)
+    if found is None or not isinstance(found[1].problem.b, Image):
         return None
+    name, match = found
     product = in_place(match)
     if isinstance(product, Refusal):
-        return product.of(anchors[0].OPERATION_NAME)
+        return product.of(name)
     plain = side_by_side(product)
     along = stored_along(plain)
-    return _Problem(match, along, along is not plain, anchors[0].OPERATION_NAME)
+    return _Problem(name, match, along, along is not plain)
 
 
 def _program(
@@ -84,9 +82,7 @@ def _program(
     sizes = [cast(int, math.prod(sizes_of(type_))) for type_ in inputs]
     if refusal := narrow_refusal(found.match, sizes, unit):
         return refusal
-    axes = (image.batch, image.channel)
-    strides = [*image.strides, *(stride for axis in axes for _, stride in axis.factors)]
-    if not all(stride >= 0 for stride in strides):
+    if not forwards(*image.axes):
         return Refusal("images that are read backwards")
     plans = []
     for whole in (False, True):
@@ -129,19 +125,11 @@ def _aligned(image: Image) -> Image:
     """The image of a width that vectors of 16 bytes divide; its strides are multiples too."""
     lanes = CHUNK_BYTES // emit.element_bytes(image.element)
 
-    def axis(x: Axis) -> Axis:
-        return Axis(tuple((n, whole(stride)) for n, stride in x.factors))
-
     def whole(number: int) -> int:
         return number if isinstance(number, int) else number // lanes * lanes
 
-    return replace(
-        image,
-        batch=axis(image.batch),
-        channel=axis(image.channel),
-        sizes=(image.sizes[0], whole(image.sizes[1])),
-        strides=tuple(map(whole, image.strides)),
-    )
+    sizes = (image.sizes[0], whole(image.sizes[1]))
+    return replace(_with_strides(image, whole), sizes=sizes)
 
 
 def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:
@@ -151,21 +139,19 @@ def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:
     def at(number: Number) -> int:
         return value_of(number, known, _USUAL)
 
-    def axis(x: Axis) -> Axis:
-        return Axis(tuple((1, at(stride)) for _, stride in x.factors))
+    found = _with_strides(image, at)
+    batch = Axis(tuple((1, stride) for _, stride in found.batch.factors))
+    sizes, outputs = (tuple(map(at, numbers)) for numbers in (image.sizes, image.outputs))
+    return replace(found, batch=batch, sizes=sizes, outputs=outputs)
 
-    channels = Axis(tuple((n, at(stride)) for n, stride in image.channel.factors))
-    sizes, strides, outputs = (
-        tuple(map(at, numbers)) for numbers in (image.sizes, image.strides, image.outputs)
+
+def _with_strides(image: Image, change: Callable[[int], int]) -> Image:
+    """The image with all strides changed."""
+    batch, channel = (
+        Axis(tuple((n, change(stride)) for n, stride in axis.factors))
+        for axis in (image.batch, image.channel)
     )
-    return replace(
-        image,
-        batch=axis(image.batch),
-        channel=channels,
-        sizes=sizes,
-        strides=strides,
-        outputs=outputs,
-    )
+    return replace(image, batch=batch, channel=channel, strides=tuple(map(change, image.strides)))
 
 
 FAMILY = Family("open_narrow", 21, Matched(_match, _program))

@@ -9,11 +9,8 @@ leaves compute units without work. A run launches one. A tensor has at most 2^31
 from __future__ import annotations
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.function import thread_number
-from mgx_mlir.codegen.gpu.builders.launches import BLOCK
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, whole_tensors
+from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, forwards, whole_tensors
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.gpu.families.pooling.generator import (
@@ -24,14 +21,13 @@ from mgx_mlir.codegen.gpu.families.pooling.generator import (
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, match_pooling
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
+from mgx_mlir.sizes.arithmetic import Number, is_more
 
 
 def _program(
     kernel: mgx.KernelOp, pooling: Pooling, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
-    axes = (pooling.source.outer, pooling.source.inner)
-    if not all(stride >= 0 for axis in axes for _, stride in axis.factors):
+    if not forwards(pooling.source.outer, pooling.source.inner):
         return Refusal("images that are read backwards")
     used = sorted({pooling.source.argument, *(x.argument for x in pooling.match.reads)})
     program = OpenProgram(kernel, whole_tensors(kernel, used), ())
@@ -46,10 +42,7 @@ def _program(
         if share == 0:
             continue
         threads = pooling.images * (pooling.outputs // schedule.run)
-        grid = (share * ceil_div(threads, BLOCK), 1, 1)
-        with program.function(BLOCK, grid) as (frame, block):
-            thread = emit.add(emit.mul(block, BLOCK), thread_number(BLOCK))
-            inside = [emit.compare("slt", thread, threads)]
+        with program.threads(threads, share) as (frame, thread, inside):
             buffers = dict(zip(used, frame.buffers, strict=False))
             outputs = frame.buffers[len(used) :]
             emit_pooling(pooling, schedule, buffers, outputs, thread, inside)

@@ -25,7 +25,15 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders.function import Tensor, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.pointers import USUAL, Move, OpenProgram, one_part, reach
+from mgx_mlir.codegen.gpu.dynamic.pointers import (
+    USUAL,
+    Move,
+    OpenProgram,
+    forwards,
+    one_part,
+    reach,
+    value_of,
+)
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, in_place, stored_along
@@ -45,14 +53,12 @@ from mgx_mlir.sizes.arithmetic import (
     Symbol,
     ceil_div,
     common_factor,
-    evaluate,
     is_more,
-    symbols,
 )
 
-# The value of symbols that schedules are chosen for, and the most that each is for: runs have no
-# more results than with all symbols of that value.
-RANGES = ((125, 256), (USUAL, math.inf))
+# Runs of few results have no more than with all symbols of the first value; their schedules are
+# chosen for symbols of the second one, those of others for `USUAL`.
+_FEW, _USUAL_OF_FEW = 256, 125
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ def _program(
     places = [parts.written(place, number) for number in range(len(results))]
     own = replace(match, problem=one, added=tuple(added), sources=sources, place=None)
     product = Product(own, places[0], {})
-    if not all(stride >= 0 for x in _matrices(product) for stride in _strides(x)):
+    if not forwards(*(axis for x in _matrices(product) for axis in (x.row, x.column))):
         return Refusal("rows or columns that are read backwards")
     counts = [0] * first, [0] * len(results)
     known = named_symbols([*inputs, *results])
@@ -154,14 +160,11 @@ def _program(
 
 def _ranges(problem: Contraction, known: Mapping[str, Symbol]) -> Iterator[tuple[Number, int]]:
     """The value of symbols to choose a schedule for, each with its launches in a run: 1 or 0."""
-    results: Number = problem.batch * problem.M * problem.N
-    rest: Number = 1
-    for usual, most in RANGES:
-        bound = value_of(problem.M * problem.N, known, int(most)) if most < math.inf else 0
-        more = is_more(results, bound) if most < math.inf else 0
-        if rest - more != 0:
-            yield rest - more, usual
-        rest = more
+    bound = value_of(problem.M * problem.N, known, _FEW)
+    many = is_more(problem.batch * problem.M * problem.N, bound)
+    for share, usual in ((1 - many, _USUAL_OF_FEW), (many, USUAL)):
+        if share != 0:
+            yield share, usual
 
 
 def _variants(
@@ -180,7 +183,7 @@ def _variants(
 
     def axis(x: Axis) -> Axis:
         last = len(x.factors) - 1
-        inner = x.factors[-1:] == ((x.factors[-1][0], 1),) if x.factors else False
+        inner = bool(x.factors) and x.factors[-1][1] == 1
         return Axis(
             tuple(
                 (aligned(n) if inner and i == last else n, aligned(s))
@@ -230,10 +233,6 @@ def _matrices(product: Product) -> list[Matrix]:
     return [*operands, *match.reads, product.result]
 
 
-def _strides(x: Matrix) -> list[Number]:
-    return [stride for axis in (x.row, x.column) for _, stride in axis.factors]
-
-
 def _usual(product: Product, known: Mapping[str, Symbol], usual: int) -> Product:
     """The product of the sizes that a schedule is chosen for."""
 
@@ -262,12 +261,6 @@ def _usual(product: Product, known: Mapping[str, Symbol], usual: int) -> Product
     sources = mapped(match.sources, static)
     own = replace(match, problem=first, added=tuple(others), sources=sources)
     return Product(own, static(product.result), {})
-
-
-def value_of(size: Number, known: Mapping[str, Symbol], usual: int) -> int:
-    """A size where symbols have the value `usual`, or their upper bound."""
-    most = {s.name: known.get(s.name, s).high or usual for s in symbols(size)}
-    return evaluate(size, {name: min(n, usual) for name, n in most.items()})
 
 
 FAMILY = Family("open_products", 25, Matched(_match, _program))

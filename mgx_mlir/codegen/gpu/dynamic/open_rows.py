@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Tensor
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram, one_part, reach
+from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram, forwards, one_part, reach
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.constraints import lanes_of, schedule_refusal
@@ -44,8 +44,7 @@ def open_rows_program(
 ) -> Generated[DynamicProgram] | Refusal:
     """The program of rows of which nothing needs to be static, and its schedules in words."""
     _, (inputs, results) = builder.signature(kernel)
-    axes = [axis for x in _all(rows) for axis in (x.outer, x.inner)]
-    if not all(stride >= 0 for axis in axes for _, stride in axis.factors):
+    if not forwards(*(axis for x in _all(rows) for axis in (x.outer, x.inner))):
         return Refusal("rows that are read backwards")
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     moves: list[Move] = []

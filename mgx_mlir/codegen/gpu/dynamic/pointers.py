@@ -31,14 +31,25 @@ from mgx_mlir.codegen.gpu.builders.function import (
     function,
     gpu_module,
     signature,
+    thread_number,
 )
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK
 from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
+from mgx_mlir.sizes.arithmetic import (
+    Number,
+    Size,
+    Symbol,
+    bounds,
+    ceil_div,
+    common_factor,
+    evaluate,
+    symbols,
+)
 
 # The size that schedules are chosen for, where no bound is below it: no block of them is whole.
 USUAL = 509
@@ -74,6 +85,11 @@ def reach(*axes: Axis) -> Number:
     return sum((count * stride for axis in axes for count, stride in axis.factors), 0)
 
 
+def forwards(*axes: Axis) -> bool:
+    """Whether no axis is read backwards: offsets count from the first element."""
+    return all(stride >= 0 for axis in axes for _, stride in axis.factors)
+
+
 def whole_tensors(kernel: mgx.KernelOp, used: Sequence[int]) -> list[Move]:
     """The inputs of some numbers, and all results, each as one part."""
     _, (inputs, results) = signature(kernel)
@@ -99,6 +115,12 @@ def usual_size(size: Number, known: Mapping[str, Symbol]) -> int:
         return size
     most = {s.name: known.get(s.name, s).high or USUAL for s in symbols(size)}
     return max(1, min(USUAL, evaluate(size, most)))
+
+
+def value_of(size: Number, known: Mapping[str, Symbol], usual: int) -> int:
+    """A size where symbols have the value `usual`, or their upper bound."""
+    most = {s.name: known.get(s.name, s).high or usual for s in symbols(size)}
+    return evaluate(size, {name: min(n, usual) for name, n in most.items()})
 
 
 class Counts:
@@ -216,6 +238,19 @@ class OpenProgram:
         x, y, z = (self._counts.formulas.number(size) for size in grid)
         passed = (*(move.argument for move in self._moves), *arguments)
         self._launches.append(Launch(name, (x, y, z), (threads, 1, 1), passed))
+
+    @contextmanager
+    def threads(
+        self, count: int, share: Number = 1
+    ) -> Iterator[tuple[Frame, Index, list[ir.Value]]]:
+        """A function of `count` threads: its tensors, a thread's number, whether it has work.
+
+        share: the launches of a run, 1 or 0.
+        """
+        grid = (share * ceil_div(count, BLOCK), 1, 1)
+        with self.function(BLOCK, grid) as (frame, block):
+            thread = emit.add(emit.mul(block, BLOCK), thread_number(BLOCK))
+            yield frame, thread, [emit.compare("slt", thread, count)]
 
     def program(self) -> DynamicProgram:
         """The program of all functions so far."""
