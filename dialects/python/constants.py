@@ -86,7 +86,8 @@ def _scalar_attribute(value: npt.ArrayLike, type_: ir.Type) -> ir.Attribute:
     # Through the dtype, so that the number is rounded as an element of a tensor would be.
     number = np.asarray(value).reshape(()).astype(numpy_dtype(type_))
     if isinstance(type_, ir.IntegerType):
-        return ir.IntegerAttr.get(type_, int(number))
+        # The binding takes the bits of a 64-bit number as a signed one.
+        return ir.IntegerAttr.get(type_, int(number.view("i8") if number.itemsize == 8 else number))
     return ir.FloatAttr.get(type_, float(number))
 
 
