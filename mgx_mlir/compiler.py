@@ -21,6 +21,7 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, kind_of
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx
+from mgx_mlir.importer.io_types import check_types
 from mgx_mlir.importer.loading import AnySource
 from mgx_mlir.passes.narrow_floats import FLOATS, NarrowFloats
 from mgx_mlir.pipelines.modes import MODES, mode_pipelines
@@ -50,7 +51,8 @@ class CompileOptions:
     place of a size says which sizes a dimension may have.
     `input_values` builds the values of inputs into the program, which then are no inputs.
     `floats` is the type that f32 tensors get where range and precision allow it: 'f32', 'f16' or
-    'bf16'; the nodes that patterns of `keep` name stay in f32 (docs/quantization.md).
+    'bf16'; the nodes that patterns of `keep` name stay in f32 (docs/quantization.md). `io` gives
+    inputs and outputs of floats another type, by name or pattern: {'past.*': 'f16'}.
     `disable` names passes to leave out. `exact` leaves out the passes that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
     `max_loop_iterations`: a loop that states no number of trips fails after so many.
@@ -64,6 +66,7 @@ class CompileOptions:
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     floats: str = "f32"
     keep: Sequence[str] = ()
+    io: Mapping[str, str] = field(default_factory=dict)
     disable: Sequence[str] = ()
     exact: bool = False
     max_loop_iterations: int = MAX_LOOP_ITERATIONS
@@ -80,6 +83,7 @@ class CompileOptions:
             raise UsageError(f"floats is '{self.floats}'; use one of {', '.join(FLOATS)}")
         if self.keep and self.floats == "f32":
             raise UsageError("keep names nodes that stay in f32, and floats is f32 for all")
+        check_types(self.io)
         for name in self.disable:
             check_optional(name)
 
@@ -94,6 +98,7 @@ class CompileOptions:
         narrowed = {"floats": self.floats, "keep": sorted(self.keep)}
         return {
             **(narrowed if self.floats != "f32" else {}),
+            **({"io": dict(self.io)} if self.io else {}),
             "mode": self.mode,
             "input_dims": {
                 name: [_dim_json(dim) for dim in dims]
@@ -119,6 +124,7 @@ class OptionKeywords(TypedDict, total=False):
     input_values: Mapping[str, np.ndarray]
     floats: str
     keep: Sequence[str]
+    io: Mapping[str, str]
     disable: Sequence[str]
     exact: bool
     max_loop_iterations: int
@@ -168,6 +174,7 @@ def import_arguments(options: CompileOptions) -> dict[str, Any]:
         "dim_params": dict(options.dim_params),
         "default_dim": options.default_dim,
         "input_values": dict(options.input_values),
+        "io": dict(options.io),
         "max_loop_iterations": options.max_loop_iterations,
     }
 

@@ -27,7 +27,7 @@ from mgx_mlir.errors import (
     Unsupported,
     UnsupportedError,
 )
-from mgx_mlir.importer import budget, element_types, loading, prepare, structure, symbols
+from mgx_mlir.importer import budget, element_types, io_types, loading, prepare, structure, symbols
 from mgx_mlir.importer.conversion import Conversion, dims_of_proto, used_names
 from mgx_mlir.importer.definitions import resolve
 from mgx_mlir.importer.registry import Operator, operators
@@ -93,6 +93,7 @@ def parse_onnx(
     dim_params: Mapping[str, int | Range] | None = None,
     default_dim: int | Range | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
+    io: Mapping[str, str] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
 ) -> Graph:
@@ -101,8 +102,9 @@ def parse_onnx(
     `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
     name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
     are symbolic; a Range bounds the sizes of one. Inputs that `input_values`
-    gives become constants. A loop that states no number of trips fails after
-    `max_loop_iterations`. Weights stay in the model's file, and in those of its external data.
+    gives become constants, and `io` gives inputs and outputs other types (io_types.change).
+    A loop that states no number of trips fails after `max_loop_iterations`. Weights stay in
+    the model's file, and in those of its external data.
 
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
@@ -113,6 +115,7 @@ def parse_onnx(
         dim_params=dim_params,
         default_dim=default_dim,
         input_values=input_values,
+        io=io,
         external_data_folder=external_data_folder,
         max_loop_iterations=max_loop_iterations,
     )
@@ -137,6 +140,7 @@ def examine(
     dim_params: Mapping[str, int | Range] | None = None,
     default_dim: int | Range | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
+    io: Mapping[str, str] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
 ) -> tuple[Graph | None, CheckReport]:
@@ -146,6 +150,7 @@ def examine(
     """
     folder = Path(external_data_folder) if external_data_folder is not None else None
     source = prepare.fix_inputs(loading.load(model, folder), input_values or {})
+    source = io_types.change_types(source, io or {})
     ranges = prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)

@@ -110,6 +110,16 @@ def _check_definitions(graph: GraphProto, given: set[str]) -> set[str]:
     return set(defined)
 
 
+def fresh(name: str, taken: set[str]) -> str:
+    """The name, or one like it that nothing has; it is taken then."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
 def uses_of(node: NodeProto) -> set[str]:
     """The names that a node reads, those in its subgraphs among them."""
     names = set(filter(None, node.input))

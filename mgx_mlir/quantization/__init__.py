@@ -14,6 +14,7 @@ import onnx
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UsageError
+from mgx_mlir.importer.io_types import change_types
 from mgx_mlir.importer.loading import AnySource, Source
 from mgx_mlir.models.staged import Model
 from mgx_mlir.quantization import gptq, microscaling, writing
@@ -154,6 +155,7 @@ def quantize(
     rewritten = rewrite(network, precision, found, bodies=takes_products and max_loss is None)
     if precision.kv_cache:
         rewritten.source = with_fp8_cache(rewritten.source)
+    rewritten.source = change_types(rewritten.source, precision.io)
     return Quantized(network, rewritten, precision, found, samples, given.options, steps)
 
 

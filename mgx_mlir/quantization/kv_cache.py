@@ -13,8 +13,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
-from mgx_mlir.importer.structure import display_name, uses_of
-from mgx_mlir.quantization.network import fresh
+from mgx_mlir.importer.structure import display_name, fresh, uses_of
 from mgx_mlir.text import name_text
 
 FP8 = TensorProto.FLOAT8E4M3FN

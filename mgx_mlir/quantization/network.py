@@ -252,16 +252,6 @@ def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
         ) from error
 
 
-def fresh(name: str, taken: set[str]) -> str:
-    """The name, or one like it that nothing has; it is taken then."""
-    found, number = name, 0
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    taken.add(found)
-    return found
-
-
 def with_outputs(source: Source, names: Sequence[str]) -> Source:
     """A copy of a model whose outputs are these values: f32, but for outputs of another type."""
     copy = source.copy()

@@ -12,7 +12,8 @@ from onnx import NodeProto, TensorProto, helper
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.importer import element_types, prepare, structure
 from mgx_mlir.importer.loading import SMALL_ELEMENTS, Source
-from mgx_mlir.quantization.network import Network, fresh
+from mgx_mlir.importer.structure import fresh
+from mgx_mlir.quantization.network import Network
 
 Attribute: TypeAlias = int | str | list[int]
 # The tensors that a job makes: type and shape by name.

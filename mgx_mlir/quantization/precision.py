@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import onnx
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.importer.io_types import check_types
 from mgx_mlir.quantization.network import Network, Product
 
 # The types of both operands of quantized products.
@@ -40,6 +41,8 @@ class Precision:
     `kv_cache`: 'fp8' for the caches of decoders that join past and new entries by Concat; '' for
     none.
 
+    `io`: other types of float inputs and outputs by name or pattern, as CompileOptions has them.
+
     `asymmetric`: int8 activations have zero points. `bias_correction`: biases take up the mean
     error of rounded weights. Raises UsageError for values that are none of these.
     """
@@ -57,6 +60,7 @@ class Precision:
     smooth: float | None = None
     equalize: bool = False
     kv_cache: str = ""
+    io: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -68,6 +72,7 @@ class Precision:
             if value not in known:
                 shown = ", ".join(repr(word) for word in known)
                 raise UsageError(f"Precision: {name} is '{value}'; use one of {shown}")
+        check_types(self.io)
         if self.dynamic and not self.products:
             raise UsageError("Precision: dynamic is for products of int8 and fp8; name one of them")
         if (self.smooth is not None or self.equalize) and not self.products:

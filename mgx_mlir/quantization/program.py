@@ -24,6 +24,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.importer import element_types, emit, tensors
+from mgx_mlir.importer.structure import fresh
 from mgx_mlir.loader import compile as compiled
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.pipelines.runner import run_pipeline
@@ -32,7 +33,6 @@ from mgx_mlir.quantization import samples as data
 from mgx_mlir.quantization.calibration import METHOD_OF, calibrate, group_range
 from mgx_mlir.quantization.channels import LARGEST, TYPES, Parameters
 from mgx_mlir.quantization.groups import Group, groups_of, is_moved, least_gain
-from mgx_mlir.quantization.network import fresh
 from mgx_mlir.quantization.ranges import Ranges
 from mgx_mlir.quantization.samples import Samples
 from mgx_mlir.reference.meanings import enum

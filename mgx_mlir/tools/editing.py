@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.importer import loading, reopening, structure
+from mgx_mlir.importer import io_types, loading, reopening, structure
 from mgx_mlir.models.staged.skipping import skip_unknown, without_unknown
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.suggest import instead, listed
@@ -23,7 +23,9 @@ def model_of(options: argparse.Namespace) -> Path | loading.Source:
     It is quantized where they say so. Raises UsageError for a change that does not fit, ModelError
     for a malformed model.
     """
-    return quantizing.source_of(options, plain_model_of(options))
+    model = quantizing.source_of(options, plain_model_of(options))
+    types = shared.compile_options(options).io
+    return io_types.change_types(loading.load(model), types) if types else model
 
 
 def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | Graph:
@@ -37,7 +39,7 @@ def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | 
     from mgx_mlir.migraphx.files import load
 
     changes = ("input_dim", "dim_param", "dyn_input_dim", "batch", "default_dyn_dim",
-               "output_names", "skip_unknown_operators", "trim")  # fmt: skip
+               "io", "output_names", "skip_unknown_operators", "trim")  # fmt: skip
     if any(getattr(options, name, None) for name in changes):
         raise UsageError(f"{options.model} is imported already; its sizes and outputs are fixed")
     graph = load(str(options.model)).graph()
@@ -63,7 +65,9 @@ def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
     model = onnx.load(options.model)
     structure.normalise(model)
     more = skip_unknown(model) if options.skip_unknown_operators else ()
-    edit(model, (*source.inputs, *more), options)
+    inputs = (*source.inputs, *more)
+    edit(model, inputs, options)
+    io_types.change(model, inputs, shared.compile_options(options).io)
     return model
 
 

@@ -52,6 +52,7 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
         "--fp16 and --bf16": arguments.floats != "f32",
         "--int8, --fp8 and --int4-weights": getattr(arguments, "products", "")
         or getattr(arguments, "few_bits", ""),
+        "--io": arguments.io,
         "--max-loop-iterations": arguments.max_loop_iterations != MAX_LOOP_ITERATIONS,
         "--timing": arguments.timing,
         "--explain": arguments.explain,
@@ -214,6 +215,16 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         help="nodes that stay in f32 with --fp16 and --bf16, such as --keep-f32 '/head/*'",
     )
     add(
+        "--io",
+        action="append",
+        default=[],
+        type=_io_type,
+        metavar="[NAME=]TYPE",
+        help="give inputs and outputs of floats another type: --io f16, --io 'past.*=f16', "
+        "--io pixels=u8; repeatable, and the first that names a tensor counts (default: the "
+        "model's types)",
+    )
+    add(
         "--exact",
         action="store_true",
         help="leave out what computes floats by another formula than the model's",
@@ -241,6 +252,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         default_dim=_default_dim(arguments),
         floats=getattr(arguments, "floats", "f32"),
         keep=tuple(getattr(arguments, "keep_f32", ())),
+        io=dict(getattr(arguments, "io", ())),
         disable=tuple(getattr(arguments, "disable_pass", ())),
         exact=getattr(arguments, "exact", False),
         max_loop_iterations=getattr(arguments, "max_loop_iterations", MAX_LOOP_ITERATIONS),
@@ -390,6 +402,12 @@ def _sizes(name: str, dims: Sequence[str]) -> list[int]:
     if not dims or not all(d.isdecimal() for d in dims):
         raise UsageError(f"'{name} {' '.join(dims)}': sizes are whole numbers")
     return [int(d) for d in dims]
+
+
+def _io_type(text: str) -> tuple[str, str]:
+    """'past.*=f16' as pattern and type; a type alone is for all."""
+    pattern, _, name = text.rpartition("=")
+    return pattern or "*", name
 
 
 def _count(text: str) -> int:

@@ -179,6 +179,7 @@ def quantized_of(options: argparse.Namespace, model: Path | Source) -> Quantized
         smooth=options.smooth,
         equalize=options.equalize,
         kv_cache=options.kv_cache,
+        io=dict(options.io),
     )
     max_loss = None if options.verb == "verify" else options.max_loss
     calibration = calibration_of(options)

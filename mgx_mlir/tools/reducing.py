@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,8 +33,13 @@ def cuts(options: argparse.Namespace, tick: Tick) -> Iterator[Cut]:
     """
     whole = editing.whole_model(options)
     names = [structure.display_name(node) for node in whole.graph.node]
+    # Outputs of the whole model alone have no type to change later.
+    given = [value.name for value in whole.graph.input]
+    kept = [one for one in options.io if fnmatch.filter(given, one[0])]
     for left_out in range(len(names)):
         shorter = {**vars(options), "trim": options.trim + left_out}
+        if left_out:
+            shorter["io"] = kept
         trial = try_model(argparse.Namespace(**shorter), tick, equal_is_ok=True)
         cut = Cut(len(names) - left_out, names[len(names) - left_out - 1], trial)
         yield cut

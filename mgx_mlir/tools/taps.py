@@ -169,7 +169,13 @@ def try_taps(model: onnx.ModelProto, options: argparse.Namespace, tick: Tick) ->
 
 def with_model(options: argparse.Namespace, file: Path) -> argparse.Namespace:
     """The options with another model, which has their changes."""
-    done = {"trim": 0, "output_names": [], "skip_unknown_operators": False, **quantizing.NONE}
+    done = {
+        "trim": 0,
+        "output_names": [],
+        "skip_unknown_operators": False,
+        "io": [],
+        **quantizing.NONE,
+    }
     return argparse.Namespace(**{**vars(options), **done, "model": file})
 
 

@@ -12,6 +12,7 @@ import mgx_mlir
 from mgx_mlir import Calibration, Precision, quantize
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.models.generation import Decoder
+from mgx_mlir.models.generation.form import Form
 from mgx_mlir.tools.mgx import main
 
 from ..decoder_models import EACH, LAYERS, SHARED, grouped, llama
@@ -58,7 +59,9 @@ def test_tokens_are_generated_with_a_cache_of_fp8(tmp_path):
     model = llama()
     prompt, count = [3, 11, 7], 12
     quantize(model, CACHE).save(tmp_path / "q.onnx")
-    (found,) = mgx_mlir.generate(tmp_path / "q.onnx", [prompt], max_new_tokens=count)
+    decoder = Decoder(tmp_path / "q.onnx")
+    assert decoder.form is Form.APPENDED
+    (found,) = decoder.generate([prompt], max_new_tokens=count)
     step = mgx_mlir.Model(quantize(model, CACHE).source)
     caches = {
         f"past_key_values.{layer}.{part}": np.zeros((1, SHARED, 0, EACH), FP8)

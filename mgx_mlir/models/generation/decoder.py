@@ -38,8 +38,8 @@ class Decoder:
             model = loading.load(model)
             reader = Model(model, target, options, **arguments)
             signature = Signature.of(reader.input_types, reader.outputs)
-            given = {**(options.dim_params if options else {}), **arguments.get("dim_params", {})}
-            form = arrange(model, signature, given)
+            sizes = {**(options.dim_params if options else {}), **arguments.get("dim_params", {})}
+            form = arrange(model, signature, sizes)
             cut(model, "logits")
         if form is Form.GROWING:
             # Each step has new sizes: programs for given ones do not pay.

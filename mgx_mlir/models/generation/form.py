@@ -30,7 +30,7 @@ def arrange(source: Source, signature: Signature, fixed: Collection[str]) -> For
     """
     graph = source.model.graph
     readers = {name: node for node in graph.node for name in node.input}
-    kinds = {readers[name].op_type for name in signature.caches if name in readers}
+    kinds = {_reader(name, readers) for name in signature.caches if name in readers}
     if kinds == {"GroupQueryAttention"}:
         _share_length(graph, signature, fixed)
         return Form.GROUPED
@@ -42,6 +42,14 @@ def arrange(source: Source, signature: Signature, fixed: Collection[str]) -> For
             _cut(graph, cuts)
             return Form.APPENDED
     return Form.GROWING
+
+
+def _reader(name: str, readers: Mapping[str, NodeProto]) -> str:
+    """The operator that reads a cache, as it is or through a Cast."""
+    node = readers[name]
+    while node.op_type == "Cast" and node.output[0] in readers:
+        node = readers[node.output[0]]
+    return node.op_type
 
 
 def _share_length(graph: GraphProto, signature: Signature, fixed: Collection[str]) -> None:
@@ -59,19 +67,30 @@ def _share_length(graph: GraphProto, signature: Signature, fixed: Collection[str
 
 
 def _joins(graph: GraphProto, caches: Mapping[str, str]) -> dict[str, NodeProto] | None:
-    """The Concat of each cache with new entries, by the output that it gives; None: not so."""
+    """The Concat of each cache with new entries, by the output that it gives; None: not so.
+
+    Casts may stand between, of caches that have another type than the model's entries.
+    """
     makers = {name: node for node in graph.node for name in node.output}
+    read = {name for node in graph.node for name in uses_of(node)}
     inner = {name for node in graph.node for body in subgraphs(node)
              for n in body.node for name in uses_of(n)}  # fmt: skip
+    kinds = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.output)}
     found = {}
     for past, present in caches.items():
-        node = makers.get(present)
-        while node is not None and node.op_type == "Identity":
+        node, cast = makers.get(present), False
+        while node is not None and node.op_type in ("Cast", "Identity"):
+            cast = cast or node.op_type == "Cast"
             node = makers.get(node.input[0])
-        if node is None or node.op_type != "Concat" or list(node.input)[:1] != [past]:
+        if node is None or node.op_type != "Concat" or len(node.input) != 2:
             return None
+        first = node.input[0]
+        if first in makers and makers[first].op_type == "Cast":
+            first = makers[first].input[0]
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-        if len(node.input) != 2 or axis not in (-2, _rank(graph, past) - 2) or present in inner:
+        if first != past or axis not in (-2, _rank(graph, past) - 2) or present in inner:
+            return None
+        if kinds[past] != kinds[present] or (cast and present in read):
             return None
         found[present] = node
     return found
@@ -83,9 +102,12 @@ def _rank(graph: GraphProto, name: str) -> int:
 
 def _cut(graph: GraphProto, joins: Mapping[str, NodeProto]) -> None:
     """Makes each output the new entries alone."""
+    kinds = {v.name: v.type.tensor_type.elem_type for v in graph.output}
+    cast = set()
     for node in list(graph.node):
-        if node.op_type == "Identity" and node.output[0] in joins:
+        if node.op_type in ("Cast", "Identity") and node.output[0] in joins:
             graph.node.remove(node)
+            cast |= {node.output[0]} if node.op_type == "Cast" else set()
     for present, join in joins.items():
         whole = f"{present}/all"
         for old in {present, join.output[0]}:
@@ -94,8 +116,9 @@ def _cut(graph: GraphProto, joins: Mapping[str, NodeProto]) -> None:
                     if name == old:
                         node.input[index] = whole
         join.output[0] = whole
-        name = f"{present}/new"
-        graph.node.append(helper.make_node("Identity", [join.input[1]], [present], name))
+        form = {"op_type": "Cast", "to": kinds[present]} if present in cast else {}
+        new = {"op_type": "Identity", "name": f"{present}/new", **form}
+        graph.node.append(helper.make_node(inputs=[join.input[1]], outputs=[present], **new))
     for value in graph.output:
         if value.name in joins:
             value.type.tensor_type.ClearField("shape")

@@ -28,7 +28,7 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, OptionKeywords, with_keywords
 from mgx_mlir.errors import Edge, UnsupportedError, UsageError
-from mgx_mlir.importer import Unsupported, loading, prepare, symbols
+from mgx_mlir.importer import Unsupported, io_types, loading, prepare, symbols
 from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
 from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged.compilation import Compilation, StoredPrograms
@@ -98,8 +98,9 @@ class Model:
             model, options = read_source(artifact)
             stored = StoredPrograms(artifact, target, arguments)
         options = options or CompileOptions()
-        self._source = prepare.fix_inputs(loading.load(model), options.input_values)
-        self._options = replace(options, input_values={})
+        source = prepare.fix_inputs(loading.load(model), options.input_values)
+        self._source = io_types.change_types(source, options.io)
+        self._options = replace(options, input_values={}, io={})
         self._seed = seed
         self._policy: dict[str, Any] = {"any_after": any_after, "warm": warm}
         self._compilation = Compilation(target, self._options, arguments, stored, **self._policy)

@@ -20,7 +20,7 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.compiler import CompileOptions, KernelTable
 from mgx_mlir.errors import ArtifactError, ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import loading, prepare, structure
+from mgx_mlir.importer import io_types, loading, prepare, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models.host.values import is_tensor, type_text
 from mgx_mlir.models.staged.compilation import Compilation, Record
@@ -82,6 +82,8 @@ def compile_parts(
     """
     options = options or CompileOptions()
     source = prepare.fix_inputs(loading.load(model), options.input_values)
+    source = io_types.change_types(source, options.io)
+    options, stated = replace(options, io={}), options
     source = prepared(source, options, {}, refused)
     data = _stored_bytes(source)
     stored = prepared(
@@ -102,7 +104,7 @@ def compile_parts(
         plan=Plan((), (), 0, (), ()),
         kernels=tuple(merged.table.kernels),
         weights=merged.weights,
-        options=options.to_json(),
+        options=stated.to_json(),
         pipelines=tuple(dict.fromkeys(p for a in merged.artifacts for p in a.pipelines)),
         parts=Parts(data, source.inputs, kept, graphs, _signature(stored)),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,8 +89,9 @@ def _measure(made: Quantized, options: argparse.Namespace) -> None:
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tools.quantizing_report import page, print_accuracy
 
+    given = replace(shared.compile_options(options), io={})  # the model has these types
     with progress("measuring") as tick:
-        accuracy = made.accuracy(options=shared.compile_options(options), tick=tick)
+        accuracy = made.accuracy(options=given, tick=tick)
     print_accuracy(accuracy, {choice.node: choice.precision for choice in made.choices})
     if options.report is not None:
         text = page(options.model.name, accuracy, made.choices, list(made.steps))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,7 +218,7 @@ def _against_f32(options: argparse.Namespace) -> int:
 def _measured(options: argparse.Namespace, tick: Tick) -> tuple[Accuracy, dict[str, str]]:
     """The errors of the options' precision beside f32, and the precision of products by node."""
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.importer import loading, structure
+    from mgx_mlir.importer import io_types, loading, structure
     from mgx_mlir.models.staged import Model
     from mgx_mlir.quantization import accuracy, samples_of
     from mgx_mlir.tools.editing import plain_model_of
@@ -227,7 +227,8 @@ def _measured(options: argparse.Namespace, tick: Tick) -> tuple[Accuracy, dict[s
     model = plain_model_of(options)
     if quantizing.is_asked(options):
         made = quantizing.quantized_of(options, model)
-        return made.accuracy(target, given, tick), {c.node: c.precision for c in made.choices}
+        own = replace(given, io={})  # the model has these types
+        return made.accuracy(target, own, tick), {c.node: c.precision for c in made.choices}
     if given.floats == "f32":
         raise UsageError("--against f32 measures fewer bits: give --int8, --fp16 or the like")
     source = loading.load(model)
@@ -235,10 +236,11 @@ def _measured(options: argparse.Namespace, tick: Tick) -> tuple[Accuracy, dict[s
     calibration = quantizing.calibration_of(options)
 
     def candidate(one: loading.Source) -> Model:
-        return Model(one, target, given)
+        return Model(one, target, replace(given, io={}))
 
+    changed = io_types.change_types(source, given.io)
     found = accuracy.compare(
-        source, candidate, source, samples_of(source, calibration), calibration.options, tick
+        source, candidate, changed, samples_of(source, calibration), calibration.options, tick
     )
     products = ("Conv", "Gemm", "MatMul")
     return found, {row.node: given.floats for row in found.rows if row.operator in products}
