@@ -42,6 +42,11 @@ class SinkViews(Pass):
     After:   %r = mgx.reduce_sum %dot axes = [1] : tensor<8x4xf32> -> tensor<8x1xf32>
              %s = mgx.reshape %r : tensor<8x1xf32> -> tensor<1x8xf32>
 
+    Before:  %r = mgx.reshape %add : tensor<6x8xf32> -> tensor<2x3x8xf32>
+             %s = mgx.reduce_sum %r axes = [2] : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+    After:   %r = mgx.reduce_sum %add axes = [1] : tensor<6x8xf32> -> tensor<6x1xf32>
+             %s = mgx.reshape %r : tensor<6x1xf32> -> tensor<2x3x1xf32>
+
     The view has to keep every element once: reshapes and transposes. Other operands are read
     in the producer's order: constants, the same view of another value, broadcasts
     and reshapes that stay such. The view stays where anything but pointwise ops reads it.
@@ -136,7 +141,9 @@ def _sink_pointwise(op: ir.OpView) -> bool:
 def _sinkable(value: ir.Value) -> _Bijection | None:
     """The view that a value is, if it may sink below the pointwise ops that read it."""
     view = _bijection(value)
-    if view is None or mgx.is_reduction(definition(view.source)):
+    if view is None:
+        return None
+    if mgx.is_reduction(definition(view.source)) and any(s.name != "reshape" for s in view.back):
         return None
     if not _all_pointwise(value):
         return None
@@ -211,11 +218,32 @@ def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
 # Reductions ------------------------------------------------------------------------------
 
 
+def _sink_reshape(op: ir.OpView, source: ir.Value) -> bool:
+    """A reduction of a reshape of a pointwise op's result, whose other readers see that result.
+
+    The reduced dimensions and those behind them are the source's own last ones: with the readers
+    of the rows, as residuals are, it is one op (mgx-fuse-reduce).
+    """
+    if not mgx.is_pointwise(definition(source)):
+        return False
+    axes = list(ir.DenseI64ArrayAttr(op.attributes["axes"]))
+    dims, have = shape(op.operands[0]), shape(source)
+    count = len(dims) - min(axes)
+    if dims[-count:] != have[-count:]:
+        return False
+    moved = [axis - len(dims) + len(have) for axis in axes]
+    reduced = [1 if d in moved else size for d, size in enumerate(have)]
+    result = create_like(op, [source], reduced, axes=ir.DenseI64ArrayAttr.get(moved))
+    replace(op, [mgx.ReshapeOp(op.result.type, result).result])
+    return True
+
+
 def _sink_reduction(op: ir.OpView) -> bool:
     view = _bijection(op.operands[0])
-    # Through a reshape alone, a reduction fuses with its producer as it is.
-    if view is None or not any(step.name == "transpose" for step in view.back):
+    if view is None:
         return False
+    if not any(step.name == "transpose" for step in view.back):
+        return _sink_reshape(op, view.source)
     axes = set(ir.DenseI64ArrayAttr(op.attributes["axes"]))
     by_stride = {
         factor: axis
