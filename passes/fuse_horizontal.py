@@ -53,9 +53,10 @@ class FuseHorizontal(Pass):
     once, before the slices; where only some end in a relu, all take the maximum with a
     constant that is 0 for these and -inf for the others. Kernels read through the slices. A
     contraction stays alone where a slice would cost it a copy: its result is a piece of a
-    concat's memory, is returned, or has other pointwise work to do (work that another
-    contraction can end with costs none). So does one that is taken apart, as recurrences do, but
-    for other contractions, and one that is added to another, whose kernel sums up both. New
+    concat's memory, is returned (on GPUs unless a concat's kernel copies it too), or has other
+    pointwise work to do (work that another contraction can end with costs none). So does one that
+    is taken apart, as recurrences do, but for other contractions, and one that is added to
+    another, whose kernel sums up both. New
     weights have at most `max_bytes` bytes.
     """
 
@@ -69,7 +70,7 @@ class FuseHorizontal(Pass):
         for block in blocks(main_function(module)):
             siblings: dict[tuple[object, ...], list[_Branch]] = {}
             for op in block.operations:
-                branch = _branch(op)
+                branch = _branch(op, context.kind)
                 if branch is not None:
                     siblings.setdefault(branch.signature, []).append(branch)
             fused = False
@@ -131,7 +132,7 @@ def _kind(op: ir.OpView) -> tuple[object, ...]:
     return type(op), tuple(attributes), tuple(element_type(value) for value in values)
 
 
-def _branch(op: ir.OpView) -> _Branch | None:
+def _branch(op: ir.OpView, kind: str) -> _Branch | None:
     if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)):
         return None
     x, weights = op.operands
@@ -158,7 +159,11 @@ def _branch(op: ir.OpView) -> _Branch | None:
     if isinstance(last, mgx.ReluOp) and isinstance(element_type(last.y), ir.FloatType):
         branch.relu = last
         del branch.ops[-1], branch.places[-1]
-    return branch if _reads_slices(branch.result) and not _is_added(branch) else None
+    # On a GPU the copy of a part that is returned joins the launch of a concat that copies it too
+    # (mgx-join-launches).
+    is_copied = kind != "cpu" and isinstance(op, mgx.DOTS)
+    reads = _reads_slices(branch.result, is_copied)
+    return branch if reads and not _is_added(branch) else None
 
 
 def _is_added(branch: _Branch) -> bool:
@@ -182,13 +187,13 @@ def _is_added(branch: _Branch) -> bool:
     return False
 
 
-def _reads_slices(value: ir.Value) -> bool:
+def _reads_slices(value: ir.Value, is_copied: bool) -> bool:
     """Whether only kernels read a value, and none of them for pointwise work of its own, or for
     a part of the value."""
     for user in users(value):
         if mgx.is_pointwise(user) and not _ends_contraction(user, value):
             return False
-    return _is_read_whole(value)
+    return _is_read_whole(value, is_copied)
 
 
 def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
@@ -210,26 +215,33 @@ def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
     return False
 
 
-def _is_read_whole(value: ir.Value) -> bool:
+def _is_read_whole(value: ir.Value, is_copied: bool) -> bool:
     """Whether no concat that could be in place, no return, no control flow and no slice reads a
-    value or a view of it."""
-    waiting = users(value)
+    value or a view of it. is_copied: it may be returned where a concat's kernel copies it too."""
+    waiting, returned, joins = users(value), False, False
     while waiting:
         user = waiting.pop()
+        if is_copied and user.operation.name == "func.return":
+            returned = True
+            continue
         if not user.operation.name.startswith("mgx.") or isinstance(user, _NEEDS_MEMORY):
             return False
-        if isinstance(user, mgx.ConcatOp) and not _copies(user):
-            return False
+        if isinstance(user, mgx.ConcatOp):
+            if not _copies(user):
+                return False
+            joins = True
         if isinstance(user, _PARTS) and not _is_multiplied(user.y):
             return False
         if mgx.is_view(user):
             waiting.extend(users(user.result))
-    return True
+    return joins or not returned
 
 
 def _copies(concat: mgx.ConcatOp) -> bool:
     """Whether a concat is a kernel, which reads views: its operands are no pieces of its result."""
-    return concat.y.type.has_static_shape and prod(shape(concat.y)[: concat.axis.value]) > 1
+    if not concat.y.type.has_static_shape:
+        return True
+    return prod(shape(concat.y)[: concat.axis.value]) > 1
 
 
 def _is_multiplied(value: ir.Value) -> bool:

@@ -16,7 +16,7 @@ from mgx_mlir.rewriting.queries import (
     broadcast_to,
     definition,
     element_type,
-    is_static,
+    has_sizes,
     shape,
     slice_bounds,
     users,
@@ -86,7 +86,7 @@ class _Exchange:
 
 
 def _rotation(concat: mgx.ConcatOp) -> _Exchange | None:
-    if len(concat.xs) != 2 or not is_static(concat):
+    if len(concat.xs) != 2 or not has_sizes(concat):
         return None
     axis, signs, sources = concat.axis.value, [], []
     for number, part in enumerate(concat.xs):
@@ -122,7 +122,10 @@ def _half_of(value: ir.Value, axis: int, number: int) -> ir.Value | None:
     op = definition(value)
     if not isinstance(op, mgx.SliceOp):
         return None
-    half, odd = divmod(shape(op.x)[axis], 2)
+    size = shape(op.x)[axis]
+    if not isinstance(size, int):
+        return None
+    half, odd = divmod(size, 2)
     if odd or list(slice_bounds(op)) != [[axis], [number * half], [(number + 1) * half]]:
         return None
     return op.x
@@ -139,7 +142,7 @@ class _Rotated:
 
 
 def _rotated(concat: mgx.ConcatOp) -> _Rotated | None:
-    if len(concat.xs) != 2 or not is_static(concat):
+    if len(concat.xs) != 2 or not has_sizes(concat):
         return None
     axis, (real, imaginary) = concat.axis.value, map(definition, concat.xs)
     if not isinstance(real, mgx.SubOp) or not isinstance(imaginary, mgx.AddOp):
@@ -193,5 +196,6 @@ class RewriteRotations(PatternPass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-rotations"
     patterns: ClassVar = (read_halves_exchanged, move_signs_to_other_factor, rotate_whole)

@@ -51,6 +51,7 @@ class SimplifyDynOps(Pass):
             return
         walk = _Walk(context, named_symbols(arguments))
         for block in found:
+            walk.counted.clear()
             for argument in block.arguments:
                 walk.rename(argument)
             for op in list(block.operations):
@@ -67,6 +68,8 @@ class _Walk:
     context: PassContext
     known: dict[str, Symbol]
     shapes: dict[ir.Value, np.ndarray] = field(default_factory=dict)
+    # The first op of the block that gives some sizes as a tensor: equal names are equal sizes.
+    counted: dict[tuple[str, ...], ir.Value] = field(default_factory=dict)
 
     def rename(self, value: ir.Value) -> None:
         """Names the dimensions of an input by their sizes."""
@@ -84,6 +87,17 @@ class _Walk:
             value = shape_values.value_of(op, operands, sizes)
             if value is not None:
                 self.shapes[op.results[0]] = value
+        if isinstance(op, mgx.DimensionsOfOp):
+            self._count_once(op)
+
+    def _count_once(self, op: mgx.DimensionsOfOp) -> None:
+        """Replaces an op by an earlier one that gives the same sizes, of another tensor maybe."""
+        sizes = self.sizes(op.x)[op.start.value : op.end.value]
+        if any(size is None for size in sizes):
+            return
+        first = self.counted.setdefault(tuple(map(str, sizes)), op.results[0])
+        if first != op.results[0] and first.type == op.results[0].type:
+            replace(op, [first])
 
     def sizes(self, value: ir.Value) -> Sizes:
         return sizes_of(value.type, self.known)

@@ -18,6 +18,7 @@ from mgx_mlir.rewriting.queries import (
     definition,
     element_type,
     erase_dead,
+    has_one_use,
     in_views,
     is_constant,
     replace,
@@ -219,12 +220,12 @@ def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
 
 
 def _sink_reshape(op: ir.OpView, source: ir.Value) -> bool:
-    """A reduction of a reshape of a pointwise op's result, whose other readers see that result.
+    """A reduction that alone reads a reshape of a pointwise op's result: the other readers of the
+    rows are in that op's shape, and fuse with the reduction there (mgx-fuse-reduce).
 
-    The reduced dimensions and those behind them are the source's own last ones: with the readers
-    of the rows, as residuals are, it is one op (mgx-fuse-reduce).
+    The reduced dimensions and those behind them are the source's own last ones.
     """
-    if not mgx.is_pointwise(definition(source)):
+    if not mgx.is_pointwise(definition(source)) or not has_one_use(op.operands[0]):
         return False
     axes = list(ir.DenseI64ArrayAttr(op.attributes["axes"]))
     dims, have = shape(op.operands[0]), shape(source)

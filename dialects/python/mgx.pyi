@@ -108,6 +108,8 @@ DOTS: tuple[type[DotOp], type[QuantDotOp]]
 
 FUSED: tuple[type[AttentionOp], type[FusedReduceOp], type[PointwiseOp]]
 
+MOVERS: tuple[type[ConcatOp], type[GatherOp], type[GatherElementsOp], type[GatherndOp], type[PadOp]]
+
 NEUTRAL_RIGHT: dict[type[ir.OpView], int]
 
 PASSES: dict[type[ir.OpView], int]

@@ -217,3 +217,19 @@ func.func @main(%x: tensor<8x16xf32>, %y: tensor<4x12xf32>) -> (tensor<12x12xf32
   %r = mgx.reduce_sum %e axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
   return %c, %r : tensor<12x12xf32>, tensor<8x1xf32>
 }
+
+// -----
+
+// A part that is returned, and that a concat's kernel copies, costs no launch of its own.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot %{{.*}} -> tensor<8x12xf32>
+// CHECK-NOT:     mgx.dot
+func.func @main(%x: tensor<8x4xf32>, %past: tensor<8x3xf32>) -> (tensor<8x6xf32>, tensor<8x9xf32>, tensor<8x1xf32>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x6xf32>
+  %p = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %q = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %c = mgx.concat %past, %p axis = 1 : tensor<8x3xf32>, tensor<8x6xf32> -> tensor<8x9xf32>
+  %s = mgx.reduce_sum %q axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  return %p, %c, %s : tensor<8x6xf32>, tensor<8x9xf32>, tensor<8x1xf32>
+}

@@ -95,3 +95,17 @@ func.func @main(%x: tensor<3x8xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>) -
   %y = mgx.concat %p, %q axis = 1 : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x8xf32>
   return %y : tensor<3x8xf32>
 }
+
+// -----
+
+// Rows of named size.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.concat
+// CHECK:         mgx.reverse %{{.*}} axes = [1]
+#n = #mgx.dims<[rows : 1 ... ?, _]>
+func.func @main(%x: tensor<?x8xf32, #n>) -> tensor<?x8xf32, #n> {
+  %a = mgx.slice %x axes = [1] starts = [0] ends = [4] : tensor<?x8xf32, #n> -> tensor<?x4xf32, #n>
+  %b = mgx.slice %x axes = [1] starts = [4] ends = [8] : tensor<?x8xf32, #n> -> tensor<?x4xf32, #n>
+  %r = mgx.concat %b, %a axis = 1 : tensor<?x4xf32, #n>, tensor<?x4xf32, #n> -> tensor<?x8xf32, #n>
+  return %r : tensor<?x8xf32, #n>
+}

@@ -53,3 +53,19 @@ func.func @main(%x: tensor<?x12xf32, #mgx.dims<[batch : 1 ... ?, _]>>, %s: tenso
   %y = mgx.reshape_to %x to %s : tensor<?x12xf32, #mgx.dims<[batch : 1 ... ?, _]>>, tensor<2xi64> -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
 }
+
+// -----
+
+// Sizes of equal names are equal: they are asked for once.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[D:.*]] = mgx.dimensions_of
+// CHECK-NOT:     mgx.dimensions_of
+// CHECK:         mgx.add %[[D]], %[[D]]
+#x = #mgx.dims<[rows : 1 ... ?, _]>
+#y = #mgx.dims<[_, rows : 1 ... ?]>
+func.func @main(%x: tensor<?x4xf32, #x>, %y: tensor<2x?xf32, #y>) -> tensor<1xi64> {
+  %d = mgx.dimensions_of %x start = 0 end = 1 : tensor<?x4xf32, #x> -> tensor<1xi64>
+  %e = mgx.dimensions_of %y start = 1 end = 2 : tensor<2x?xf32, #y> -> tensor<1xi64>
+  %s = mgx.add %d, %e : tensor<1xi64>, tensor<1xi64> -> tensor<1xi64>
+  return %s : tensor<1xi64>
+}

@@ -112,6 +112,26 @@ func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<1x1x2xf32> {
 
 // -----
 
+// A reduction of a reshape that nothing else reads is one of the residual sum's own rows.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.*]] = mgx.add
+// CHECK:         %[[Q:.*]] = mgx.mul %[[A]], %[[A]]
+// CHECK:         %[[M:.*]] = mgx.reduce_mean %[[Q]] axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+// CHECK:         mgx.rsqrt %[[M]] : tensor<8x1xf32>
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %s: tensor<2x4x6xf32>) -> tensor<2x4x6xf32> {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %r = mgx.reshape %d : tensor<8x6xf32> -> tensor<2x4x6xf32>
+  %a = mgx.add %r, %s : tensor<2x4x6xf32>, tensor<2x4x6xf32> -> tensor<2x4x6xf32>
+  %q = mgx.mul %a, %a : tensor<2x4x6xf32>, tensor<2x4x6xf32> -> tensor<2x4x6xf32>
+  %m = mgx.reduce_mean %q axes = [2] : tensor<2x4x6xf32> -> tensor<2x4x1xf32>
+  %i = mgx.rsqrt %m : tensor<2x4x1xf32>
+  %b = mgx.multibroadcast %i : tensor<2x4x1xf32> -> tensor<2x4x6xf32>
+  %y = mgx.mul %a, %b : tensor<2x4x6xf32>, tensor<2x4x6xf32> -> tensor<2x4x6xf32>
+  return %y : tensor<2x4x6xf32>
+}
+
+// -----
+
 // Rows of named size: the bias is added to the product's own rows.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[D:.*]] = mgx.dot

@@ -16,6 +16,7 @@ from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.group_convolutions import GroupConvolutions
 from mgx_mlir.passes.hoist_invariants import HoistInvariants
 from mgx_mlir.passes.hoist_slices import HoistSlices
+from mgx_mlir.passes.join_launches import JoinLaunches
 from mgx_mlir.passes.layout_convolution import LayoutConvolution
 from mgx_mlir.passes.layout_weights import LayoutWeights
 from mgx_mlir.passes.merge_convolutions import MergeConvolutions
@@ -136,6 +137,7 @@ PIPELINES: dict[str, NamedPipeline] = {
         (
             PlaceConcats(),
             OutlineKernels(),
+            JoinLaunches(),
             PlanMemory(),
         ),
     ),

@@ -20,6 +20,7 @@ from test.passes.graphs import check_keeps_results, parse_case, random_graph, ru
 PREPARED = {
     "mgx-merge-pointwise": ("mgx-fuse-pointwise",),
     "mgx-outline-kernels": ("mgx-fuse-pointwise",),
+    "mgx-join-launches": ("mgx-fuse-pointwise", "mgx-outline-kernels"),
     "mgx-yield-products": ("mgx-fuse-pointwise",),
     "mgx-plan-memory": (
         "mgx-normalize-control-flow",
@@ -65,7 +66,7 @@ def test_pipelines_keep_results_of_control_flow(seed: int) -> None:
 
 
 # Passes for programs whose sizes are known.
-STATIC = {"mgx-outline-kernels", "mgx-plan-memory"}
+STATIC = {"mgx-join-launches", "mgx-outline-kernels", "mgx-plan-memory"}
 DYNAMIC = sorted(dynamic_models.MODELS)
 
 

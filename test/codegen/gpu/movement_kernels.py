@@ -486,6 +486,8 @@ def emulated() -> list[ElementKernel]:
         scatter("none", (70, 12), (150, 12), 0, "f32"),
         scatter("none", (7, 33), (5, 20), 1, "i1"),
         scatter("none", (3, 40), (3, 9), 1, "f64"),
+        scatter("none", (3, 40, 6), (3, 1, 6), 1, "f16"),
+        scatter("none", (70, 12), (1, 12), 0, "i1"),
         scatter("add", (70, 12), (150, 9), 0, "f32", special=True),
         scatter("add", (9, 41), (9, 80), 1, "f16"),
         scatter("add", (40, 8), (60, 8), 0, "i8"),

@@ -49,6 +49,13 @@ def test_scatters_use_the_chip_s_integer_atomics(kind: str, chip: str) -> None:
     assert not any(re.search("cmpswap|f32|f64|fadd|pk", name) for name in atomics)
 
 
+def test_one_update_along_the_axis_takes_one_launch() -> None:
+    """As a cache that gets the entries of one token: no words tell which update is the last."""
+    code, functions = compiled(scatter("none", (2, 96, 64), (2, 1, 64), 1, "f16"), "gfx942")
+    assert len(code.launches) == 1
+    assert not any("atomic" in name for found in functions.values() for name in found)
+
+
 def test_products_follow_their_order() -> None:
     code, functions = compiled(scatternd("mul", (4096, 256), (5000,), 1, "f32"), "gfx942")
     # Ten pieces are sorted and merged; x is copied; the updates of a slot are multiplied.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from mlir import ir
 from mlir.dialects import arith
@@ -116,24 +116,27 @@ def emit_parts(
 
     buffers: raw buffers of the inputs by number.
     """
-    thread, blocks = builder.thread_number(BLOCK), blocks_of(parts, times)
+
+    def work(part: Move, lanes: int) -> Callable[[Index], None]:
+        return lambda block: emit_part(part, lanes, times, block, buffers, output)
+
+    beside(here, blocks_of(parts, times), [work(*pair) for pair in parts])
+
+
+def beside(here: Index, counts: Sequence[int], works: Sequence[Callable[[Index], None]]) -> None:
+    """Builds works beside each other, each in so many work-groups, whose own number it is given.
+
+    here: the work-group's number among those of all works.
+    """
     end = 0
-    for (part, lanes), count in zip(parts, blocks, strict=True):
+    for work, count in zip(works, counts, strict=True):
         start, end = end, end + count
-        body = _body(part, lanes, times, emit.sub(here, start), thread)
-        work = _bound(body, buffers, output)
-        if len(blocks) == 1:
-            work()
+        block = emit.sub(here, start)
+        if len(works) == 1:
+            work(block)
             continue
         mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
-        emit.when(mine, work)
-
-
-Body = Callable[[dict[int, ir.Value], ir.Value], None]
-
-
-def _bound(body: Body, buffers: dict[int, ir.Value], output: ir.Value) -> Callable[[], None]:
-    return lambda: body(buffers, output)
+        emit.when(mine, partial(work, block))
 
 
 def _read(part: Move) -> list[MemoryOperand]:
@@ -142,21 +145,24 @@ def _read(part: Move) -> list[MemoryOperand]:
     return [part.source] if isinstance(part.source, MemoryOperand) else []
 
 
-def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
-    """The work of a thread on a part; `block` is its work-group's number within the part."""
-
-    def body(buffers: dict[int, ir.Value], output: ir.Value) -> None:
-        first = emit.add(emit.mul(block, BLOCK * times), thread)
-        bounded = part.size % (lanes * BLOCK * times) != 0
-        vectors = []
-        for n in range(times):
-            offset = emit.mul(emit.add(first, n * BLOCK), lanes)
-            inside = [emit.compare("slt", offset, part.size)] if bounded else []
-            vectors.append((_value(part, offset, lanes, inside, buffers), offset, inside))
-        for x, offset, inside in vectors:
-            part.target.store(x, output, part.target.start(0), offset, inside)
-
-    return body
+def emit_part(
+    part: Move,
+    lanes: int,
+    times: int,
+    block: Index,
+    buffers: dict[int, ir.Value],
+    output: ir.Value,
+) -> None:
+    """Builds the work of a thread on a part; `block` is its work-group's number within the part."""
+    first = emit.add(emit.mul(block, BLOCK * times), builder.thread_number(BLOCK))
+    bounded = part.size % (lanes * BLOCK * times) != 0
+    vectors = []
+    for n in range(times):
+        offset = emit.mul(emit.add(first, n * BLOCK), lanes)
+        inside = [emit.compare("slt", offset, part.size)] if bounded else []
+        vectors.append((_value(part, offset, lanes, inside, buffers), offset, inside))
+    for x, offset, inside in vectors:
+        part.target.store(x, output, part.target.start(0), offset, inside)
 
 
 def _value(

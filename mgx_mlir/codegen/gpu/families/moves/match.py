@@ -89,7 +89,7 @@ class Moves:
 
 def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     """The kernel as moves, or why it does not match; None where it holds other work."""
-    anchor = anchor_of(kernel, *GATHERS, mgx.ConcatOp, mgx.PadOp, beside=_is_copied)
+    anchor = anchor_of(kernel, *mgx.MOVERS, beside=_is_copied)
     if anchor is None or isinstance(anchor, Refusal):
         return anchor
     name, result = anchor.OPERATION_NAME, ir.RankedTensorType(anchor.results[0].type)
@@ -114,13 +114,23 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     found = [view for view in views if view is not None]
     if isinstance(anchor, mgx.ConcatOp):
         return Moves(name, _concat(anchor, found, [v.shape for v in found], elements, shape))
-    if isinstance(anchor, GATHERS):
+    made = move_of(anchor)
+    return made if made is None or isinstance(made, Refusal) else Moves(name, (made,))
+
+
+def move_of(op: ir.OpView) -> Move | Refusal | None:
+    """A gather, or a padding with a constant, of inputs; None for other ops."""
+    found = [view for value in op.operands if (view := resolve(value)) is not None]
+    if len(found) < len(op.operands):
+        return Refusal(f"{op.operation.name}: an input that is no strided view")
+    shape = shape_of(op.results[0].type)
+    if isinstance(op, GATHERS):
         if 0 in found[0].shape:
-            return Refusal(f"{name}: no elements to choose from")
-        return Moves(name, (_gather(anchor, found[0], found[1], shape),))
-    if not isinstance(anchor, mgx.PadOp) or word(anchor.mode) != "constant":
+            return Refusal(f"{op.OPERATION_NAME}: no elements to choose from")
+        return _gather(op, found[0], found[1], shape)
+    if not isinstance(op, mgx.PadOp) or word(op.mode) != "constant":
         return None
-    return Moves(name, (_pad(anchor, found[0], element, shape),))
+    return _pad(op, found[0], element_of(op.results[0].type), shape)
 
 
 def _is_copied(op: ir.OpView) -> bool:
@@ -142,17 +152,12 @@ def _concat(
 
     elements: those of the views' memory, which are converted to the result's.
     """
-    element = element_of(op.y.type)
-    axis = op.axis.value % len(shape)
-    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     parts: list[Move] = []
-    start = 0
-    for view, own_shape, own_element in zip(views, sizes, elements, strict=True):
+    targets = places_of(op, sizes, shape)
+    for view, own_shape, own_element, target in zip(views, sizes, elements, targets, strict=True):
         size = math.prod(own_shape)
         if size == 0:
             continue
-        own = own_shape[axis] * inner
-        rows = Axis.of((outer, shape[axis] * inner), (own, 1))
         source: Source
         if isinstance(view, View):
             source = MemoryOperand(
@@ -160,9 +165,24 @@ def _concat(
             )
         else:
             source = view
-        parts.append(Copy(size, source, MemoryOperand(0, element, start, Axis(()), rows)))
-        start += own
+        parts.append(Copy(size, source, target))
     return tuple(parts)
+
+
+def places_of(
+    op: mgx.ConcatOp, sizes: Sequence[tuple[int, ...]], shape: tuple[int, ...], number: int = 0
+) -> list[MemoryOperand]:
+    """The places of a concat's operands, of shapes `sizes`, in result `number` of `shape`."""
+    element = element_of(op.y.type)
+    axis = op.axis.value % len(shape)
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    found, start = [], 0
+    for own_shape in sizes:
+        own = own_shape[axis] * inner
+        rows = Axis.of((outer, shape[axis] * inner), (own, 1))
+        found.append(MemoryOperand(number, element, start, Axis(()), rows))
+        start += own
+    return found
 
 
 def _gather(

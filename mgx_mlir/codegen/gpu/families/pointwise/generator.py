@@ -94,7 +94,7 @@ def emit_elements(
         for result in elements.results:
             x = values.whole(result.value, chunk)
             operand = elements.operand_of(result)
-            operand.store(x, outputs[result.number], 0, chunk.column, guards)
+            operand.store(x, outputs[result.number], operand.start(0), chunk.column, guards)
 
 
 @dataclass(frozen=True)

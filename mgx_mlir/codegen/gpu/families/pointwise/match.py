@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -22,11 +23,12 @@ from mgx_mlir.rewriting.symbolic import shape_of
 
 @dataclass(frozen=True)
 class Result:
-    """A value that is stored, element by element, as output `number`."""
+    """A value that is stored, element by element, as output `number`, or as a `part` of it."""
 
     value: ir.Value
     number: int
     element: Element
+    part: MemoryOperand | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class Elements(RowBody):
         return (*self.read, *(self.operand_of(r) for r in self.results))
 
     def operand_of(self, result: Result) -> MemoryOperand:
-        return MemoryOperand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
+        return result.part or MemoryOperand(
+            result.number, result.element, 0, Axis(()), Axis.of((self.size, 1))
+        )
 
 
 def match_elements(kernel: mgx.KernelOp) -> Elements | Refusal | None:
@@ -62,7 +66,21 @@ def match_elements(kernel: mgx.KernelOp) -> Elements | Refusal | None:
     sizes |= {math.prod(shape_of(r.type)) for op in work for r in op.results}
     if len(sizes) != 1 or 0 in sizes:
         return Refusal(f"{name}: results of different sizes, or of none")
+    results = tuple(
+        Result(value, number, element_of(value.type)) for number, value in enumerate(returned)
+    )
     (size,) = sizes
+    return elements_of(name, work, results, size, overwritable(kernel))
+
+
+def elements_of(
+    name: str,
+    work: Sequence[ir.OpView],
+    results: Sequence[Result],
+    size: int,
+    overwritable: frozenset[int] = frozenset(),
+) -> Elements | Refusal:
+    """The elements that some ops of a kernel compute, from its inputs alone."""
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
     made = {result for op in work for result in op.results}
@@ -83,13 +101,10 @@ def match_elements(kernel: mgx.KernelOp) -> Elements | Refusal | None:
             return Refusal(f"{name}: an input that is no strided view")
         if any(value in wholes for value in op.operands):
             wholes.update(op.results)
-    if not all(read(value) for value in returned):
+    if not all(read(result.value) for result in results):
         return Refusal(f"{name}: a result that is no strided view")
-    results = tuple(
-        Result(value, number, element_of(value.type)) for number, value in enumerate(returned)
-    )
     return Elements(
-        name, tuple(work), sources, frozenset(wholes), size, results, overwritable(kernel)
+        name, tuple(work), sources, frozenset(wholes), size, tuple(results), overwritable
     )
 
 

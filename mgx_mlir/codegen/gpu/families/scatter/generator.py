@@ -5,7 +5,8 @@ order changes nothing: every run gives the same bits.
 
     none       one word a slot: first 0, then the largest number of its points + 1; then that
                point's update is copied. Where the result is written over x, slots without a
-               point are not written
+               point are not written. One update along the axis needs no words: each element
+               looks whether the index is its own
     min, max   one word an element: an integer with the order of the floats
     integers   the result itself; words where elements are narrower
     float sums see sums
@@ -27,7 +28,7 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches, Work
-from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
@@ -99,7 +100,9 @@ class Generator:
 def generate(scatter: Scatter, types: Types, name: str) -> GpuProgram:
     """The functions `<name>_0` .. of a scatter that replaces, or combines by integer atomics."""
     generator = Generator(scatter, types, name)
-    if scatter.kind == "none":
+    if scatter.kind == "none" and scatter.single:
+        _replace_single(generator)
+    elif scatter.kind == "none":
         _replace(generator)
     else:
         _combine(generator)
@@ -148,6 +151,29 @@ def _replace(g: Generator) -> None:
             x_or_new = arith.select(hit, new, g.original(work, lanes, moved and [anywhere]))
         inside = [*work.inside, anywhere] if moved else work.inside
         g.target.store(x_or_new, work.buffers[OUTPUT], 0, work.offset, inside)
+
+
+def _replace_single(g: Generator) -> None:
+    scatter, (coordinate,) = g.scatter, g.scatter.places.coordinates
+    x = [scatter.x] if isinstance(scatter.x, MemoryOperand) else []
+    lanes = vector_lanes(scatter.run, [*x, g.target, scatter.updates])
+    read = [*g.x, g.indices, g.updates]
+    with g.launches.each(read, [OUTPUT], scatter.size, lanes) as work:
+        slot, along = emit.div(work.offset, scatter.run), emit.rem(work.offset, scatter.run)
+        outer, after = emit.div(slot, coordinate.step), emit.rem(slot, coordinate.step)
+        before, here = emit.div(outer, coordinate.size), emit.rem(outer, coordinate.size)
+        point = emit.add(emit.mul(before, coordinate.step), after)
+        places = coordinate.indices
+        named = places.load_one(work.buffers[g.indices], places.offset_of(places.start(0), point))
+        hit = emit.compare("eq", index_of(named, coordinate.size), here)
+        start, moved = scatter.updates.start(point), g.moved(work)
+        inside = [*work.inside, hit]
+        new = scatter.updates.load(work.buffers[g.updates], start, along, lanes, inside)
+        missed = arith.xori(hit, emit.constant(1, "i1"))
+        kept = g.original(work, lanes, [missed, *moved])
+        written = [reduce(arith.ori, [hit, *moved])] if moved else []
+        made = arith.select(hit, new, kept)
+        g.target.store(made, work.buffers[OUTPUT], 0, work.offset, [*work.inside, *written])
 
 
 def _combine(g: Generator) -> None:

@@ -43,7 +43,8 @@ class Scatter:
 
     kind: none, add, mul, min or max. `x` has elements as its inner index. `updates` has points as
     its outer index, and the elements of a run as its inner one. The result may be written over
-    the inputs `overwritable`: only over x.
+    the inputs `overwritable`: only over x. single: along the axis there is one update, for each
+    element of the other dimensions.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Scatter:
     x: Source
     updates: MemoryOperand
     overwritable: frozenset[int]
+    single: bool
 
     @property
     def points(self) -> int:
@@ -94,9 +96,12 @@ def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     indices, updates = (view for view in views if view is not None)
     if 0 in updates.shape or 0 in indices.shape:
         return Refusal(f"{name}: no elements")
+    single = False
     if isinstance(op, ELEMENTS):
-        places = by_element(indices, others[0].type, shape, op.axis.value % len(shape))
+        axis = op.axis.value % len(shape)
+        places = by_element(indices, others[0].type, shape, axis)
         split = places.depth
+        single = tuple(updates.shape) == (*shape[:axis], 1, *shape[axis + 1 :])
     else:
         places = by_tuple(indices, others[0].type, shape)
         split = len(indices.shape) - 1
@@ -110,7 +115,7 @@ def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     slots, run = math.prod(shape[: places.depth]), math.prod(shape[places.depth :])
     over = overwritable(kernel)
     kind = name.rpartition("_")[2]
-    found = Scatter(name, kind, element, places, slots, run, source, made, over)
+    found = Scatter(name, kind, element, places, slots, run, source, made, over, single)
     refusal = _refusal(found)
     return refusal.of(name) if refusal else found
 

@@ -1,0 +1,1 @@
+"""Kernels of independent pointwise work and moves, in one launch."""

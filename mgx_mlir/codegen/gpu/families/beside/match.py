@@ -1,0 +1,125 @@
+"""Matches kernels of independent works: pointwise ops, concats, gathers and paddings.
+
+A concat may read what a pointwise op of the kernel computes: that is stored where it belongs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import element_of
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.families.family import is_free
+from mgx_mlir.codegen.gpu.families.moves.match import Copy, Move, move_of, places_of
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, Result, elements_of
+from mgx_mlir.codegen.problem.match import through_reshapes
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import definition
+from mgx_mlir.rewriting.symbolic import shape_of
+
+Part: TypeAlias = "Move | Elements"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A kernel in parts; each element of its results belongs to one part."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+
+def match_beside(kernel: mgx.KernelOp) -> Beside | Refusal | None:
+    """The kernel as parts, or why it does not match; None where it holds other work."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    work = [op for op in ops if not is_free(op)]
+    pointwise = [op for op in work if isinstance(op, mgx.PointwiseOp)]
+    if not all(isinstance(op, (mgx.PointwiseOp, *mgx.MOVERS)) for op in work):
+        return None
+    made: set[ir.Value] = {value for op in pointwise for value in op.results}
+    if any(0 in shape_of(value.type) for value in terminator.operands):
+        return Refusal("works beside each other: a result without elements")
+    parts: list[Part] = []
+    stored: dict[ir.Value, list[Result]] = {}
+    for number, value in enumerate(map(through_reshapes, terminator.operands)):
+        op = definition(value)
+        if value in made:
+            stored.setdefault(value, []).append(Result(value, number, element_of(value.type)))
+            continue
+        more = (
+            _concat(op, number, stored, made)
+            if isinstance(op, mgx.ConcatOp)
+            else _moved(value, number)
+        )
+        if isinstance(more, Refusal):
+            return more
+        parts += more
+    for op in pointwise:
+        results = [result for value in op.results for result in stored.get(value, ())]
+        size = math.prod(shape_of(op.results[0].type))
+        if not results or size == 0:
+            continue
+        found = elements_of(op.operation.name, [op], results, size)
+        if isinstance(found, Refusal):
+            return found
+        parts.append(found)
+    return Beside("works beside each other", tuple(parts))
+
+
+def _concat(
+    op: mgx.ConcatOp,
+    number: int,
+    stored: dict[ir.Value, list[Result]],
+    made: set[ir.Value],
+) -> list[Part] | Refusal:
+    """The copies of a concat; operands that the kernel computes are noted in `stored`."""
+    operands = list(op.operands)
+    sizes = [shape_of(value.type) for value in operands]
+    parts: list[Part] = []
+    for value, size, place in zip(
+        operands, sizes, places_of(op, sizes, shape_of(op.y.type), number), strict=True
+    ):
+        source = through_reshapes(value)
+        if math.prod(size) == 0:
+            continue
+        if source in made:
+            result = Result(source, number, element_of(source.type), place)
+            stored.setdefault(source, []).append(result)
+            continue
+        copy = _copy(value, place)
+        if isinstance(copy, Refusal):
+            return copy
+        parts.append(copy)
+    return parts
+
+
+def _moved(value: ir.Value, number: int) -> list[Part] | Refusal:
+    """The part that stores a view of an input, or the result of a gather or a padding."""
+    op = definition(value)
+    size = math.prod(shape_of(value.type))
+    if isinstance(op, mgx.MOVERS):
+        found = move_of(op)
+        if found is None or isinstance(found, Refusal):
+            return found or Refusal(f"{op.operation.name}: beside other work")
+        return [replace(found, target=replace(found.target, argument=number))]
+    place = MemoryOperand(number, element_of(value.type), 0, Axis(()), Axis.of((size, 1)))
+    copy = _copy(value, place)
+    return copy if isinstance(copy, Refusal) else [copy]
+
+
+def _copy(value: ir.Value, place: MemoryOperand) -> Copy | Refusal:
+    size, constant = math.prod(shape_of(value.type)), splat_constant(value)
+    if constant is not None:
+        return Copy(size, constant, place)
+    view = resolve(value)
+    if view is None:
+        return Refusal("works beside each other: an input that is no strided view")
+    inner = Axis.of(*(factor for dim in view.dims for factor in dim))
+    element = element_of(value.type)
+    return Copy(size, MemoryOperand(view.argument, element, view.offset, Axis(()), inner), place)

@@ -1,0 +1,64 @@
+"""Launches of a decoder's step, and joined kernels on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto
+
+import mgx_mlir
+from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
+from mgx_mlir.pipelines.planning import build_plan
+from test import decoder_models
+
+STEP = {"batch_size": 1, "sequence_length": 1, "past_sequence_length": 23,
+        "total_sequence_length": 24}  # fmt: skip
+OPTIONS = {
+    "given sizes": CompileOptions(dim_params=STEP),
+    "any sizes": CompileOptions(mode="full-dynamic"),
+}
+
+
+def launches(make: Callable[[], ModelProto], layers: int, options: CompileOptions) -> int:
+    """Steps of the plan of a decoder with so many layers."""
+    with patch.object(decoder_models, "LAYERS", layers):
+        graph = import_model(make(), options)
+    optimize(graph, options, Report())
+    with graph.module.context:
+        return build_plan(graph, symbolic=options.mode == "full-dynamic").step_count
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_layer_of_a_decoder_s_step_takes_nine_launches(options: CompileOptions) -> None:
+    """The norms, four products with their ends, gate and up apart; rotations and caches; attention.
+
+    Queries and keys are rotated, and both caches extended, in one launch.
+    """
+    one, two = (launches(decoder_models.llama, layers, options) for layers in (2, 3))
+    assert two - one == 9
+
+
+def test_a_cpu_runs_joined_kernels() -> None:
+    """Programs for any target have them; those for CPUs do not."""
+    model = decoder_models.llama()
+    rng = np.random.default_rng(0)
+    feed = {
+        "input_ids": np.array([[7]]),
+        "attention_mask": np.ones((1, 24), np.int64),
+        "position_ids": np.array([[23]]),
+    }
+    for value in model.graph.input:
+        if value.name.startswith("past"):
+            dims = (1, decoder_models.SHARED, 23, decoder_models.EACH)
+            feed[value.name] = rng.normal(size=dims).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    want = dict(zip([o.name for o in session.get_outputs()], session.run(None, feed), strict=True))
+    for options in OPTIONS.values():
+        artifact = mgx_mlir.compile_to_bytecode(model.SerializeToString(), options)
+        have = mgx_mlir.compile(artifact, "cpu").run(feed)
+        for name, array in want.items():
+            np.testing.assert_allclose(have[name], array, rtol=1e-4, atol=1e-4)
