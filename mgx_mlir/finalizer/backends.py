@@ -43,9 +43,15 @@ def _spirv(kernel: mgx.KernelOp) -> Compiler:
     return lambda target: compile_kernel(kernel, target)
 
 
-# The modules that each kind's work imports, for processes that are started before it.
+# The modules that each kind's work imports, for processes that are started before it; `.*` stands
+# for all modules of a package.
 MODULES = {
-    "cpu": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.cpu.kernel"),
+    "cpu": (
+        "mgx_mlir.rewriting.portable",
+        "mgx_mlir.codegen.cpu.kernel",
+        "mgx_mlir.codegen.generic.lowering.ops.*",
+        "mlir.dialects.linalg",
+    ),
     "gpu": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.kernel"),
     "spirv": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.spirv"),
 }

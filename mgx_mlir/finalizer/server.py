@@ -15,6 +15,7 @@ import ctypes
 import gc
 import importlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from mgx_mlir.finalizer.calls import answer_calls
+from mgx_mlir.scan import import_modules
 
 _PR_SET_PDEATHSIG = 1
 # Longer than a request or an answer.
@@ -79,13 +81,21 @@ class Server:
         # Without the lock: another thread may hold it, and wait for an answer.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        if self._has_workers:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END)
+        if self._has_workers and self._process.returncode is None:
+            self._wait()
         self._process.kill()
         self._process.wait()
         with self._lock:
             self._socket.close()
+
+    def _wait(self) -> None:
+        """Waits for the server's end, a while."""
+        with contextlib.suppress(ProcessLookupError):  # another thread has seen the end
+            ended = os.pidfd_open(self._process.pid)
+            try:
+                select.select([ended], [], [], _END)
+            finally:
+                os.close(ended)
 
     def _ask(self, send: Callable[[], object]) -> int:
         with self._lock:
@@ -104,7 +114,8 @@ def serve(number: int, modules: Iterable[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     for module in modules:
         with contextlib.suppress(Exception):  # a call that needs the module says so
-            importlib.import_module(module)
+            package = module.removesuffix(".*")
+            (importlib.import_module if package == module else import_modules)(package)
     gc.freeze()  # no worker copies the pages of what is there
     workers: set[int] = set()
     with socket.socket(fileno=number) as parent:
@@ -123,6 +134,7 @@ def serve(number: int, modules: Iterable[str]) -> None:
                 parent.send(b"%d" % answer)
     for worker in workers:
         _ended(worker)
+    os._exit(0)  # there is nothing to take apart
 
 
 def _forked(parent: socket.socket, talk: int, errors: int) -> int:

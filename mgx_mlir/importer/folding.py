@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 from onnx import NodeProto, TypeProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 MAX_ELEMENTS = 4096
 
@@ -56,6 +55,8 @@ def fold(
     )
     opsets = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    from onnx.reference import ReferenceEvaluator  # takes long to import: where it is used
+
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(model).run(None, given)

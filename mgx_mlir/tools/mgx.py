@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Sequence
@@ -61,7 +62,9 @@ def parser_of(verbs: Sequence[str]) -> Parser:
     parser.add_argument("--version", action="version", version=f"mgx-mlir {mgx_mlir.__version__}")
     parsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for name in verb_names():
-        text = _docstring(name).partition(": ")[2]
+        # Without a verb, the page lists all with their first lines.
+        text = _docstring(name, name in verbs) if name in verbs or not verbs else ""
+        text = text.partition(": ")[2]
         inner = parsers.add_parser(
             name,
             help=text.split("\n")[0],
@@ -74,8 +77,10 @@ def parser_of(verbs: Sequence[str]) -> Parser:
     return parser
 
 
-def _docstring(verb: str) -> str:
-    """The docstring of a verb's module, which is not imported for it."""
+def _docstring(verb: str, imports: bool) -> str:
+    """The docstring of a verb's module, which is imported for it where the caller does that too."""
+    if imports:
+        return inspect.cleandoc(_verb(verb).__doc__ or "")
     spec = importlib.util.find_spec(_module_name(verb))
     assert spec and spec.origin
     return ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, linalg
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -237,12 +238,19 @@ def _turns(nest: Nest) -> list[int]:
     found = set()
     for op in ops_inside(nest.op, arith.CmpIOp):
         index, bound = op.lhs.owner, op.rhs.owner
-        is_last = isinstance(index, linalg.IndexOp) and index.dim.value == last
+        is_last = _loop_number(index) == last
         below = ir.IntegerAttr(op.predicate).value == arith.CmpIPredicate.slt
         if is_last and below and isinstance(bound, arith.ConstantOp):
             found.add(ir.IntegerAttr(bound.value).value)
     turns = sorted(turn for turn in found if 0 < turn < nest.parallel[-1].size)
     return turns if len(turns) <= MOST_TURNS else []
+
+
+def _loop_number(op: Any) -> int | None:
+    """The loop whose index an op gives; None for another op."""
+    if not isinstance(op, ir.Operation | ir.OpView) or op.operation.name != "linalg.index":
+        return None
+    return ir.IntegerAttr(op.attributes["dim"]).value
 
 
 def _across(nest: Nest) -> bool:

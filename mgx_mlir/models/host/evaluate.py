@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx.checker
 import onnx.defs
 import onnx.shape_inference
 from onnx import NodeProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from mgx_mlir.errors import MgxError, ModelError
 from mgx_mlir.models.host.table import Call, HostOperator, Kind
 from mgx_mlir.models.host.values import normal, type_of
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 # A result of more elements is a fault of the model's, or an attack.
 MAX_ELEMENTS = 1 << 30
@@ -72,6 +74,8 @@ class Evaluator:
         return [next(found) if name else None for name in self._node.output]
 
     def _evaluator(self) -> ReferenceEvaluator:
+        from onnx.reference import ReferenceEvaluator  # takes long to import: where it is used
+
         values = [
             [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names) if name]
             for names in (self._node.input, self._node.output)
