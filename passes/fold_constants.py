@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.weights import key_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.reference import evaluate_op
 from mgx_mlir.rewriting.flops import flops_of_op
@@ -34,6 +36,8 @@ _WORK, _WORK_OF_EACH = 1 << 28, 64
 _MOST_EQUAL = 1 << 16
 # Operations of a product that numpy does in the time in which it writes an element.
 _FLOPS_AN_ELEMENT = 16
+# Constants that are computed at once.
+_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,12 @@ class _Folder:
         self.kept = prologue_values(block)
         ops = [op for op in block.operations if self._is_foldable(op)]
         stay = (*mgx.SOURCES, *mgx.BROADCASTS)
-        for op in [op for op in ops if not isinstance(op, stay) and self._is_needed(op)]:
-            self._materialize(op)
+        needed = [op for op in ops if not isinstance(op, stay) and self._is_needed(op)]
+        # numpy and the hash work without Python's lock: most of this is theirs in large models.
+        with ThreadPoolExecutor(_THREADS) as threads:
+            made = list(threads.map(self._made, [op.result for op in needed]))
+        for op, (array, key) in zip(needed, made, strict=True):
+            self._materialize(op, array, key)
 
     def _shrink(self, op: mgx.LiteralOp) -> None:
         """Replaces a weight of few integers, all equal, by a constant. The op is dead then."""
@@ -152,14 +160,21 @@ class _Folder:
             for user in users(op.result)
         )
 
-    def _materialize(self, op: ir.OpView) -> None:
-        """Replaces the op's result by a constant or a weight. The driver removes the dead op."""
-        array, type_ = self._array(op.result), op.result.type
+    def _made(self, value: ir.Value) -> tuple[np.ndarray, str]:
+        """The elements of a foldable value, and its key where it becomes a weight."""
+        array = self._array(value)
+        small = array.size <= INLINE_ELEMENTS or not any(array.strides)
+        return array, "" if small else key_of(array)
+
+    def _materialize(self, op: ir.OpView, array: np.ndarray, key: str) -> None:
+        """Replaces the op's result by a constant, or by the weight that `key` names. The driver
+        removes the dead op."""
+        type_ = op.result.type
         with ir.InsertionPoint(op), op.location:
-            if array.size <= INLINE_ELEMENTS or not any(array.strides):
-                constant = mgx.constant(array, type=type_)
+            if key:
+                constant = mgx.literal(self.context.weights.add_array(array, key), type_)
             else:
-                constant = mgx.literal(self.context.weights.add_array(array), type_)
+                constant = mgx.constant(array, type=type_)
         self.context.note("fold", node_name(op))
         self.foldable.add(constant)
         self.arrays[constant] = array

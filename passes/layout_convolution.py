@@ -374,7 +374,9 @@ class _Rewriter:
         order = [0, *range(3, 3 + len(window)), 2, 1]
         found = array.reshape(count // block, block, channels, *window).transpose(order)
         found = np.ascontiguousarray(found)
-        stored = new_literal(found, element_type(op.w), self.context.weights)
+        source = definition(op.w)
+        known = isinstance(source, mgx.LiteralOp) and f"{source.key.value}.blocks{own}x{block}"
+        stored = new_literal(found, element_type(op.w), self.context.weights, known or "")
         last = len(window) + 2
         back = mgx.transpose(stored, [0, last, *range(1, last)])
         return mgx.reshape(back, [count, *window, channels])

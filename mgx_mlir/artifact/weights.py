@@ -140,6 +140,14 @@ def splat_element(array: np.ndarray) -> np.ndarray:
     return np.array([array[(0,) * array.ndim]], array.dtype)
 
 
+def key_of(array: np.ndarray) -> str:
+    """The key of a computed array: a hash of its elements, its type and its shape."""
+    stored = splat_element(array) if is_splat(array) else np.ascontiguousarray(array).reshape(-1)
+    digest = hashlib.sha256(stored.view(np.uint8))
+    digest.update(f"{array.dtype.name}{array.shape}{is_splat(array)}".encode())
+    return f"folded.{digest.hexdigest()[:16]}"
+
+
 class WeightStore(Mapping[str, Weight]):
     """The weights of one program, by key, in the order they were added."""
 
@@ -161,17 +169,24 @@ class WeightStore(Mapping[str, Weight]):
             raise ModelError(f"two weights are called '{weight.key}'")
         return weight.key
 
-    def add_array(self, array: np.ndarray) -> str:
-        """Adds a computed array; equal arrays share one key. Returns the key."""
+    def add_array(self, array: np.ndarray, key: str = "") -> str:
+        """Adds a computed array; equal arrays share one key. Returns the key.
+
+        `key` spares the array's hash where the caller knows a name for its content: that of
+        `key_of`, or the key of a weight and all that was done to it.
+        """
         data = array if is_splat(array) else np.ascontiguousarray(array)
-        stored = splat_element(data) if is_splat(data) else data.reshape(-1)
-        digest = hashlib.sha256(stored.view(np.uint8))
-        digest.update(f"{data.dtype.name}{data.shape}{is_splat(data)}".encode())
-        key = f"folded.{digest.hexdigest()[:16]}"
+        if not key or (key in self._weights and not self._holds(key, data)):
+            key = key_of(data)
         if key not in self._weights:
             data.flags.writeable = False
             self._weights[key] = Weight(key, data.dtype, data.shape, data=data)
         return key
+
+    def _holds(self, key: str, data: np.ndarray) -> bool:
+        """Whether the weight under a key is this array: a model may call its own by that name."""
+        known = self._weights[key].data
+        return known is not None and known.dtype == data.dtype and np.array_equal(known, data)
 
     def add_turned(self, key: str, order: Sequence[int]) -> str:
         """Adds a weight with the dimensions of `key` in this order. Returns its key.

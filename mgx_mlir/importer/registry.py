@@ -111,12 +111,12 @@ def _definitions() -> dict[tuple[str, str], list[onnx.defs.OpSchema]]:
 
 def is_listed(row: Operator) -> bool:
     """Whether onnx's library holds definitions of the operator."""
-    return (row.domain, row.name) in _definitions()
+    return onnx.defs.has(row.name, row.domain)
 
 
 def is_extra(name: str, opset: int) -> bool:
     """Whether an operator is known here, and onnx's library does not take it in that opset."""
-    row = _table().get(("", name))
+    row = find("", name)
     if row is None or not is_listed(row):
         return row is not None
     try:
@@ -137,7 +137,12 @@ def definition(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None:
 
 def find(domain: str, name: str) -> Operator | None:
     """The row of an operator, or None."""
-    return _table().get((domain, name))
+    return _converters().get((domain, name)) or _table().get((domain, name))
+
+
+def domains() -> set[str]:
+    """The domains whose operators can be imported."""
+    return {domain for domain, _ in _converters()} | set(STANDARD)
 
 
 def operators() -> Sequence[Operator]:
@@ -146,9 +151,15 @@ def operators() -> Sequence[Operator]:
 
 
 @cache
-def _table() -> dict[tuple[str, str], Operator]:
+def _converters() -> dict[tuple[str, str], Operator]:
+    """The operators that have converters. The others are found in all of onnx's definitions."""
     import_modules("mgx_mlir.importer.converters")
-    table = dict(_REGISTERED)
+    return _REGISTERED
+
+
+@cache
+def _table() -> dict[tuple[str, str], Operator]:
+    table = dict(_converters())
     schemas = [s for s in onnx.defs.get_all_schemas() if s.domain in STANDARD and not s.deprecated]
     found = True
     while found:  # bodies hold operators that have bodies

@@ -49,7 +49,7 @@ def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
 
 def _import_domains(model: onnx.ModelProto) -> None:
     """Imports the opsets of domains that are known, and used without one."""
-    known = {row.domain for row in registry.operators()} - {""}
+    known = registry.domains() - {""}
     for owner in (model, *model.functions):
         nodes = structure.all_nodes(owner.graph if isinstance(owner, onnx.ModelProto) else owner)
         used = {node.domain for node in nodes} & known

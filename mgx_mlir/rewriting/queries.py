@@ -162,10 +162,12 @@ def stored_array(value: ir.Value, weights: WeightStore) -> np.ndarray | None:
     return None
 
 
-def new_literal(array: np.ndarray, element: ir.Type, weights: WeightStore) -> ir.Value:
-    """The value of a new weight, or of one that is stored with these elements."""
+def new_literal(
+    array: np.ndarray, element: ir.Type, weights: WeightStore, key: str = ""
+) -> ir.Value:
+    """The value of a new weight, or of one that is stored with these elements. See `add_array`."""
     type_ = ir.RankedTensorType.get(array.shape, element)
-    return mgx.literal(weights.add_array(array), type_)
+    return mgx.literal(weights.add_array(array, key), type_)
 
 
 def turned_literal(op: mgx.LiteralOp, order: Sequence[int], weights: WeightStore) -> ir.Value:
