@@ -15,6 +15,9 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 # has (Zen 4, Skylake-X), and as much as the cache of others (Zen 2).
 BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 512 << 10
 MAX_BLOCK_COLUMNS = 256
+# Both for matrices on processors with narrower vectors. Tiles of few rows read B often there: small
+# blocks, whose rows lie near each other, come from the cache faster, and of fewer pages.
+MAX_BLOCK_COLUMNS_NARROW, MATRIX_BYTES_NARROW = 64, 64 << 10
 # Multiply-adds of a work item that are worth waking a thread for.
 ITEM_MULTIPLY_ADDS = 1 << 20
 # The share of the products' time that packing B again for each item of rows may cost: the second
@@ -205,7 +208,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
             columns,
             image_rows,
         )
-        for columns, image_rows, blocks in _column_blocks(problem, lanes)
+        for columns, image_rows, blocks in _column_blocks(problem, machine)
         for rows, vectors in tiles
     ]
     _, rows, vectors, columns, image_rows = min(candidates)
@@ -239,11 +242,13 @@ def _tiles(registers: int) -> Iterator[tuple[int, int]]:
 
 
 def _column_blocks(
-    problem: Contraction, lanes: int
+    problem: Contraction, machine: Machine
 ) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     """Ways to cut the columns: size of a block, its rows of image; sizes of blocks and counts."""
+    lanes = machine.lanes(problem.accumulator)
     if not isinstance(problem.b, Image):
-        most = min(MAX_BLOCK_COLUMNS, ceil_div(problem.N, lanes) * lanes)
+        bound = MAX_BLOCK_COLUMNS if machine.vector_bytes == 64 else MAX_BLOCK_COLUMNS_NARROW
+        most = min(bound, ceil_div(problem.N, lanes) * lanes)
         for columns in range(min(most, 4 * lanes), most + 1, lanes):
             yield columns, 1, _parts(problem.N, columns)
         return
@@ -307,8 +312,9 @@ def _pack_vector(problem: Contraction, lanes: int) -> float:
 def _depth(problem: Contraction, lanes: int, columns: int, joined: int) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
     size = emit.element_bytes(problem.accumulator) // joined
+    narrow = BLOCK_BYTES_NARROW if isinstance(problem.b, Image) else MATRIX_BYTES_NARROW
     wide = lanes * emit.element_bytes(problem.accumulator) == 64
-    most = max((BLOCK_BYTES if wide else BLOCK_BYTES_NARROW) // (columns * size), 64)
+    most = max((BLOCK_BYTES if wide else narrow) // (columns * size), 64)
     exact = _exact_depth(problem)
     if exact is not None and joined == 1:
         most = min(most, exact // lanes * lanes)
