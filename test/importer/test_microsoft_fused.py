@@ -59,10 +59,12 @@ def test_fused_conv_adds_before_its_function():
     assert_agrees(*contributed("FusedConv", inputs, activation="Relu", **CONV))
 
 
-@pytest.mark.parametrize("kind", ["NhwcConv", "NhwcFusedConv"])
-def test_convolutions_with_channels_last(kind):
+@pytest.mark.parametrize(
+    ("kind", "filters"), [("NhwcConv", FILTER.transpose(0, 2, 3, 1)), ("NhwcFusedConv", FILTER)]
+)
+def test_convolutions_with_channels_last(kind, filters):
     (first,) = computed("FusedConv", {"x": IMAGE, "w": FILTER}, **CONV)
-    inputs = {"x": np.ascontiguousarray(IMAGE.transpose(0, 2, 3, 1)), "w": FILTER}
+    inputs = {"x": np.ascontiguousarray(IMAGE.transpose(0, 2, 3, 1)), "w": filters.copy()}
     (last,) = computed(kind, inputs, **CONV)
     assert_close([last.transpose(0, 3, 1, 2)], [first])
 

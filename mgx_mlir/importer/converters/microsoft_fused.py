@@ -52,12 +52,13 @@ def _layout(x: ir.Value, channels_last: bool, back: bool = False) -> ir.Value:
     return emit.transpose(x, order)
 
 
-def _conv(channels_last: bool) -> Callable[[Node], ir.Value]:
+def _conv(channels_last: bool, filters_too: bool = False) -> Callable[[Node], ir.Value]:
     """Conv, then input 3 added, then a function."""
 
     def convert(node: Node) -> ir.Value:
         parameters = [float(p) for p in node.attribute("activation_params", []) or []]
-        y = convolved(node, _layout(node.tensor(0), channels_last))
+        w = _layout(node.tensor(1), filters_too)
+        y = convolved(node, _layout(node.tensor(0), channels_last), w)
         if node.given(3):
             y = mgx.add(y, _layout(node.tensor(3), channels_last))
         return _layout(_activated(node, y, parameters), channels_last, back=True)
@@ -66,7 +67,8 @@ def _conv(channels_last: bool) -> Callable[[Node], ir.Value]:
 
 
 contributed("FusedConv", "convolution add relu clip")(_conv(False))
-contributed("NhwcConv", "transpose convolution add")(_conv(True))
+# onnxruntime's optimiser writes its filters with channels last too, whatever the schema says.
+contributed("NhwcConv", "transpose convolution add")(_conv(True, filters_too=True))
 contributed("NhwcFusedConv", "transpose convolution add relu clip")(_conv(True))
 
 

@@ -121,9 +121,12 @@ def conv(node: Node) -> ir.Value:
     return convolved(node, node.tensor(0))
 
 
-def convolved(node: Node, x: ir.Value) -> ir.Value:
-    """The convolution of x (batch, channels, ...) with the weights and bias of the node."""
-    w = node.tensor(1)
+def convolved(node: Node, x: ir.Value, w: ir.Value | None = None) -> ir.Value:
+    """The convolution of x (batch, channels, ...) with the weights and bias of the node.
+
+    `w`: its weights (filters, channels, ...), where the node has them in another order.
+    """
+    w = node.tensor(1) if w is None else w
     window = Window(node, x, kernel_shape(node, w)).resolve(x)
     y = mgx.convolution(
         window.around(x, 0.0),
