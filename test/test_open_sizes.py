@@ -55,6 +55,13 @@ def test_sequences_of_any_length(kind: str, gates: int, direction: str) -> None:
     check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)
 
 
+def test_the_steps_of_any_length_are_one_kernel() -> None:
+    """The host counts no trips, whatever the length."""
+    program = mgx_mlir.compile(recurrent("LSTM", 4, "bidirectional"), "cpu", FULL)
+    assert not program.plan.has_control_flow
+    assert program.plan.step_count <= 8
+
+
 def test_long_sequences_are_a_loop() -> None:
     """Some kernels, whatever the length; sequences may end before."""
     model = recurrent("LSTM", 4, "bidirectional", lengths=True)

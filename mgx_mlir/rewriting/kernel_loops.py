@@ -47,7 +47,8 @@ def fits_in_kernel(loop: mgx.LoopOp) -> bool:
         return False
     ops = [op for op in block.operations if not isinstance(op, (*mgx.SOURCES, mgx.YieldOp))]
     tensors = [value for op in ops for value in op.results if not mgx.is_view(op)]
-    parts = _parts(loop)
+    # Each may be a work-group of its own.
+    parts = math.prod(leading_sizes(loop))
     elements = sum(math.prod(max(n, 1) for n in shape(value)) for value in tensors)
     flops = sum(map(flops_of_op, ops))
     return elements <= MOST_TRIP_ELEMENTS * parts and flops <= MOST_TRIP_FLOPS * parts
@@ -72,7 +73,7 @@ def _is_known(loop: mgx.LoopOp) -> bool:
     trips = splat(loop.max_trip_count)
     rows = [shape(value)[0] for value in list(loop.outputs)[len(loop.init) :]]
     if trips is None:
-        return bool(rows) and all(count < 0 for count in rows)
+        return bool(rows) and all(not isinstance(count, int) for count in rows)
     return all(count == trips for count in rows) and int(trips) <= MOST_TRIPS
 
 
@@ -81,16 +82,6 @@ def _is_held(op: ir.OpView) -> bool:
         return has_sizes(op)
     fits = isinstance(op, _HELD) or mgx.is_pointwise(op) or mgx.is_reduction(op)
     return fits and (isinstance(op, mgx.YieldOp) or has_sizes(op))
-
-
-def _parts(loop: mgx.LoopOp) -> int:
-    """The parts of a loop that may be work-groups of their own, up to a size that is not known."""
-    parts = 1
-    for size in leading_sizes(loop):
-        if not isinstance(size, int):
-            break
-        parts *= size
-    return parts
 
 
 def leading_sizes(loop: mgx.LoopOp) -> tuple[Number, ...]:

@@ -42,7 +42,7 @@ from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position, sized
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.rewriting.queries import shape
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, exact
 
 # Threads of a work-group: those of the widest nest, within these bounds.
 LEAST_THREADS, MOST_THREADS = 64, 1024
@@ -113,31 +113,30 @@ class _Function(PartFunction):
             self._place(place)
         if place not in self.local:
             return self.pointer(place), index
-        parts = math.prod(self.parts)
-        if parts == 1:
+        if math.prod(self.parts) == 1:
             return self.local[place], index
         first = index_constant(0)
-        for size, part in zip(self.parts, self.part, strict=True):
-            first = arith.addi(arith.muli(first, index_constant(size)), part)
-        start = arith.muli(first, index_constant(self._size(place)))
+        for count, part in zip(self.parts, self.part, strict=True):
+            first = arith.addi(arith.muli(first, index_constant(count)), part)
+        size = self._size(place)
+        assert size is not None  # it is in LDS
+        start = arith.muli(first, index_constant(size))
         return self.local[place], arith.subi(index, start)
 
-    def _size(self, place: Place) -> int:
-        """The elements of a part of a place."""
-        size, parts = place.size, math.prod(self.parts)
-        assert isinstance(size, int) and isinstance(parts, int)
-        return size // parts
+    def _size(self, place: Place) -> Number | None:
+        """The elements of a part of a place; None where parts differ."""
+        return exact(place.size, math.prod(self.parts))
 
     def _place(self, place: Place) -> None:
         """Gives a place its memory."""
-        known = isinstance(place.size, int) and all(isinstance(size, int) for size in self.parts)
-        if place.argument is None and not isinstance(place, Result) and known:
-            bytes_ = -(-self._size(place) * element_bytes(place.type) // 16) * 16
+        size = self._size(place)
+        if place.argument is None and not isinstance(place, Result) and isinstance(size, int):
+            bytes_ = -(-size * element_bytes(place.type) // 16) * 16
             if self.used + bytes_ <= LDS_BYTES:
                 self.used += bytes_
                 space = ir.Attribute.parse("#gpu.address_space<workgroup>")
                 type_ = ir.MemRefType.get(
-                    [max(self._size(place), 1)], memory_type(place.type), memory_space=space
+                    [max(size, 1)], memory_type(place.type), memory_space=space
                 )
                 # It stands for an argument, which comes after all pointers.
                 with ir.InsertionPoint.at_block_begin(self.entry):
