@@ -116,3 +116,18 @@ def test_made_up_names_are_no_sizes() -> None:
     )
     with pytest.raises(UnsupportedError):
         mgx_mlir.compile_to_bytecode(model, FULL)
+
+
+def test_sizes_that_onnx_makes_up_names_for_are_refused_with_words() -> None:
+    """A size that no formula of the inputs' is: no name of onnx's stands for it."""
+    text = (
+        '<ir_version: 10, opset_import: ["": 18]> g (float[a, 4] x) => (float[] y) '
+        "<int64[4] s = {32, 2, -1, 1}, int64[2] j = {-2, 0}> "
+        "{ v = Reshape(x, s) y = Gather <axis = 2> (v, j) }"
+    )
+    model = parser.parse_model(text)
+    with pytest.raises(UnsupportedError, match="does not follow from those of the inputs"):
+        mgx_mlir.compile(model, "cpu", FULL)
+    x = np.arange(384, dtype=np.float32).reshape(96, 4)
+    found = mgx_mlir.Model(model).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, x.reshape(32, 2, -1, 1)[:, :, [-2, 0]])

@@ -85,6 +85,15 @@ def test_sizes_that_the_data_decide(staged):
     assert host_nodes(model) == ["NonZero"]
 
 
+@pytest.mark.parametrize("target", ["x86-64-v2", "cpu"])
+def test_sizes_that_the_data_decide_on_a_level_of_cpus(target):
+    made = Model(
+        model_of([node("NonZero", "x", "y")], [tensor("x", INT64, [6, 4])], ["y"]), target=target
+    )
+    x = np.arange(24).reshape(6, 4) % 5
+    np.testing.assert_array_equal(made.run({"x": x})["y"], np.stack(np.nonzero(x)))
+
+
 def test_a_k_that_is_computed(staged):
     nodes = [
         node("ReduceMax", "x", "top", keepdims=0),

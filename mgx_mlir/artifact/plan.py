@@ -97,6 +97,7 @@ class Plan:
     are plans for some sizes, by symbol, which take precedence; where this one has no steps, there
     are no others. `in_place` are outputs, by number, that the caller may give the memory of an
     input, with its number: their kernel alone reads the input, and nothing else writes the output.
+    `limits` are inputs of one integer, by number, and their greatest value, which may be a formula.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -108,6 +109,7 @@ class Plan:
     formulas: tuple[str, ...] = ()
     programs: tuple[tuple[Mapping[str, int], Plan], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()
+    limits: tuple[tuple[int, int], ...] = ()
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -169,6 +171,7 @@ class Plan:
             **({"formulas": list(self.formulas)} if self.dims else {}),
             **({"programs": programs} if programs else {}),
             **({"in_place": [list(pair) for pair in self.in_place]} if self.in_place else {}),
+            **({"limits": [list(pair) for pair in self.limits]} if self.limits else {}),
         }
 
     @staticmethod
@@ -186,7 +189,8 @@ class Plan:
             dims,
             formulas,
             _programs(reader, value, dims),
-            _in_place(reader, value),
+            _pairs(reader, value, "in_place"),
+            _pairs(reader, value, "limits", reader.low),
         )
         plan.check()
         return plan
@@ -202,6 +206,12 @@ class Plan:
         for output, source in self.in_place:
             if output >= len(self.outputs) or source >= len(self.inputs):
                 raise ArtifactError(f"plan: output {output} in the place of input {source} of none")
+        for number, _ in self.limits:
+            if number >= len(self.inputs):
+                raise ArtifactError(f"plan: a limit of input {number} of none")
+            spec = self.inputs[number]
+            if spec.dtype not in _INTEGERS or any(n != 1 for n in spec.shape):
+                raise ArtifactError(f"plan: a limit of input '{spec.name}', which is no integer")
         self._check_steps(self.steps, False)
 
     def _check_steps(self, steps: Sequence[AnyStep], in_loop: bool) -> None:
@@ -263,6 +273,7 @@ def renumbered(plan: Plan, numbers: Sequence[int] | Mapping[int, int]) -> Plan:
 
 
 _WRITABLE = ("arena", "output")
+_INTEGERS = ("int32", "int64")
 
 
 def _dim_json(dim: Symbol) -> dict[str, Any]:
@@ -311,14 +322,13 @@ def _programs(
     return tuple(found)
 
 
-def _in_place(reader: Reader, value: Any) -> tuple[tuple[int, int], ...]:
-    pairs = reader.list(value, "in_place") if "in_place" in value else []
+def _pairs(reader: Reader, value: Any, key: str, low: int = 0) -> tuple[tuple[int, int], ...]:
+    """Pairs of numbers, of which the second are at least `low`."""
     found = []
-    for pair in pairs:
+    for pair in reader.list(value, key) if key in value else []:
         if not isinstance(pair, list) or len(pair) != 2:
-            raise ArtifactError("plan: 'in_place' holds other than pairs of numbers")
-        output, source = (reader.bounded(number, "in_place") for number in pair)
-        found.append((output, source))
+            raise ArtifactError(f"plan: '{key}' holds other than pairs of numbers")
+        found.append((reader.bounded(pair[0], key), reader.bounded(pair[1], key, low)))
     return tuple(found)
 
 

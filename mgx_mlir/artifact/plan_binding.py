@@ -130,6 +130,7 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
         arena,
         tuple(placed),
         plan.steps,
+        limits=tuple((number, bound(most, found)) for number, most in plan.limits),
     )
     static.check()
     return static

@@ -39,6 +39,7 @@ from mgx_mlir.rewriting.graph import (
     open_dims,
     set_required_numbers,
     set_signature,
+    set_value_limits,
     set_value_names,
 )
 from mgx_mlir.sizes.range import Range
@@ -256,6 +257,7 @@ class _Program:
             self._limit(argument)
         set_signature(self.main)
         set_required_numbers(self.main, list(self.conversion.required))
+        set_value_limits(self.main, self.conversion.value_limits)
         set_value_names(self.main, "arg_attrs", self.names)
         set_value_names(self.main, "res_attrs", [v.name for v in self.graph.output])
         try:

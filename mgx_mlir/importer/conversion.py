@@ -16,6 +16,7 @@ from mgx_mlir.importer import (
     element_types,
     emit,
     folding,
+    prepare,
     registry,
     structure,
     tensor_data,
@@ -55,6 +56,8 @@ class Conversion:
         self.limits: dict[str, int] = {}
         # Numbers that the sizes of a run leave at 0 or more, or there is no run.
         self.required: dict[str, None] = {}
+        # The greatest values of inputs that hold one integer, by number: formulas.
+        self.value_limits: dict[int, str] = {}
         # Dimensions that have to be equal.
         self.equations: list[tuple[Dim, Dim]] = []
         # Dimensions that are taken to be equal to others, which a run checks.
@@ -142,7 +145,15 @@ class Conversion:
         if scope.outer is not None or scope.function or name not in self._inferred:
             return None
         tensor = self._inferred[name].tensor_type
-        return dims_of_proto(tensor.shape) if tensor.HasField("shape") else None
+        if not tensor.HasField("shape"):
+            return None
+        dims = dims_of_proto(tensor.shape)
+        return tuple(None if self._is_made_up(dim) else dim for dim in dims)
+
+    def _is_made_up(self, dim: Dim) -> bool:
+        """Whether onnx's inference gave a dimension a name that no size of an input has."""
+        made_up = isinstance(dim, str) and dim.startswith(prepare.MADE_UP)
+        return made_up and dim not in self.symbols
 
     def _initializer(self, tensor: onnx.TensorProto) -> Value:
         try:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx.defs
 from mlir import ir
+from mlir.dialects import func
 from onnx import AttributeProto, NodeProto, helper
 
 from mgx_mlir.errors import ModelError, OpenError, Unsupported, UnsupportedError
@@ -32,6 +33,7 @@ class Importing(Protocol):
     max_loop_iterations: int
     symbols: frozenset[str]
     unsupported: list[Unsupported]
+    value_limits: dict[int, str]
 
     def forget_sizes(self) -> None: ...
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None: ...
@@ -216,6 +218,17 @@ class Node:
         if not {one.name for one in symbols(number)} <= known:
             raise OpenError(f"whether {number} is 0 or more is known only when the model runs")
         self.conversion.required[str(number)] = None
+
+    def at_most(self, index: int, most: Number) -> None:
+        """Says that an input of one integer is at most this, in a run that gives it itself.
+
+        A run checks the inputs of the model that hold it, as they are or converted.
+        """
+        value = self.tensor(index)
+        while not isinstance(value.owner, ir.Block) and len(value.owner.operands) == 1:
+            value = value.owner.operands[0]
+        if isinstance(value.owner, ir.Block) and isinstance(value.owner.owner, func.FuncOp):
+            self.conversion.value_limits[ir.BlockArgument(value).arg_number] = str(most)
 
     def declares(self, name: str) -> bool:
         """Whether the node's operator has an attribute of that name, in this version."""

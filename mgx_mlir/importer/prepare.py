@@ -128,6 +128,10 @@ def _hide_experiments(model: onnx.ModelProto) -> None:
         model.opset_import.add(domain="experiment", version=1)
 
 
+# The names that onnx's inference makes up for sizes.
+MADE_UP = "unk__"
+
+
 def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
     """The type of every value of the main graph that onnx's inference finds.
 

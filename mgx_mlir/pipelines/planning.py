@@ -34,6 +34,7 @@ from mgx_mlir.rewriting.graph import (
     node_name,
     required_numbers,
     symbol_name,
+    value_limits,
     value_names,
 )
 from mgx_mlir.rewriting.in_place import overwritable
@@ -96,6 +97,7 @@ class _Planner:
             self.kernels[symbol_name(kernel)] = number, flops_of(kernel)
         for text in required_numbers(main):  # formulas of a plan are 0 or more, or there is no run
             self.formulas.number(parse(text))
+        limits = tuple((n, self.formulas.number(parse(t))) for n, t in value_limits(main).items())
         steps = self._block(block)
         for index, value in enumerate(returned):
             place = Buffer("output", self._bytes(value.type), index=index)
@@ -106,7 +108,9 @@ class _Planner:
         formulas = tuple(self.formulas.texts)
         buffers, found = tuple(self.buffers), tuple(steps)
         in_place = () if dims else tuple(self._in_place(found))
-        plan = Plan(inputs, outputs, arena, buffers, found, dims, formulas, in_place=in_place)
+        plan = Plan(
+            inputs, outputs, arena, buffers, found, dims, formulas, in_place=in_place, limits=limits
+        )
         plan.check()
         return plan
 

@@ -55,11 +55,15 @@ class Samples:
         for name, declared in self.inputs.items():
             if name not in sample:
                 raise UsageError(
-                    f"{where} has no input '{name}'; it holds {listed(map(str, sample))}, and the "
-                    f"model's inputs are {listed(self.inputs)}"
+                    f"{where} has no input '{name}'; it {_held(sample)}, and the model's inputs "
+                    f"are {listed(self.inputs)}"
                 )
             found[name] = _fitted(np.asarray(sample[name]), declared, f"{where}: '{name}'")
         return found
+
+
+def _held(sample: Mapping[str, Any]) -> str:
+    return f"holds {listed(map(str, sample))}" if sample else "is empty"
 
 
 def _fitted(array: np.ndarray, declared: onnx.TypeProto.Tensor, where: str) -> np.ndarray:

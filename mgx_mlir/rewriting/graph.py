@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -18,6 +18,7 @@ VALUE_NAME = "mgx.name"
 
 # The attribute of the program's function: formulas that are 0 or more, or there is no run.
 REQUIRED = "required"
+LIMITS = "limits"
 
 
 @dataclass
@@ -78,6 +79,21 @@ def required_numbers(main: ir.OpView) -> list[str]:
     if REQUIRED not in main.attributes:
         return []
     return [ir.StringAttr(text).value for text in ir.ArrayAttr(main.attributes[REQUIRED])]
+
+
+def set_value_limits(main: ir.OpView, limits: Mapping[int, str]) -> None:
+    """States the greatest value of arguments that hold one integer, as formulas, by number."""
+    if limits:
+        held = {str(number): ir.StringAttr.get(text) for number, text in limits.items()}
+        main.operation.attributes[LIMITS] = ir.DictAttr.get(held)
+
+
+def value_limits(main: ir.OpView) -> dict[int, str]:
+    """The greatest value of arguments that hold one integer, as formulas, by number."""
+    if LIMITS not in main.attributes:
+        return {}
+    held = ir.DictAttr(main.attributes[LIMITS])
+    return {int(entry.name): ir.StringAttr(entry.attr).value for entry in held}
 
 
 def symbol_name(op: ir.OpView | ir.Operation) -> str:

@@ -109,6 +109,8 @@ class Program:
         else:
             self._check_names("output", self.outputs, outputs, complete=False)
         given = [self._input(spec, inputs[spec.name]) for spec in self._plan.inputs]
+        if self._plan.limits:
+            self._check_limits(given)
         # Small arrays that cannot be made are numpy's error, without the look at the machine.
         if self._all_output_bytes > _SMALL:
             self._check_outputs([spec for spec in self.outputs if spec.name not in outputs])
@@ -145,6 +147,15 @@ class Program:
         if flags.c_contiguous and flags.aligned:
             return array
         return np.require(array, requirements=("C", "A"))
+
+    def _check_limits(self, given: Sequence[Any]) -> None:
+        """Raises UsageError where an array in the host's memory exceeds its input's limit."""
+        for number, most in self._plan.limits:
+            if isinstance(given[number], np.ndarray) and given[number].item() > most:
+                raise UsageError(
+                    f"input '{self.inputs[number].name}' is {given[number].item()}, and the "
+                    f"program's cache has {most} places; give longer caches, or compile for such"
+                )
 
     def _check_outputs(self, specs: Sequence[TensorSpec]) -> None:
         """Raises ResourceError where arrays of these outputs cannot be made."""

@@ -6,7 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mgx_mlir.errors import ModelError, UnsupportedError
+import mgx_mlir
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import parse_onnx
 from test.importer.agreement import (
     assert_agrees,
@@ -267,6 +270,25 @@ def test_forms_of_scores(attributes):
 def test_scores_with_a_bias_and_a_sink():
     assert_decodes(decoding(3, 0, [2, 2], 3, bias=floats(1, QUERIES, 3, 3, seed=7)))
     assert_decodes(decoding(3, 0, [2, 2], 3, sink=floats(QUERIES, seed=8)))
+
+
+@pytest.mark.parametrize("target", ["cpu", "x86-64-v2"])
+@pytest.mark.parametrize("places", [8, "places"])
+def test_a_total_length_beyond_the_cache_is_an_error_of_the_run(target, places):
+    """A run says the length; no entry has a place in the cache that is full."""
+    inputs = decoding(1, 8, [4, 6], 7)
+    model, fed = contributed("GroupQueryAttention", inputs, num_heads=QUERIES, kv_num_heads=GROUPS)
+    for value in model.graph.input:
+        if value.name in ("pk", "pv"):
+            dim = value.type.tensor_type.shape.dim[2]
+            if places != 8:
+                dim.dim_param = places
+    mode = "default" if places == 8 else "full-dynamic"
+    artifact = compile_to_bytecode(parse_onnx(model), CompileOptions(mode=mode))
+    program = mgx_mlir.compile(Artifact.from_bytes(artifact.to_bytes()), target)
+    program.run(fed)
+    with pytest.raises(UsageError, match="'total' is 9, and the program's cache has 8 places"):
+        program.run(fed | {"total": i32(9), "ends": i32([8, 6])})
 
 
 def test_queries_and_keys_may_be_normalised():

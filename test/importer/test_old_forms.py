@@ -203,3 +203,14 @@ def test_scalar_constants_become_splats_of_the_right_shape():
 def test_powers_of_mixed_types_have_the_base_s_type(base, exponent):
     a, b = np.array([1, 2, 3], base), np.array([2, 2, 2], exponent)
     assert_agrees(*one_node("Pow", {"a": a, "b": b}, 13))
+
+
+@pytest.mark.parametrize("constants", [(), ("b",)])
+@pytest.mark.parametrize("exponent", [np.float32, np.float64])
+@pytest.mark.parametrize("exponents", [[2, 1, 3, 0], [0.5, 1.5, 2, -1]])
+def test_powers_of_integers_are_exact(exponents, exponent, constants):
+    """An f32 would round 40001 squared."""
+    a = np.array([[40001, -3, 125, 9], [16, 7, 3, 1]], np.int64)
+    inputs = {"a": a, "b": np.array(exponents, exponent)}
+    inputs["a"] = np.abs(a) if exponents[0] == 0.5 else a
+    assert_agrees(*one_node("Pow", inputs, 15, constants=constants))

@@ -266,18 +266,19 @@ def test_resize_from_the_corners_of_pixels(mode, scales):
 @pytest.mark.parametrize("opset", [10, 16])
 @pytest.mark.parametrize("sizes", [(2, 3), (1, 1), (7, 7)])
 @pytest.mark.parametrize("scale", [1.0, 0.25, 3.0])
-def test_regions_have_as_many_samples_as_they_need(opset, sizes, scale):
+@pytest.mark.parametrize(("mode", "shift"), [("avg", 0), ("max", 0), ("max", -3)])
+def test_regions_have_as_many_samples_as_they_need(opset, sizes, scale, mode, shift):
     """Regions within the image, beyond it, of one point, and turned round."""
     rois = [[0, 0, 5, 5], [1, 1, 3.5, 4], [2, 0, 2.2, 6], [-3, -3, 20, 30], [3, 3, 3, 3],
             [4, 4, 2, 2], [6.5, 7.5, 9, 9], [-50, 2, 100, 3]]  # fmt: skip
     inputs = {
-        "x": floats(2, 3, 8, 7),
+        "x": floats(2, 3, 8, 7) + np.float32(shift),
         "rois": np.array(rois, np.float32),
         "batches": np.arange(8) % 2,
     }
     made = one_node(
         "RoiAlign", inputs, opset, output_height=sizes[0], output_width=sizes[1],
-        sampling_ratio=0, spatial_scale=scale,
+        sampling_ratio=0, spatial_scale=scale, mode=mode,
     )  # fmt: skip
     assert_agrees(*made, atol=2e-4)
 

@@ -70,6 +70,7 @@ def test_the_command_line_names_all_methods():
         (lambda p: p / "none.npz", "there is no calibration data"),
         (lambda p: [], "holds no sample"),
         (lambda p: [{"z": ROWS}], "has no input 'x'; it holds z"),
+        (lambda p: [{}], "has no input 'x'; it is empty, and the model's inputs are x"),
         (lambda p: [ROWS], "has to be a dict"),
         (lambda p: [{"x": ROWS[:, :3]}], r"shape \[5, 3\]; the model takes \['\?', 8\]"),
         (lambda p: [{"x": ROWS * np.nan}], "NaN or Inf"),

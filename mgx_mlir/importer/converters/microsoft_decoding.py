@@ -193,6 +193,8 @@ def _length(node: Node, before: Dim, rows: Dim) -> tuple[Dim, int | Size]:
         raise ModelError(f"total_sequence_length = {total} and {new} new entries")
     if total is None and had == 0:
         raise OpenError("total_sequence_length is computed when the model runs")
+    if total is None:
+        node.at_most(6, had)
     if total is None or total == had or total <= had:
         return before, 0
     if isinstance(had, int) and isinstance(total, int):

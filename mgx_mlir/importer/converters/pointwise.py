@@ -112,10 +112,21 @@ def power(node: Node) -> ir.Value:
     """The result has the base's type; the two may differ since version 12."""
     x, exponent = node.tensor(0), node.tensor(1)
     element = tensors.element(x)
-    if tensors.is_float(x) or not tensors.is_float(exponent):
+    if tensors.is_float(x) or not tensors.is_float(exponent) or _is_whole(node.known(1)):
         return emit.binary(mgx.pow, x, emit.convert(exponent, element))
-    wide = emit.convert(x, tensors.element(exponent))
-    return emit.convert(emit.binary(mgx.pow, wide, exponent), element)
+    y = emit.binary(mgx.pow, emit.convert(x, "f64"), emit.convert(exponent, "f64"))
+    # A library's power may be just below the integer that it should be, and is cut off.
+    near, bound = mgx.nearbyint(y), emit.mul(mgx.abs(y), 2.0**-50)
+    close = mgx.not_(mgx.greater(mgx.abs(mgx.sub(y, near)), bound))
+    return emit.convert(mgx.where(close, near, y), element)
+
+
+def _is_whole(exponents: np.ndarray | None) -> bool:
+    """Whether these are numbers that are integers, which an i32 holds."""
+    if exponents is None:
+        return False
+    numbers = exponents.astype(np.float64)
+    return bool((np.isfinite(numbers) & (numbers % 1 == 0) & (np.abs(numbers) < 2**31)).all())
 
 
 @operator("Mod", (10, 28), "mod fmod")

@@ -35,10 +35,11 @@ def roi_align(node: Node) -> ir.Value:
     corners = emit.sub(corners, 0.5) if half else corners
     x1, y1, x2, y2 = (emit.take(corners, 1, i, i + 1) for i in range(4))
     if samples <= 0:
-        if largest:
-            raise UnsupportedError("sampling_ratio = 0 with mode = max")
         parts = ((y1, y2, height, 2), (x1, x2, width, 3))
-        return _averaged(x, batches, *(_shares(x, *part, half) for part in parts))
+        rows, columns = (_Touching(x, *part, half) for part in parts)
+        if largest:
+            return _largest(x, batches, rows, columns)
+        return _averaged(x, batches, rows.shares(), columns.shares())
     axes = []
     for first, end, count, axis in ((y1, y2, height, 2), (x1, x2, width, 3)):
         length = mgx.sub(end, first)
@@ -71,39 +72,117 @@ def _length_along(x: ir.Value, axis: int, places: ir.Value) -> Length:
     return size if isinstance(size, int) else in_type_of(places, emit.size_of(x, axis))
 
 
-def _shares(
-    x: ir.Value, first: ir.Value, end: ir.Value, count: int, axis: int, half: bool
-) -> ir.Value:
-    """(regions, count, size of x along the axis): the weight of each pixel in a bin's mean.
+class _Touching:
+    """The samples of each bin that touch each pixel along a dimension, and their weights there.
 
     A bin has as many samples as pixels, rounded up. The samples that touch a pixel are at most
     half a pixel apart, or one alone: only the few from one pixel before it on can touch it.
+    `weight` is (regions, count, size of x along the axis, _TOUCHING), 0 where none touches.
     """
-    length = mgx.sub(end, first)
-    length = length if half else mgx.max(length, emit.like(length, 1))
-    samples, part = mgx.ceil(emit.div(length, count)), emit.div(length, count)
-    size = _length_along(x, axis, first)
-    numbers = like_vector(first, np.arange(count))
-    pixels = emit.counted(tensors.dims(x)[axis])
-    pixels = emit.unsqueeze(emit.convert(pixels, tensors.element(first)), [0])
-    start = emit.unsqueeze(emit.add(emit.mul(part, numbers), first), [2, 3])
-    pixel = emit.unsqueeze(pixels, [1, 3])
-    samples, part = (emit.unsqueeze(v, [2, 3]) for v in (samples, part))
-    step = emit.div(part, mgx.max(samples, emit.like(samples, 1)))
-    before = emit.sub(emit.div(emit.sub(emit.add(pixel, -1), start), step), 0.5)
-    number = mgx.floor(mgx.max(before, emit.like(before, 0)))
-    number = emit.add(number, emit.unsqueeze(like_vector(first, np.arange(_TOUCHING)), [1, 2]))
-    place = emit.add(emit.mul(emit.add(number, 0.5), step), start)
-    counts = emit.binary(mgx.less, number, samples)
-    inside = mgx.not_(
-        mgx.logical_or(mgx.less(place, emit.like(place, -1)), emit.binary(mgx.greater, place, size))
+
+    def __init__(
+        self, x: ir.Value, first: ir.Value, end: ir.Value, count: int, axis: int, half: bool
+    ) -> None:
+        length = mgx.sub(end, first)
+        length = length if half else mgx.max(length, emit.like(length, 1))
+        samples, part = mgx.ceil(emit.div(length, count)), emit.div(length, count)
+        self.size = _length_along(x, axis, first)
+        numbers = like_vector(first, np.arange(count))
+        pixels = emit.counted(tensors.dims(x)[axis])
+        pixels = emit.unsqueeze(emit.convert(pixels, tensors.element(first)), [0])
+        self.start = emit.unsqueeze(emit.add(emit.mul(part, numbers), first), [2, 3])
+        pixel = emit.unsqueeze(pixels, [1, 3])
+        self.samples, part = (emit.unsqueeze(v, [2, 3]) for v in (samples, part))
+        self.step = emit.div(part, mgx.max(self.samples, emit.like(self.samples, 1)))
+        before = emit.div(emit.sub(emit.add(pixel, -1), self.start), self.step)
+        before = emit.sub(before, 0.5)
+        number = mgx.floor(mgx.max(before, emit.like(before, 0)))
+        number = emit.add(number, emit.unsqueeze(like_vector(first, np.arange(_TOUCHING)), [1, 2]))
+        place = self._place(number)
+        counts = emit.binary(mgx.less, number, self.samples)
+        distance = mgx.abs(emit.sub(clipped(place, self.size), pixel))
+        weight = mgx.relu(emit.add(mgx.neg(distance), 1))
+        counts = mgx.logical_and(counts, mgx.not_(self._outside(place)))
+        self.weight = emit.where(counts, weight, 0)
+
+    def _place(self, number: ir.Value) -> ir.Value:
+        return emit.add(emit.mul(emit.add(number, 0.5), self.step), self.start)
+
+    def _outside(self, place: ir.Value) -> ir.Value:
+        before = mgx.less(place, emit.like(place, -1))
+        return mgx.logical_or(before, emit.binary(mgx.greater, place, self.size))
+
+    def shares(self) -> ir.Value:
+        """(regions, count, size): the weight of each pixel in a bin's mean."""
+        total = emit.squeeze(mgx.reduce_sum(self.weight, [3]), [3])
+        samples = emit.squeeze(self.samples, [3])
+        return emit.div(total, mgx.max(samples, emit.like(samples, 1)))
+
+    def extremes(self) -> tuple[ir.Value, ir.Value]:
+        """(regions, count, size): the most of a pixel's weights, and the least that is not 0."""
+        touches = emit.binary(mgx.greater, self.weight, emit.like(self.weight, 0))
+        least = mgx.reduce_min(emit.where(touches, self.weight, 2), [3])
+        return emit.squeeze(mgx.reduce_max(self.weight, [3]), [3]), emit.squeeze(least, [3])
+
+    def empty(self) -> ir.Value:
+        """(regions, 1): whether bins have no sample."""
+        count = emit.squeeze(self.samples, [2, 3])
+        return mgx.not_(emit.binary(mgx.greater, count, emit.like(count, 0)))
+
+    def adds_nothing(self, most: ir.Value) -> ir.Value:
+        """(regions, count): whether a sample of a bin gives a pixel the weight 0.
+
+        That is one on a pixel, whose neighbour counts nothing, or one outside.
+        """
+        on = mgx.reduce_max(most, [2])
+        on = emit.squeeze(emit.binary(mgx.equal, on, emit.like(on, 1)), [2])
+        last = emit.add(self.samples, -1)
+        ends = [self._outside(self._place(n)) for n in (emit.like(last, 0), last)]
+        return mgx.logical_or(on, emit.squeeze(mgx.logical_or(*ends), [2, 3]))
+
+
+def _largest(x: ir.Value, batches: ir.Value, rows: _Touching, columns: _Touching) -> ir.Value:
+    """The largest product of a pixel and its weight in any sample, along one axis after another.
+
+    Of a pixel that is not negative, the largest weight gives it, of a negative one the least.
+    """
+    lowest = float(ml_dtypes.finfo(emit.numpy_type(x)).min)
+    element = tensors.element(x)
+    pixels = mgx.gather(x, emit.convert(batches, "i64"), 0)
+    # (regions, channels, bins, size, columns)
+    positive, negative = _split_by_sign(emit.unsqueeze(pixels, [2]), lowest)
+    kinds = []
+    for values, weights in zip((positive, negative), rows.extremes(), strict=True):
+        kinds.append(_products(values, emit.unsqueeze(emit.convert(weights, element), [1, 4]), 3))
+    found = []
+    for values, weights in zip(kinds, columns.extremes(), strict=True):
+        wide = emit.unsqueeze(emit.convert(weights, element), [1, 2])
+        found.append(_products(emit.unsqueeze(values, [3]), wide, 4))
+    y = mgx.max(*found)
+    edges = [t.adds_nothing(t.extremes()[0]) for t in (rows, columns)]
+    zero = emit.binary(mgx.logical_or, emit.unsqueeze(edges[0], [2]), emit.unsqueeze(edges[1], [1]))
+    y = emit.where(emit.unsqueeze(zero, [1]), emit.binary(mgx.max, y, emit.like(y, 0)), y)
+    empty = mgx.logical_or(rows.empty(), columns.empty())
+    return emit.where(emit.unsqueeze(empty, [1, 2]), 0, y)
+
+
+def _split_by_sign(x: ir.Value, lowest: float) -> list[ir.Value]:
+    """x where it is not negative, and where it is; the lowest number elsewhere."""
+    negative = emit.binary(mgx.less, x, emit.like(x, 0))
+    return [emit.where(negative, lowest, x), emit.where(negative, x, lowest)]
+
+
+def _products(values: ir.Value, weights: ir.Value, axis: int) -> ir.Value:
+    """The largest product of values and weights along an axis, of those that there are."""
+    lowest = float(ml_dtypes.finfo(emit.numpy_type(values)).min)
+    there = emit.binary(mgx.greater, values, emit.like(values, lowest))
+    in_range = mgx.logical_and(
+        emit.binary(mgx.greater, weights, emit.like(weights, 0)),
+        emit.binary(mgx.less, weights, emit.like(weights, 2)),
     )
-    distance = mgx.abs(emit.sub(clipped(place, size), pixel))
-    weight = mgx.relu(emit.add(mgx.neg(distance), 1))
-    weight = emit.where(mgx.logical_and(counts, inside), weight, 0)
-    total = emit.squeeze(mgx.reduce_sum(weight, [3]), [3])
-    samples = emit.squeeze(samples, [3])
-    return emit.div(total, mgx.max(samples, emit.like(samples, 1)))
+    kept = emit.binary(mgx.logical_and, there, in_range)
+    products = emit.where(kept, emit.binary(mgx.mul, values, weights), lowest)
+    return emit.squeeze(mgx.reduce_max(products, [axis]), [axis])
 
 
 def _averaged(x: ir.Value, batches: ir.Value, rows: ir.Value, columns: ir.Value) -> ir.Value:

@@ -13,7 +13,7 @@ from mgx_mlir.artifact.parts import Part
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.plan_binding import sizes_of
 from mgx_mlir.artifact.record import Artifact
-from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.target import Target, kind_of
 from mgx_mlir.compiler import CompileOptions, Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
@@ -112,8 +112,7 @@ class Compilation:
     @property
     def on_gpu(self) -> bool:
         """Whether programs run on a GPU."""
-        target = self.target if isinstance(self.target, Target) else None
-        return target.kind != "cpu" if target is not None else self.target != "cpu"
+        return kind_of(self.target) != "cpu"
 
     @property
     def splits(self) -> bool:

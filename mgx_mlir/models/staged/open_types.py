@@ -8,11 +8,9 @@ import numpy as np
 from onnx import TypeProto
 
 from mgx_mlir.importer.loading import Source
+from mgx_mlir.importer.prepare import MADE_UP
 from mgx_mlir.models.host.values import type_of
 from mgx_mlir.sizes.range import Range
-
-# The names that onnx's inference makes up.
-_MADE_UP = "unk__"
 
 
 def open_types(
@@ -32,7 +30,7 @@ def open_types(
                 continue
             if known[axis].dim_value == size and known[axis].HasField("dim_value"):
                 dim.dim_value = size
-            elif known[axis].dim_param and not known[axis].dim_param.startswith(_MADE_UP):
+            elif known[axis].dim_param and not known[axis].dim_param.startswith(MADE_UP):
                 dim.dim_param = known[axis].dim_param
                 sizes.setdefault(dim.dim_param, set()).add(size)
         types[name].tensor_type.shape.SetInParent()
@@ -59,7 +57,7 @@ def data_decided(source: Source) -> dict[str, Range]:
     for value in values:
         for dim in value.type.tensor_type.shape.dim:
             if not dim.HasField("dim_value") and not dim.dim_param:
-                dim.dim_param = f"{_MADE_UP}data_{len(found)}"
-            if dim.dim_param.startswith(_MADE_UP):
+                dim.dim_param = f"{MADE_UP}data_{len(found)}"
+            if dim.dim_param.startswith(MADE_UP):
                 found[dim.dim_param] = Range(0)
     return found

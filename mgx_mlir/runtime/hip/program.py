@@ -156,6 +156,7 @@ class HipProgram(Program):
         stream = context.stream if handle is None else handle
         ordinal = self.device.ordinal
         given = [self._tensor("input", s, inputs[s.name], stream) for s in self.inputs]
+        self._check_limits(given)
         found: dict[str, Any] = {}
         for spec in self.outputs:
             if spec.name in outputs:

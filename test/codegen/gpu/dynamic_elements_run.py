@@ -19,6 +19,8 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
+from mgx_mlir.sizes.arithmetic import evaluate
+from mgx_mlir.sizes.parser import parse
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "i64": np.int64}
 
@@ -122,6 +124,23 @@ def joined(dims: str, other: str, result: str, axis: int, element: str) -> Case:
     return Case(f"{dims} beside {other} {element}", pairs, (result, element), ops, meaning)
 
 
+def chosen_channels(dims: str, indices: str, result: str, element: str) -> Case:
+    """Channels of an image that is stored with channels last, and loses two lines."""
+    n, high, wide, channels = dims.split(",")
+    seen = f"{n},{channels},{high},{wide}"
+    ops = (
+        "%t = mgx.transpose %x0 permutation = [0, 3, 1, 2] : @T0 -> @S\n"
+        "%y = mgx.gather %t[%x1] axis = 1 : @S, @T1 -> @R"
+    ).replace("@S", tensor(seen, element))
+    pairs = ((dims, element), (indices, "i64"))
+
+    def meaning(x: np.ndarray, i: np.ndarray) -> np.ndarray:
+        return np.take(np.transpose(x, (0, 3, 1, 2)), i.astype(np.int64), 1)
+
+    name = f"channels {indices} of {dims} {element}"
+    return Case(name, pairs, (result, element), ops, meaning, 3)
+
+
 def chosen(dims: str, indices: str, result: str, axis: int, element: str) -> Case:
     """Slices of x; negative indices count from the end."""
     ops = f"%y = mgx.gather %x0[%x1] axis = {axis} : @T0, @T1 -> @R"
@@ -187,6 +206,7 @@ MOVES = (
     chosen("37,24", "a,b", "a,b,24", 0, "f16"),
     chosen("b,a", "5", "5,a", 0, "f32"),
     chosen("a,b,3", "2,a", "a,2,a,3", 1, "f32"),
+    chosen_channels("2,a+b-1,6,24", "3", "2,3,a+b-1,6", "f32"),
     padded("a,b,4", "a,b+3,4", "0,1,0", "0,2,0", "f16"),
     padded("a,b", "a+1,b+2", "1,0", "0,2", "f32"),
 )
@@ -201,6 +221,13 @@ PRODUCTS = (
 SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # Lengths of rows that threads keep in registers, and that they do not.
 LENGTHS = ((2, 300), (1500, 1), (9000, 1))
+
+
+def _size(text: str, known: dict[str, int]) -> int:
+    """The size that the text of a dimension says."""
+    size = evaluate(parse(text), known)
+    assert isinstance(size, int)
+    return size
 
 
 def main(chip: str) -> int:
@@ -220,10 +247,10 @@ def main(chip: str) -> int:
             known = {"a": a, "b": b}
             inputs = []
             for dims, element in case.inputs:
-                shape = [known.get(x) or int(x) for x in dims.split(",")]
+                shape = [_size(x, known) for x in dims.split(",")]
                 if element == "i64":
                     rows = case.inputs[0][0].split(",")[case.axis]
-                    size = known.get(rows) or int(rows)
+                    size = _size(rows, known)
                     inputs.append(rng.integers(-size, size, shape))
                 else:
                     inputs.append(rng.normal(size=shape).astype(DTYPES[element]))

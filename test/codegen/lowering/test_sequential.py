@@ -133,6 +133,14 @@ def test_scatters_apply_updates_in_order() -> None:
                 inputs={"%i": between(-3, 3)},
             ),
             Case(
+                "nd_ones",
+                "%x: tensor<6x1x2x1xf16>, %i: tensor<3x3xi64>, %u: tensor<3x1xf16>",
+                "%y = mgx.scatternd_add %x[%i], %u : tensor<6x1x2x1xf16>, tensor<3x3xi64>, "
+                "tensor<3x1xf16> -> tensor<6x1x2x1xf16>",
+                "%y: tensor<6x1x2x1xf16>",
+                inputs={"%i": between(-1, 1)},
+            ),
+            Case(
                 "other_axis",
                 "%x: tensor<2x6xf32>, %i: tensor<2x3xi64>, %u: tensor<2x3xf32>",
                 "%y = mgx.scatter_none %x[%i], %u axis = 1 : tensor<2x6xf32>, tensor<2x3xi64>, "

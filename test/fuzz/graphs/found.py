@@ -115,3 +115,12 @@ def sums_across_rows_of_odd_lengths(g: Graph) -> Value:
 def images_and_a_number_for_each_pixel(g: Graph) -> Value:
     x, filters = g.fresh((2, 128, 3), weight=False), g.fresh((2, 128, 3))
     return g.op("Add", g.op("Conv", x, filters, pads=[2, 2]), g.fresh((1, 1, 5)))
+
+
+@_found
+def rows_backwards_of_a_transposed_image(g: Graph) -> Value:
+    x = g.op("Transpose", g.fresh((3, 17, 31), weight=False), perm=[1, 2, 0])
+    rows = g.op(
+        "Slice", g.op("Reshape", x, g.ints(51, 31)), g.ints(48), g.ints(7), g.ints(0), g.ints(-1)
+    )
+    return g.op("RMSNormalization", rows, g.fresh((31,)), axis=-1)

@@ -75,6 +75,45 @@ def _region_of_same_size(case: Case) -> bool:
     return any(had == now.dim_value for had, now in pairs)
 
 
+def _ends_by_scales(case: Case) -> bool:
+    modes = ("align_corners", "pytorch_half_pixel")
+    stated = case.attribute("coordinate_transformation_mode") in modes
+    return stated and case.array(2) is not None
+
+
+def _nearest_half_pixels(case: Case) -> bool:
+    """Whether nearest pixels may be those before the first or after the last."""
+    stated = str(case.attribute("coordinate_transformation_mode")).startswith("half_pixel")
+    cut = case.attribute("nearest_mode") in ("floor", "ceil")
+    return stated and cut and case.attribute("mode", "nearest") == "nearest"
+
+
+def _uneven_and_rounded_up(case: Case) -> bool:
+    """Whether windows that are rounded up go over a padding that has two widths."""
+    pads = case.attribute("pads") or []
+    return case.attribute("ceil_mode") == 1 and pads[: len(pads) // 2] != pads[len(pads) // 2 :]
+
+
+def _masked_in_f16(case: Case) -> bool:
+    return _typed(F16)(case) and (case.array(3) is not None or case.attribute("is_causal") == 1)
+
+
+def _causal_past(case: Case) -> bool:
+    """Whether causal queries follow a past, and there are more or fewer of them than new keys."""
+    q, k, past = (case.array(n) for n in (0, 1, 4))
+    if case.attribute("is_causal") != 1 or q is None or k is None or past is None:
+        return False
+    return q.shape[-2] != k.shape[-2]
+
+
+def _unbounded(case: Case) -> bool:
+    """Whether there is an infinity, or NaN among f64."""
+    array = case.array(0)
+    if array is None:
+        return False
+    return bool(np.isinf(array.astype(np.float64)).any()) or (_typed(F64)(case) and _nan(case))
+
+
 def _region_by_scales(case: Case) -> bool:
     mode = case.attribute("coordinate_transformation_mode")
     return mode == "tf_crop_and_resize" and case.array(2) is not None
@@ -134,17 +173,23 @@ ROWS: tuple[Row, ...] = (
     ("RoiAlign", "onnx", _old(16), "takes half_pixel for granted"),
     ("Shrink", "onnxruntime", _typed(F64), "computes f64 in f32"),
     ("Unique", "onnx", lambda c: not c.attribute("sorted", 1), "takes parts along axis 0"),
+    ("Resize", "onnx", _ends_by_scales, "takes size * scale, which is no size, for the length"),
+    ("Resize", "onnx", _nearest_half_pixels, "reads other pixels at the ends"),
     ("Resize", "onnx", _region_by_scales, "divides by a size that is no whole number"),
     ("BatchNormalization", "onnx", _old(14), "takes momentum for a training step"),
     ("GlobalMaxPool", "onnx", lambda c: _rank(c) != 4, "keeps no dimension, or repeats one"),
-    ("Attention", "onnxruntime", _typed(F16), "adds its masks in f16"),
-    ("Hardmax LogSoftmax Softmax", "onnxruntime", _odd, "NaN and infinities go another way"),
+    ("Attention", "onnxruntime", _masked_in_f16, "adds its masks in f16"),
+    ("Attention", "onnxruntime", _causal_past, "lets a causal query see keys that come after it"),
+    ("Hardmax", "onnxruntime", _odd, "NaN is the largest or not by its place"),
+    ("LogSoftmax Softmax", "onnxruntime", _unbounded, "a row with NaN or infinity is not NaN"),
+    ("Sign", "onnxruntime", lambda c: _typed(F16)(c) and _nan(c), "gives 0 for NaN"),
     ("GridSample", "onnx", _bent, "moves the place itself into the image, not the pixels around"),
     ("Hardmax Softmax LogSoftmax", "onnx", _old(13), _ROWS_OF_2),
     ("LRN", "onnx", _always, "sums squares for as many channels as there are images"),
     ("LayerNormalization", "onnx", lambda c: len(c.outputs) > 1, "ignores stash_type for Mean"),
     ("LpNormalization", "onnx", lambda c: c.attribute("p") == 1, "sums without absolute values"),
     ("MaxPool", "onnx", _nan, "leaves NaN out with ceil_mode alone"),
+    ("MaxPool", "onnx", _uneven_and_rounded_up, "rounds up by another formula, or not at all"),
     ("MaxPool", "onnx", lambda c: len(c.outputs) > 1, "counts Indices with another row's length"),
     (_POOLS, "onnx", _same, "counts windows of automatic padding by another formula"),
     (_POOLS + " Conv", "onnxruntime", _sparse, _CROPPED),

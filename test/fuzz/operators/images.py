@@ -75,8 +75,6 @@ def _roi_align(draw: Draw) -> Form:
     corner = draw.numpy.uniform(0, 4, (count, 2))
     boxes = np.concatenate([corner, corner + draw.numpy.uniform(0.5, 5, (count, 2))], 1)
     stated = {"mode": draw.pick("avg", "max"), "sampling_ratio": draw.pick(0, 1, 2)}
-    if stated["mode"] == "max":  # ratio 0 is refused there
-        stated["sampling_ratio"] = draw.pick(1, 2, 3)
     stated |= {"output_height": draw.pick(1, 2, 3), "output_width": draw.pick(1, 2)}
     stated |= {"spatial_scale": draw.pick(1.0, 0.5)}
     if draw.chance(0.7):

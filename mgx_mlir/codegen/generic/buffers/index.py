@@ -79,12 +79,18 @@ class IndexBuilder:
         if isinstance(expression, ir.AffineMulExpr):
             return self.mul(a, b, wraps=True)
         if isinstance(b, int) and isinstance(expression, ir.AffineFloorDivExpr):
-            return self.divide(a, b)
+            return self._floor(a, b) if _subtracts(expression.lhs) else self.divide(a, b)
         if isinstance(b, int) and isinstance(expression, ir.AffineModExpr):
-            return self.remainder(a, b)
+            if not _subtracts(expression.lhs):
+                return self.remainder(a, b)
+            return self.add(a, self.mul(self._floor(a, b), -b, wraps=True), wraps=True)
         if isinstance(b, int) and isinstance(expression, ir.AffineCeilDivExpr):
             return self.divide(self.add(a, b - 1), b)
         raise ValueError(f"index expression {expression} is not supported")
+
+    def _floor(self, a: Index, b: int) -> Index:
+        """a / b, rounded down, for any a."""
+        return a // b if isinstance(a, int) else arith.floordivsi(a, self.value(b))
 
 
 @dataclass
@@ -156,6 +162,19 @@ def delinearise(build: IndexBuilder, index: Index, sizes: Sequence[int]) -> list
     # The quotient left of a valid index is less than the first size already.
     coordinates.extend([index] * bool(sizes))
     return coordinates[::-1]
+
+
+def _subtracts(expression: ir.AffineExpr) -> bool:
+    """Whether an expression of dimensions that hold no negative value may be negative.
+
+    MLIR takes multiples of the divisor out of what is divided: (5 - d0) floordiv 5 becomes
+    1 + (-d0) floordiv 5.
+    """
+    if isinstance(expression, ir.AffineConstantExpr):
+        return bool(expression.value < 0)
+    if not isinstance(expression, ir.AffineBinaryExpr):
+        return False
+    return _subtracts(expression.lhs) or _subtracts(expression.rhs)
 
 
 def _uses(expression: ir.AffineExpr, dim: int) -> bool:

@@ -17,6 +17,7 @@ from mgx_mlir.codegen.generic.lowering.element import SIGNED, Element, element_o
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
+from mgx_mlir.codegen.generic.lowering.value import reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting.symbolic import is_named
@@ -179,15 +180,21 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     """Runs the dimensions beyond the index tuples in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
     combine, depth = _SCATTERNDS[type(op)], fixed(chosen.shape[-1])
-    outer = chosen.shape[:-1]
+    outer, shape = chosen.shape[:-1], x.shape
     count = math.prod(outer)
+    if 1 in shape[:depth] and 1 in shape[depth:]:
+        # MLIR takes one dimension of 1 for another when it folds slices: none is left in front.
+        kept = [d for d in range(depth) if shape[d] != 1]
+        x = reshape(x, [*(shape[d] for d in kept), *shape[depth:]])
+    else:
+        kept = [*range(depth)]
 
     def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             which = delinear(i, outer)
             place = [
-                body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), x.shape[d]))
-                for d in range(depth)
+                body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), shape[d]))
+                for d in kept
             ]
             new = body.at(updates, (*which, *row))
             return [_updated(body, x.element, combine, carried[0], place, new)]
@@ -195,8 +202,8 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
         return body.loop(0, count, slices, step)
 
     inits = [kernel.copied(x)]
-    result = kernel.rows(x.shape[depth:], inits, [[*range(depth)]], apply)[0]
-    return kernel.memory(result, x.element)
+    result = kernel.rows(shape[depth:], inits, [[*range(len(kept))]], apply)[0]
+    return reshape(kernel.memory(result, x.element), shape)
 
 
 @lowers(mgx.NonzeroOp)

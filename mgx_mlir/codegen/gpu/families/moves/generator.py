@@ -194,7 +194,7 @@ def _gathered(
 ) -> ir.Value:
     point, along = emit.div(offset, part.run), emit.rem(offset, part.run)
     indices, source = buffers[part.places.argument], part.source
-    count = 1 if part.run > 1 else lanes
+    count = lanes if part.run == 1 else 1
     found = []
     for number_ in range(count):
         start = source.start(part.places.slot(indices, emit.add(point, number_)))
