@@ -236,6 +236,11 @@ def emulated(target: Target) -> list[Product]:
         Product((33, 40, 200), "nn", "i8"),
         Product((32, 64, 128), "nn", "i8", schedule=ProductSchedule(1, 2, 2, 2)),
         Product((17, 19, 23), "nt", "i8", epilogue="residual"),
+        # Few rows of bytes, whose waves share columns where these are few.
+        Product((1, 70, 200), "nt", "i8"),
+        Product((3, 13, 2056), "nt", "i8", epilogue="residual"),
+        Product((30, 1, 1024), "nn", "i8", (2,)),
+        Product((2, 9, 16384), "nt", "i8"),
     ]
     if target.matrix == "mfma":
         found += [

@@ -333,6 +333,21 @@ def test_few_rows_are_read_where_columns_lie_side_by_side() -> None:
     assert not any(name.startswith("ds_") for name in loop)
 
 
+@pytest.mark.parametrize(
+    ("chip", "name"),
+    [("gfx942", "v_dot4c_i32_i8"), ("gfx1030", "v_dot4c_i32_i8"), ("gfx1100", "v_dot4_i32_iu8")],
+)
+def test_few_rows_of_bytes_multiply_four_at_a_time(chip: str, name: str) -> None:
+    """One instruction for four products, and 16 bytes of each column a read."""
+    _, kernel = Product((1, 4096, 4096), "nt", "i8").kernel()
+    code = compiler(kernel)(Target.get(chip))
+    assert "columns a wave, 16 elements a lane" in code.why
+    names = re.findall(r"^\t(\w+)", disassemble(code.data), re.MULTILINE)
+    products = sum(x.startswith(name) for x in names)
+    assert products and products % 4 == 0  # four registers of each column
+    assert not any(x.startswith(("v_mfma", "v_wmma")) for x in names)
+
+
 @pytest.mark.parametrize(("depth", "lanes"), [(192, 4), (320, 8)])
 def test_lanes_of_a_short_row_read_less_than_16_bytes(depth: int, lanes: int) -> None:
     """Halves have as many busy lanes as f32 then, and no tile that waits for its rows."""

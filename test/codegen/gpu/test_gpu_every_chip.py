@@ -42,6 +42,7 @@ PADS = (1, 1, 1, 1)
 FAMILIES: dict[str, Kernel] = {
     "product": Product((256, 256, 256), "nt", epilogue="bias"),
     "skinny product": Product((1, 1024, 1024), "nt", "f32"),
+    "skinny product of bytes": Product((1, 1024, 1024), "nt", "i8"),
     "convolution": Convolution((1, 64, 28, 28), 64, (3, 3), pads=PADS, native=True),
     "depthwise": Convolution((1, 32, 28, 28), 32, (3, 3), pads=PADS, group=32, element="f32"),
     "attention": AttentionCase(4, 128, 128, 64, causal=0),

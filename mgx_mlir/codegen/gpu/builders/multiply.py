@@ -65,10 +65,20 @@ def multiply(
 _DOT_PRODUCTS = {"f16": "fdot2", "i8": "sdot4", "ui8": "udot4"}
 
 
-def dot_product(element: str, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
-    """total + the products of two registers' elements: two f16, or four bytes as an i32."""
-    name, kept = f"llvm.amdgcn.{_DOT_PRODUCTS[element]}", emit.constant(0, "i1")  # no clamping
-    return llvm.CallIntrinsicOp(total.type, name, [left, right, total, kept], [], []).results[0]
+def dot_product(
+    element: str, left: ir.Value, right: ir.Value, total: ir.Value, *, signs: bool = False
+) -> ir.Value:
+    """total + the products of two registers' elements: two f16, or four bytes as an i32.
+
+    `signs`: the chip's instruction of bytes is told for each operand whether it has a sign.
+    """
+    kept = emit.constant(0, "i1")  # no clamping
+    name, operands = _DOT_PRODUCTS[element], [left, right, total, kept]
+    if signs and element != "f16":
+        signed = emit.constant(int(element == "i8"), "i1")
+        name, operands = "sudot4", [signed, left, signed, right, total, kept]
+    found = llvm.CallIntrinsicOp(total.type, f"llvm.amdgcn.{name}", operands, [], [])
+    return found.results[0]
 
 
 def _dot_products(row: ir.Value, columns: list[ir.Value], sums: ir.Value, element: str) -> ir.Value:

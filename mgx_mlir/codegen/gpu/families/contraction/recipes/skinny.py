@@ -10,12 +10,12 @@ their sums. Where there are few columns, several waves of a work-group share a c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from mlir import ir
-from mlir.dialects import arith, gpu
+from mlir.dialects import arith, gpu, vector
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
@@ -55,6 +55,7 @@ _MOST_ELEMENTS = 64
 _WAVES_A_UNIT = 4
 _BLOCK_WAVES = 4
 _ELEMENTS = frozenset(("bf16", "f16", "f32"))
+_SUMS = ("f32", "i32")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Skinny(OneFunction):
     def groups(self) -> WorkGroups:
         problem = self.problem
         grid = ceil_div(problem.N, self.waves // self.shared * self.columns), 1, problem.batch
-        lds = (self.waves * problem.M * self.columns, "f32") if self.shared > 1 else None
+        sums = self.waves * problem.M * self.columns, problem.accumulator
+        lds = sums if self.shared > 1 else None
         return WorkGroups(self.waves * self.target.wave_size, grid, lds)
 
     @property
@@ -87,6 +89,11 @@ class Skinny(OneFunction):
         """Whether an instruction multiplies two neighbours of f16 and adds both to a sum in f32."""
         halves = self.target.gpu.dots_halves and self.problem.a.element == "f16"
         return halves and self.lanes % 2 == 0
+
+    @property
+    def joined(self) -> int:
+        """Neighbours along k that one instruction multiplies and adds: four of i8, two of f16."""
+        return 4 if self.problem.accumulator == "i32" else 1 + self.pairs
 
     @property
     def clocks(self) -> float:
@@ -97,8 +104,8 @@ class Skinny(OneFunction):
             wide = sum(emit.element_bytes(x.element) / x.per_byte for x in problem.b.tensors)
         # For each of a lane's places along k, products and conversions.
         work = self.columns * operations(problem.b)
-        work += problem.M * self.columns / 2 if self.pairs else problem.M * self.columns
-        work += problem.M + self.columns if b < 4 and not self.pairs else 0
+        work += problem.M * self.columns / self.joined
+        work += problem.M + self.columns if b < 4 and self.joined == 1 else 0
         steps = ceil_div(problem.K, self.shared * target.wave_size * self.lanes)
         own, shared = self.columns * wide, problem.M * a
         found = Stream(steps, self.lanes * own, self.lanes * shared, self.lanes * work)
@@ -114,7 +121,7 @@ class Skinny(OneFunction):
 
 def as_skinny(request: Request) -> Skinny | Refusal:
     """The plan for a product with few rows, or its transpose."""
-    found = few_rows(request)
+    found = few_rows(request, _SUMS)
     if isinstance(found, Refusal):
         return found
     if isinstance(found.match.problem.a, Computed):
@@ -122,16 +129,20 @@ def as_skinny(request: Request) -> Skinny | Refusal:
     return _cut(found, request.target)
 
 
-def few_rows(request: Request) -> Product | Refusal:
+def few_rows(request: Request, sums: Collection[str] = ("f32",)) -> Product | Refusal:
     """The product, or its transpose, where that has few rows of elements that vectors hold."""
     found = request.product
     problem = found.match.problem
-    if found.packings or found.match.added or problem.accumulator != "f32":
+    if found.packings or found.match.added or problem.accumulator not in sums:
         return Refusal(f"packed operands, added products, or sums in {problem.accumulator}")
     operands = [x for operand in (problem.a, problem.b) for x in in_memory(operand)]
     if any(isinstance(x, Windows | Image) for x in operands):
         return Refusal("windows")
-    if problem.a.element not in _ELEMENTS:
+    if problem.accumulator == "i32":
+        kinds = {problem.a.element, problem.b.element}
+        if kinds != {"i8"} or isinstance(problem.a, Computed) or isinstance(problem.b, Computed):
+            return Refusal(f"integers {', '.join(sorted(kinds))}, or computed ones")
+    elif problem.a.element not in _ELEMENTS:
         return Refusal(f"elements of type {problem.a.element}")
     if problem.N < problem.M and found.match.causal is None:
         result = replace(found.result, row=found.result.column, column=found.result.row)
@@ -190,10 +201,22 @@ def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
     return memory.joined(totals)
 
 
+def byte_products(a: ir.Value, b: ir.Value, sums: ir.Value, *, signs: bool) -> ir.Value:
+    """Adds to each sum, in i32, the products of four neighbours of i8."""
+    words = ir.VectorType.get(ir.VectorType(sums.type).shape, emit.element_type("i32"))
+    left, right = (vector.BitCastOp(words, x).result for x in (a, b))
+    totals = [
+        dot_product("i8", *(memory.element(x, i) for x in (left, right, sums)), signs=signs)
+        for i in range(words.shape[0])
+    ]
+    return memory.joined(totals)
+
+
 class _Wave:
     def __init__(self, cut: Skinny, tensors: Tensors) -> None:
         self.cut, self.problem, self.target = cut, cut.problem, cut.target
         self.inputs, self.lds = tensors.inputs, tensors.lds
+        self.add = arith.addi if self.problem.accumulator == "i32" else arith.addf
         self.step = cut.shared * self.target.wave_size * cut.lanes
 
     def emit(self, epilogue: Epilogue) -> None:
@@ -214,8 +237,8 @@ class _Wave:
             return self._read(batch, emit.add(start, k0), columns)
 
         cells = list(product(range(problem.M), range(cut.columns)))
-        width = math.gcd(cut.lanes // 2 if cut.pairs else cut.lanes, 4)
-        step = 2 * width if cut.pairs else width
+        width = math.gcd(cut.lanes // cut.joined, 4)
+        step = cut.joined * width
 
         def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
             sums, values = list(carried[: len(cells)]), list(carried[len(cells) :])
@@ -227,11 +250,11 @@ class _Wave:
                     sums[at] = self._multiply(a, b, sums[at])
             return [*sums, *following]
 
-        zero = emit.constant(0, "f32", width)
+        zero = emit.constant(0, problem.accumulator, width)
         carried = emit.loop(0, problem.K, self.step, body, [*[zero] * len(cells), *read(0)])
-        sums = [emit.reduce_add(x, "f32") for x in carried[: len(cells)]]
+        sums = [emit.reduce_add(x, problem.accumulator) for x in carried[: len(cells)]]
         sums = across.reduce(
-            sums, wave_size, lane, lambda a, b: list(map(arith.addf, a, b)), self.target
+            sums, wave_size, lane, lambda a, b: list(map(self.add, a, b)), self.target
         )
         mine = [emit.compare("eq", lane, 0)]
         if self.lds is not None:
@@ -244,7 +267,9 @@ class _Wave:
             epilogue(row, batch, m, n, mine, False)
 
     def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
-        """Adds the products of elements to sums; pairs of neighbours at once where all is f16."""
+        """Adds the products of elements to sums, of as many at once as an instruction takes."""
+        if self.problem.accumulator == "i32":
+            return byte_products(a, b, sums, signs=self.target.gpu.matrix == "wmma")
         return dot_products(a, b, sums) if self.cut.pairs else emit.multiply_add(a, b, sums, "f32")
 
     def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
@@ -264,7 +289,7 @@ class _Wave:
             total = emit.load(lds, emit.linear(i, (first, count)))
             for other in range(1, shared):
                 place = emit.linear(i + other * count, (first, count))
-                total = arith.addf(total, emit.load(lds, place))
+                total = self.add(total, emit.load(lds, place))
             totals.append(total)
         return totals
 
@@ -331,7 +356,7 @@ class _Wave:
                 x = memory.concatenated([x, values.pop(0)])
             return x
 
-        element = "f16" if self.cut.pairs else "f32"
+        element = problem.a.element if self.cut.joined > 1 else "f32"
         rows = [emit.convert(take(), problem.a.element, element) for _ in range(problem.M)]
         right = []
         for _ in range(self.cut.columns):
