@@ -93,7 +93,8 @@ def value_limits(main: ir.OpView) -> dict[int, str]:
     if LIMITS not in main.attributes:
         return {}
     held = ir.DictAttr(main.attributes[LIMITS])
-    return {int(entry.name): ir.StringAttr(entry.attr).value for entry in held}
+    entries = (held[place] for place in range(len(held)))
+    return {int(entry.name): ir.StringAttr(entry.attr).value for entry in entries}
 
 
 def symbol_name(op: ir.OpView | ir.Operation) -> str:
