@@ -36,8 +36,9 @@ BODY_SUFFIX = "_body"
 # LLVM's passes for code with its own vectors and tiles, which gains from these alone, in a fourth
 # of the time. Induction variables are the code generator's work.
 _EXPLICIT_PASSES = (
-    "function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(loop-rotate,licm),"
-    "instcombine<no-verify-fixpoint>,simplifycfg),always-inline,globaldce"
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(loop-rotate,licm),instcombine<no-verify-fixpoint>,simplifycfg),"
+    "always-inline,globaldce"
 )
 
 _PIPELINE = """builtin.module(
