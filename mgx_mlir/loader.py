@@ -338,13 +338,13 @@ def hip_device(target: str | Target, settings: Settings, ordinal: int | None = N
 @Edge("loading the artifact")
 def load(path: str | os.PathLike[str]) -> Artifact:
     """Opens an artifact by memory-mapping it. Raises ArtifactError where it is not sound."""
-    return Artifact.open(Path(path))
+    return Artifact.open(path)
 
 
 @Edge("saving the artifact")
 def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     """Writes an artifact to one file, whole or not at all."""
-    _expect_artifact(artifact).save(Path(path))
+    _expect_artifact(artifact).save(path)
 
 
 def _expect_artifact(value: Any) -> Artifact:

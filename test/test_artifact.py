@@ -81,9 +81,12 @@ def same(a: Artifact, b: Artifact) -> None:
 # There and back -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [Path, str])
 @pytest.mark.parametrize("make", [example, finalized])
-def test_file_holds_the_whole_artifact(make: Callable[[], Artifact], tmp_path: Path) -> None:
-    path = tmp_path / "net.mgx"
+def test_file_holds_the_whole_artifact(
+    make: Callable[[], Artifact], kind: type[Path] | type[str], tmp_path: Path
+) -> None:
+    path = kind(tmp_path / "net.mgx")
     make().save(path)
     same(Artifact.open(path), make())
     same(Artifact.from_bytes(make().to_bytes()), make())

@@ -5,6 +5,7 @@ docs/artifact.md describes the file byte for byte; `writer.py` writes it, `reade
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +20,13 @@ class Artifact(Contents):
 
     @staticmethod
     @Edge("opening the artifact")
-    def open(path: Path, *, allow_absolute: bool = False) -> Artifact:
+    def open(path: str | os.PathLike[str], *, allow_absolute: bool = False) -> Artifact:
         """Opens a file by memory-mapping it. ArtifactError where it is not sound.
 
         Weights beside the file must lie below its folder; `allow_absolute` lets them lie
         anywhere, for files that the user trusts.
         """
-        return reader.open_file(path, allow_absolute, Artifact)
+        return reader.open_file(Path(path), allow_absolute, Artifact)
 
     @staticmethod
     @Edge("reading the artifact")
@@ -35,7 +36,11 @@ class Artifact(Contents):
 
     @Edge("saving the artifact")
     def save(
-        self, path: Path, *, weights: str = "inside", version: tuple[int, int] | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        weights: str = "inside",
+        version: tuple[int, int] | None = None,
     ) -> None:
         """Writes one file, whole or not at all.
 
@@ -44,7 +49,7 @@ class Artifact(Contents):
         understand the file, by default this one. Raises UsageError, also for a kernel that
         the version cannot hold, and UserError where the file cannot be written.
         """
-        writer.save(self, path, weights, version)
+        writer.save(self, Path(path), weights, version)
 
     @Edge("writing the artifact")
     def to_bytes(self, *, version: tuple[int, int] | None = None) -> bytes:
