@@ -90,12 +90,16 @@ class Server:
 
     def _wait(self) -> None:
         """Waits for the server's end, a while."""
-        with contextlib.suppress(ProcessLookupError):  # another thread has seen the end
+        try:
             ended = os.pidfd_open(self._process.pid)
-            try:
-                select.select([ended], [], [], _END)
-            finally:
-                os.close(ended)
+        except OSError:  # it has ended, or the system has no such descriptors
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END)
+            return
+        try:
+            select.select([ended], [], [], _END)
+        finally:
+            os.close(ended)
 
     def _ask(self, send: Callable[[], object]) -> int:
         with self._lock:

@@ -12,11 +12,13 @@ from mlir import ir
 from mlir.dialects import func
 from onnx import AttributeProto, NodeProto, helper
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError, Unsupported, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.rewriting.shape_values import Ratio
 from mgx_mlir.sizes.arithmetic import Number, Size, symbols
 
@@ -222,12 +224,17 @@ class Node:
     def at_most(self, index: int, most: Number) -> None:
         """Says that an input of one integer is at most this, in a run that gives it itself.
 
-        A run checks the inputs of the model that hold it, as they are or converted.
+        A run checks the input of the model that is it, as it is or converted.
         """
         value = self.tensor(index)
-        while not isinstance(value.owner, ir.Block) and len(value.owner.operands) == 1:
-            value = value.owner.operands[0]
-        if isinstance(value.owner, ir.Block) and isinstance(value.owner.owner, func.FuncOp):
+        op = definition(value)
+        while op is not None and (isinstance(op, mgx.ConvertOp) or mgx.is_view(op)):
+            value = op.operands[0]
+            op = definition(value)
+        owner = value.owner
+        if not isinstance(owner, ir.Block) or not isinstance(owner.owner, func.FuncOp):
+            return
+        if tensors.element_name(value) in ("i32", "i64") and {*tensors.dims(value)} <= {1}:
             self.conversion.value_limits[ir.BlockArgument(value).arg_number] = str(most)
 
     def declares(self, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir.artifact.record import Artifact
@@ -289,6 +290,20 @@ def test_a_total_length_beyond_the_cache_is_an_error_of_the_run(target, places):
     program.run(fed)
     with pytest.raises(UsageError, match="'total' is 9, and the program's cache has 8 places"):
         program.run(fed | {"total": i32(9), "ends": i32([8, 6])})
+
+
+def test_a_total_length_that_a_mask_sums_up_limits_no_input():
+    inputs = decoding(1, 8, [4, 4], 5)
+    model, fed = contributed("GroupQueryAttention", inputs, num_heads=QUERIES, kv_num_heads=GROUPS)
+    wanted = mgx_mlir.compile(model, "cpu").run(fed)
+    graph, mask = model.graph, i32([1] * 5 + [0] * 3)
+    (total,) = (value for value in graph.input if value.name == "total")
+    graph.input.remove(total)
+    graph.input.append(helper.make_tensor_value_info("mask", TensorProto.INT32, [8]))
+    graph.node.insert(0, helper.make_node("ReduceSum", ["mask"], ["total"], keepdims=1))
+    fed = {name: array for name, array in fed.items() if name != "total"}
+    found = mgx_mlir.compile(model, "cpu").run(fed | {"mask": mask})
+    assert_close([found["y0"]], [wanted["y0"]])
 
 
 def test_queries_and_keys_may_be_normalised():
