@@ -47,8 +47,8 @@ def sabotage(
     def wrong(found: Any) -> Any:
         return change(right(found)) if found.name == node else right(found)
 
-    table = {**registry._table(), ("", operator): replace(row, converter=wrong)}
-    monkeypatch.setattr(registry, "_table", lambda: table)
+    table = {**registry._converters(), ("", operator): replace(row, converter=wrong)}
+    monkeypatch.setattr(registry, "_converters", lambda: table)
 
 
 def chain(count: int) -> onnx.ModelProto:
