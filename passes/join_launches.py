@@ -11,6 +11,7 @@ from mlir import ir
 
 from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
 from mgx_mlir.dialects import mgx
+from mgx_mlir.reference.meanings import enum
 from mgx_mlir.rewriting.fusing import Order
 from mgx_mlir.rewriting.graph import kernels, main_function, node_name, symbol_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -225,7 +226,7 @@ def _is_light(kernel: mgx.KernelOp) -> bool:
             if not _is_short(op.results[0]):
                 return False
         elif isinstance(op, mgx.PadOp):
-            if "constant" not in str(op.mode):
+            if enum(op.mode) != "constant":
                 return False
         elif not isinstance(op, (*mgx.MOVERS, mgx.ConstantOp)) and not mgx.is_view(op):
             return False

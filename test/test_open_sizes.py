@@ -119,7 +119,8 @@ def test_made_up_names_are_no_sizes() -> None:
 
 
 def test_sizes_that_onnx_makes_up_names_for_are_refused_with_words() -> None:
-    """A size that no formula of the inputs' is: no name of onnx's stands for it."""
+    """No formula of the inputs' sizes gives this size, and the program takes no name that onnx's
+    inference made up for it."""
     text = (
         '<ir_version: 10, opset_import: ["": 18]> g (float[a, 4] x) => (float[] y) '
         "<int64[4] s = {32, 2, -1, 1}, int64[2] j = {-2, 0}> "

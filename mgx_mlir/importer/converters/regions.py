@@ -152,14 +152,15 @@ def _largest(x: ir.Value, batches: ir.Value, rows: _Touching, columns: _Touching
     # (regions, channels, bins, size, columns)
     positive, negative = _split_by_sign(emit.unsqueeze(pixels, [2]), lowest)
     kinds = []
-    for values, weights in zip((positive, negative), rows.extremes(), strict=True):
+    by_row, by_column = rows.extremes(), columns.extremes()
+    for values, weights in zip((positive, negative), by_row, strict=True):
         kinds.append(_products(values, emit.unsqueeze(emit.convert(weights, element), [1, 4]), 3))
     found = []
-    for values, weights in zip(kinds, columns.extremes(), strict=True):
+    for values, weights in zip(kinds, by_column, strict=True):
         wide = emit.unsqueeze(emit.convert(weights, element), [1, 2])
         found.append(_products(emit.unsqueeze(values, [3]), wide, 4))
     y = mgx.max(*found)
-    edges = [t.adds_nothing(t.extremes()[0]) for t in (rows, columns)]
+    edges = [rows.adds_nothing(by_row[0]), columns.adds_nothing(by_column[0])]
     zero = emit.binary(mgx.logical_or, emit.unsqueeze(edges[0], [2]), emit.unsqueeze(edges[1], [1]))
     y = emit.where(emit.unsqueeze(zero, [1]), emit.binary(mgx.max, y, emit.like(y, 0)), y)
     empty = mgx.logical_or(rows.empty(), columns.empty())
