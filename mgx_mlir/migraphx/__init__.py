@@ -23,6 +23,7 @@ from mgx_mlir.migraphx.argument import (
 )
 from mgx_mlir.migraphx.files import load, load_buffer, save, save_buffer
 from mgx_mlir.migraphx.macros import macro
+from mgx_mlir.migraphx.modes import compile_modes
 from mgx_mlir.migraphx.module import instruction_ref, module
 from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer, parse_tf
@@ -45,6 +46,7 @@ __all__ = [
     "argument",
     "argument_from_pointer",
     "autocast_fp8",
+    "compile_modes",
     "create_argument",
     "dynamic_dimension",
     "fill_argument",

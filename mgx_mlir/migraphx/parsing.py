@@ -31,16 +31,18 @@ def parse_onnx(
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
     limit_max_iterations: int = 65535,
     use_debug_symbols: bool = False,
+    use_symbolic_shapes: bool = True,
 ) -> program:
     """The program of an ONNX file.
 
     A dimension without a size gets `default_dim_value`, 1 where that is 0; or the bounds
     `default_dyn_dim_value`. `dim_params` gives dimensions by name, `map_input_dims` and
     `map_dyn_input_dims` whole inputs, also where the model fixes sizes. Debug symbols, the nodes'
-    names, are always kept. The results of skipped operators are parameters.
+    names, are always kept, and the names of open dimensions (`use_symbolic_shapes`). The results of
+    skipped operators are parameters.
     Raises ModelError, and UnsupportedError for operators that are not known.
     """
-    del use_debug_symbols
+    del use_debug_symbols, use_symbolic_shapes
     default = default_dyn_dim_value or default_dim_value or 1
     sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
     trips = (max_loop_iterations, limit_max_iterations)
@@ -61,9 +63,10 @@ def parse_onnx_buffer(
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
     limit_max_iterations: int = 65535,
     use_debug_symbols: bool = False,
+    use_symbolic_shapes: bool = True,
 ) -> program:
     """As `parse_onnx`, from the bytes of a file. `external_data_path`: its tensors' folder."""
-    del use_debug_symbols
+    del use_debug_symbols, use_symbolic_shapes
     default = default_dyn_dim_value or default_dim_value or 1
     sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
     trips = (max_loop_iterations, limit_max_iterations)

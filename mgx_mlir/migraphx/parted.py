@@ -10,10 +10,11 @@ import numpy as np
 import onnx
 
 from mgx_mlir.artifact.element_types import numpy_dtype
-from mgx_mlir.artifact.plan import TensorSpec
+from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.migraphx.compiled import Compiled
+from mgx_mlir.migraphx.modes import compile_modes, nearest_mode
 from mgx_mlir.migraphx.program import Origin, program, quantized, target
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
 from mgx_mlir.models.staged import Model
@@ -26,8 +27,9 @@ class OpaqueProgram(program):
     def __init__(self, artifact: Artifact) -> None:
         super().__init__()
         if artifact.parts is None:
-            self._inputs = {spec.name: _shape_of(spec) for spec in artifact.plan.inputs}
-            self._results = [_shape_of(spec) for spec in artifact.plan.outputs]
+            plan = artifact.plan
+            self._inputs = {spec.name: _shape_of(spec, plan) for spec in plan.inputs}
+            self._results = [_shape_of(spec, plan) for spec in plan.outputs]
             return
         model = Model(artifact)
         self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
@@ -75,9 +77,12 @@ class PartedProgram(OpaqueProgram):
         offload_copy: bool = True,
         fast_math: bool = True,
         exhaustive_tune: bool = False,
+        compile_mode: compile_modes | int = compile_modes.balanced,
+        split_sizes: Sequence[int] = (),
     ) -> None:
-        """Compiles for a target, from whose memory parts take no tensors; `exhaustive_tune` changes
-        nothing."""
+        """Compiles for a target, from whose memory parts take no tensors; tuning and sizes of their
+        own change nothing. Raises UsageError for a mode that is none."""
+        nearest_mode(compile_mode)
         assert self._origin is not None
         artifact = self._artifact if fast_math else self._origin.artifact(exact=True)
         self._state.compiled = Compiled.loaded(artifact, t.name, True)
@@ -98,8 +103,21 @@ class PartedProgram(OpaqueProgram):
         self.__init__(origin)  # type: ignore[misc]
 
 
-def _shape_of(spec: TensorSpec) -> shape:
-    return _shape(numpy_dtype(spec.dtype), spec.shape)
+def _shape_of(spec: TensorSpec, plan: Plan) -> shape:
+    """The shape of a plan's input or output; open dimensions have the plan's formulas."""
+    if min(spec.shape, default=0) >= 0:
+        return _shape(numpy_dtype(spec.dtype), spec.shape)
+    known = {
+        dim.name: dynamic_dimension(
+            dim.low, ENDLESS_DIM if dim.high is None else dim.high, dim.optimals
+        )
+        for dim in plan.dims
+    }
+    dims = [
+        dynamic_dimension(n, n) if n >= 0 else dynamic_dimension(plan.formulas[-1 - n], known)
+        for n in spec.shape
+    ]
+    return shape(type=type_name(numpy_dtype(spec.dtype)), dyn_dims=dims)
 
 
 def _shape_of_type(name: str, kind: onnx.TypeProto) -> shape:

@@ -22,6 +22,7 @@ from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
 from mgx_mlir.migraphx.listing import listing
+from mgx_mlir.migraphx.modes import compile_modes, nearest_mode
 from mgx_mlir.migraphx.module import State, module
 from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.shape import shape
@@ -42,6 +43,7 @@ from mgx_mlir.rewriting.graph import (
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.rewriting.topology import sort_topologically
+from mgx_mlir.sizes.range import Range
 
 _log = logging.getLogger(__name__)
 
@@ -208,17 +210,25 @@ class program:
         offload_copy: bool = True,
         fast_math: bool = True,
         exhaustive_tune: bool = False,
+        compile_mode: compile_modes | int = compile_modes.balanced,
+        split_sizes: Sequence[int] = (),
     ) -> None:
         """Compiles for a target. Without `offload_copy` inputs and outputs of a GPU's program are
         in its memory. `fast_math=False` keeps the model's formulas. Raises what `mgx_mlir.compile`
         raises. `exhaustive_tune` times every legal schedule on the GPU first, as `mgx tune` does,
-        and keeps the results; a CPU has none.
+        and keeps the results; a CPU has none. So does a `compile_mode` of 75 and more; all others
+        are one here. `split_sizes` of the one open dimension get programs of their own, beside the
+        one for any size; the target 'ref' takes none.
         """
         exact = not fast_math
+        exhaustive = exhaustive_tune or nearest_mode(compile_mode) is compile_modes.max
+        if split_sizes and t.name == "ref":
+            raise UsageError("split_sizes is not for the target 'ref', which compiles nothing")
         try:
-            self._state.compiled = Compiled.of(
-                self.graph(), t.name, offload_copy, exact, exhaustive_tune
-            )
+            graph = self.graph()
+            if split_sizes:
+                _split(graph, split_sizes)
+            self._state.compiled = Compiled.of(graph, t.name, offload_copy, exact, exhaustive)
         except OpenError as error:
             artifact = self._model_of_parts(error).artifact(exact)
             self._state.compiled = Compiled.loaded(artifact, t.name, True)
@@ -359,6 +369,30 @@ def samples_of(calibration: Sequence[Mapping[str, Any]]) -> list[dict[str, np.nd
 def autocast_fp8(prog: program) -> None:
     """Gives inputs and outputs of fp8 the type float: they are converted inside."""
     prog._autocast()
+
+
+def _split(graph: Graph, sizes: Sequence[int]) -> None:
+    """States the sizes of the graph's one open dimension that get programs of their own."""
+    names = {dim.symbol for dim in graph.open_dims()}
+    if len(names) != 1:
+        raise UsageError(
+            f"split_sizes is for one open dimension; the program has {len(names)}: give a "
+            "dynamic_dimension its optimals"
+        )
+    (name,) = names
+    (dim, *_) = graph.open_dims()
+    if outside := [size for size in sizes if size not in Range(dim.low, dim.high)]:
+        raise UsageError(f"split_sizes {outside} are not from {dim.low} to {dim.high}")
+    with graph.module.context, ir.Location.unknown():
+        for value in main_function(graph.module).regions[0].blocks[0].arguments:
+            dims = [
+                mgx.DimAttr.get(dim.name, dim.min, dim.max, sorted({*sizes}))
+                if isinstance(dim, mgx.DimAttr) and dim.name == name
+                else dim
+                for dim in dims_of(value.type)
+            ]
+            value.set_type(mgx.tensor_type(dims, ir.RankedTensorType(value.type).element_type))
+        set_signature(main_function(graph.module))
 
 
 def _is_fp8(kind: ir.Type) -> bool:

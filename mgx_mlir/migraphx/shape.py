@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -12,6 +12,8 @@ import numpy as np
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import UsageError
+from mgx_mlir.sizes.arithmetic import Symbol, bounds, symbols
+from mgx_mlir.sizes.parser import parse
 
 # Numpy's types by MIGraphX's names, in the order of its enum.
 _DTYPES = {row.migraphx: numpy_dtype(row.numpy) for row in ELEMENTS if row.migraphx}
@@ -44,13 +46,32 @@ class dynamic_dimension:
     """The sizes from `min` to `max` that a dimension may have, and those to be best at.
 
     Dimensions of one `name` have the same size in each run, '2*name' twice as much; names do not
-    count where dimensions are compared.
+    count where dimensions are compared. As in MIGraphX `dynamic_dimension("2*n", {"n":
+    dynamic_dimension(1, 8)})` has a formula for its name, and the bounds that follow from those of
+    its symbols. Raises UsageError for bounds that leave no size, and for what is no formula.
     """
 
-    def __init__(self, min: int, max: int, optimals: Iterable[int] = (), name: str = "") -> None:
-        if not 0 <= min <= max:
+    min: int
+    max: int
+    optimals: set[int]
+    name: str
+
+    def __init__(
+        self,
+        min: int | str,
+        max: int | Mapping[str, dynamic_dimension],
+        optimals: Iterable[int] = (),
+        name: str = "",
+    ) -> None:
+        if isinstance(min, str) and isinstance(max, Mapping):
+            min, max, optimals, name = _of_formula(min, max)
+        if isinstance(min, str) or isinstance(max, Mapping) or not 0 <= min <= max:
             raise UsageError(f"a dimension cannot go from {min} to {max}")
         self.min, self.max, self.optimals, self.name = min, max, set(optimals), name
+
+    def is_symbolic(self) -> bool:
+        """Whether its size has a name in a run, or a formula."""
+        return bool(self.name) and not self.is_fixed()
 
     def is_fixed(self) -> bool:
         """Whether only one size is possible."""
@@ -71,6 +92,25 @@ class dynamic_dimension:
 
 
 _Dimension: TypeAlias = dynamic_dimension
+
+
+def _of_formula(
+    text: str, known: Mapping[str, dynamic_dimension]
+) -> tuple[int, int, Iterable[int], str]:
+    """The bounds, the best sizes and the name of a dimension that a formula of others gives."""
+    made = {
+        name: Symbol(name, dim.min, None if dim.max >= ENDLESS_DIM else dim.max)
+        for name, dim in known.items()
+    }
+    try:
+        size = parse(text, made)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if unknown := sorted({symbol.name for symbol in symbols(size)} - made.keys()):
+        raise UsageError(f"'{text}' has symbols without bounds: {', '.join(unknown)}")
+    low, high = bounds(size)
+    best = known[text].optimals if text in known else ()
+    return int(max(low, 0)), int(min(high, ENDLESS_DIM)), best, str(size)
 
 
 class shape:

@@ -17,6 +17,7 @@ from pathlib import Path
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import set_variables
+from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools import mgx
 from mgx_mlir.tools.command import exit_code
 from mgx_mlir.tools.files import is_saved_program
@@ -52,6 +53,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--disable-fast-math": ("--exact",),
     "--dynamic-input-dim": ("--dyn-input-dim",),
     "--enable-offload-copy": (),
+    "--enable-symbolic": (),
     "--gpu": ("--target", "gpu"),
     "--iterations": ("--runs",),
     "--mlir": (),
@@ -133,8 +135,12 @@ def translate(words: Sequence[str]) -> list[str]:
     verb = VERBS.get(words[0], words[0])
     made = [verb]
     several = ""
-    for word in _apart(words[1:]):
+    given, modes = _taken(words[1:], "--compile-mode", 1)
+    given, sizes = _taken(given, "--split-sizes", len(words))
+    for word in _apart(_split(given, sizes) if sizes else given):
         flag, equals, value = word.partition("=")
+        if flag == "--migraphx" and any(map(_is_own, words)):
+            continue
         if flag in REFUSED:
             raise UsageError(f"{flag} is not here: {REFUSED[flag]}")
         if not word.startswith("-"):
@@ -153,6 +159,8 @@ def translate(words: Sequence[str]) -> list[str]:
             made += [*FLAGS[flag], *([value] if equals else [])]
         else:
             made.append(word)
+    if any(map(_times_schedules, modes)):
+        made += _tuned(verb)
     if "cpu" in made and "--tune=exhaustive" in made:
         made.remove("--tune=exhaustive")  # a CPU has no schedules to time
     if verb == "read" and {"-o", "--output"} & set(made) and not _FORMS & {*made, *words}:
@@ -177,6 +185,57 @@ def _apart(words: Sequence[str]) -> list[str]:
             made.append(flag)
         made.append(_LEVELS.get(word, word) if flag == "--log-level" else word)
     return made
+
+
+def _taken(words: Sequence[str], flag: str, most: int) -> tuple[list[str], list[str]]:
+    """The words without a flag and the values after it, at most so many, and these values."""
+    rest: list[str] = []
+    values: list[str] = []
+    left = 0
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name == flag:
+            left = most
+            if not equals:
+                continue
+            word = value
+        left = 0 if word.startswith("-") else left
+        (values if left else rest).append(word)
+        left = max(left - 1, 0)
+    return rest, values
+
+
+def _times_schedules(mode: str) -> bool:
+    from mgx_mlir.migraphx.modes import compile_modes, nearest_mode
+
+    return nearest_mode(mode) is compile_modes.max
+
+
+def _split(words: Sequence[str], sizes: Sequence[str]) -> list[str]:
+    """The words, where the one symbol with a range has the sizes for programs of their own.
+
+    Raises UsageError where it is not one, and for sizes outside of its range.
+    """
+    places = [i for i, word in enumerate(words) if word.startswith("{")]
+    if len(places) != 1:
+        raise UsageError(
+            "--split-sizes is for one symbol; give it a range: --dim-param @name '{min:1, max:64}'"
+        )
+    made = list(words)
+    try:
+        known = Range.parse(made[places[0]])
+        optimals = tuple(sorted({int(size) for size in sizes}))
+        split = Range(known.low, known.high, optimals)
+        split.check()
+    except ValueError as error:
+        raise UsageError(f"--split-sizes {' '.join(sizes)}: {error}") from None
+    made[places[0]] = str(split)
+    return made
+
+
+def _is_own(word: str) -> bool:
+    """Whether a word is a file that this project wrote."""
+    return not word.startswith("-") and (is_saved_program(Path(word)) or is_artifact(Path(word)))
 
 
 def _reads_artifact(words: Sequence[str]) -> bool:

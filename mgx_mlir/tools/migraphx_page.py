@@ -58,9 +58,12 @@ Differences:
 - `quantize_fp16(p, ["dot", ...])` changes these operators alone. `quantize_int8` and `quantize_fp8`
   take any uncompiled program, after `quantize_fp16` too. They quantize products with a constant
   operand; products of two activations keep their floats, as attention is one kernel.
-- Symbolic dimensions compile to one program for all their sizes.
+- Symbolic dimensions compile to one program for all their sizes. The optimals of a
+  `dynamic_dimension`, and `compile(split_sizes=[1, 2048])` for one symbol, get programs of their
+  own beside it; other sizes are not refused. `use_symbolic_shapes` says what is done in any case.
 - `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
-  `exhaustive_tune=True` is `mgx tune --exhaustive` ([tuning.md](tuning.md)).
+  `exhaustive_tune=True`, and a `compile_mode` of 75 and more, is `mgx tune --exhaustive`
+  ([tuning.md](tuning.md)); the modes below are one, as no kernel is timed.
 - Errors are those of `mgx_mlir.errors`, which are RuntimeErrors; a mistyped name of an operator or
   an attribute is one.
 """
@@ -146,6 +149,8 @@ def page() -> str:
         "`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls "
         "`mgx`; a flag without a counterpart is refused with the reason. Where neither a GPU nor "
         "the CPU is named, it runs on the GPU; dimensions without a size have one element. "
+        "`--split-sizes` adds to the range of `--dim-param`: an artifact has a program for each of "
+        "these sizes, for no others without `--mode full-dynamic`. "
         "`mgx-driver op NAME` prints the attributes of an operator, null for those that have to be "
         "given. It says so where one of these variables is set:\n\n"
         "| variable of MIGraphX | here |\n|---|---|"

@@ -85,3 +85,43 @@ def test_operators_take_tensors_of_open_sizes():
     with pytest.raises(UsageError, match="not known to be equal"):
         y = m.add_parameter("y", migraphx.shape(dyn_dims=[DIM(1, 8), DIM(4, 4)]))
         m.add_macro(migraphx.macro("add"), [x, y])
+
+
+@pytest.mark.parametrize("machine", ["cpu", "gfx942"])
+def test_sizes_get_programs_of_their_own(machine):
+    text = "(float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+    p = migraphx.parse_onnx_buffer(
+        model.SerializeToString(), dim_params={"n": DIM(1, 8)}, use_symbolic_shapes=True
+    )
+    p.compile(migraphx.get_target(machine), split_sizes=[4, 1], compile_mode=0)
+    compiled = migraphx.load_buffer(migraphx.save_buffer(p))
+    assert compiled.get_parameter_shapes() == {
+        "x": migraphx.shape(dyn_dims=[DIM(1, 8, {1, 4}), DIM(3, 3)])
+    }
+    assert compiled.get_output_shapes()[0].dyn_dims()[0].is_symbolic()
+    for q in (p, compiled):
+        for rows in (1, 2, 4):
+            given = np.ones((rows, 3), np.float32)
+            np.testing.assert_array_equal(np.array(q.run({"x": given})[0]), -given)
+    programs = p._state.compiled.artifact.plan.programs
+    assert [sizes for sizes, _ in programs] == [{"n": 1}, {"n": 4}]
+
+
+def test_sizes_that_get_no_programs_are_refused():
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", migraphx.shape(dyn_dims=[DIM(1, 8, name="n"), DIM(4, 4)]))
+    m.add_return([m.add_instruction(migraphx.op("neg"), [x])])
+    cpu, ref = migraphx.get_target("cpu"), migraphx.get_target("ref")
+    for target, arguments, says in (
+        (cpu, {"split_sizes": [9]}, r"\[9\] are not from 1 to 8"),
+        (ref, {"split_sizes": [1]}, "split_sizes is not for the target 'ref'"),
+        (cpu, {"compile_mode": 101}, "'101' is no compile mode"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            p.compile(target, **arguments)
+    y = m.add_parameter("y", migraphx.shape(dyn_dims=[DIM(1, 8, name="k")]))
+    m.add_return([m.add_instruction(migraphx.op("neg"), [one]) for one in (x, y)])
+    with pytest.raises(UsageError, match="the program has 2"):
+        p.compile(cpu, split_sizes=[1])

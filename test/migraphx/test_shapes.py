@@ -43,6 +43,22 @@ def test_dimensions_with_bounds_make_a_dynamic_shape():
     assert repr(s) == "dynamic, float_type, {[1, 4, {2, 4}], [4, 4]}"
 
 
+def test_a_formula_gives_a_dimension_its_bounds():
+    DIM = migraphx.shape.dynamic_dimension
+    made = DIM("n * 3 + 1", {"n": DIM(1, 8)})
+    assert (made.min, made.max, made.name, made.is_symbolic()) == (4, 25, "3*n+1", True)
+    alone = DIM("n", {"n": DIM(1, 4, {2, 4})})
+    assert alone == DIM(1, 4, {2, 4}) and alone.is_symbolic()
+    assert not DIM(1, 4).is_symbolic() and not DIM("n", {"n": DIM(3, 3)}).is_symbolic()
+    for text, known, says in (
+        ("n +", {"n": DIM(1, 2)}, "'n \\+' is not a size"),
+        ("n + k", {"n": DIM(1, 2)}, "without bounds: k"),
+        ("n", 3, "cannot go from n to 3"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            DIM(text, known)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

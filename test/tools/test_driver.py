@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
@@ -9,6 +10,7 @@ import pytest
 
 import mgx_mlir
 from mgx_mlir import migraphx
+from mgx_mlir.errors import UsageError
 from mgx_mlir.tools.driver import FLAGS, REFUSED, main, translate
 
 
@@ -49,18 +51,41 @@ def model(rows: str = "2") -> onnx.ModelProto:
         ("-v", "--version"),
         ("run m.onnx --log-level trace --batch 1", "run m.onnx --log-level debug --batch 1 "
          "--target gpu"),
+        ("compile m.onnx --enable-symbolic --split-sizes 16 1 --dim-param @n {min:1,max:16} "
+         "--batch 1", "compile m.onnx --dim-param @n {1,16,{1,16}} --batch 1"),
+        ("compile m.onnx --split-sizes=4 --dim-param @n {1,16} --batch 1",
+         "compile m.onnx --dim-param @n {1,16,{4}} --batch 1"),
+        ("perf --compile-mode max m.onnx --batch 1", "perf m.onnx --batch 1 --tune=exhaustive "
+         "--target gpu"),
+        ("perf --compile-mode=60 m.onnx --batch 1 --cpu", "perf m.onnx --batch 1 --target cpu"),
         ("run m.onnx --input-dim @x 1 3 @z 4 --dim-param @n 2 @m 3", "run m.onnx --input-dim @x "
          "1 3 --input-dim @z 4 --dim-param @n 2 --dim-param @m 3 --target gpu "
          "--default-dyn-dim {1,1}"),
     ],
 )  # fmt: skip
 def test_words_are_translated(words: str, expected: str) -> None:
-    assert translate(words.split()) == expected.split()
+    made = [word.replace(" ", "") for word in translate(words.split())]
+    assert made == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("compile m.onnx --split-sizes 1 2", "give it a range"),
+        ("compile m.onnx --split-sizes 1 20 --dim-param @n {1,16}", "optimals ascend between"),
+        ("compile m.onnx --split-sizes x --dim-param @n {1,16}", "--split-sizes x"),
+        ("perf m.onnx --compile-mode quick", "'quick' is no compile mode"),
+        ("verify m.onnx --compile-mode 100", "mgx tune first"),
+    ],
+)
+def test_words_that_say_nothing_are_refused(words: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        translate(words.split())
 
 
 def test_an_artifact_keeps_its_sizes(tmp_path: Path) -> None:
     (tmp_path / "c.mxr").write_bytes(mgx_mlir.compile_to_bytecode(model()).to_bytes())
-    words = ["run", str(tmp_path / "c.mxr"), "--cpu"]
+    words = ["run", str(tmp_path / "c.mxr"), "--migraphx", "--cpu"]
     assert translate(words) == ["run", str(tmp_path / "c.mxr"), "--target", "cpu"]
 
 
