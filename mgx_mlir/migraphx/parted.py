@@ -35,6 +35,13 @@ class OpaqueProgram(program):
         self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
         self._results = [_shape_of_type(n, model.output_types[n]) for n in model.outputs]
 
+    def clone(self) -> program:
+        """A copy, which is compiled for itself."""
+        made = type(self).__new__(type(self))
+        made.__dict__ |= self.__dict__
+        made._state = replace(self._state)
+        return made
+
     def _parameters(self) -> dict[str, shape]:
         return dict(self._inputs)
 

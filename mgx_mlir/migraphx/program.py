@@ -166,6 +166,18 @@ class program:
                     for value in self._main._results()
                 ]
 
+    def clone(self) -> program:
+        """A copy; changes of one leave the other as it is. Weights and code are shared."""
+        made = program(self.graph())
+        made._origin, made._state.compiled = self._origin, self._state.compiled
+        return made
+
+    def __copy__(self) -> program:
+        return self.clone()
+
+    def __deepcopy__(self, _: Any) -> program:
+        return self.clone()
+
     def get_main_module(self) -> module:
         """The module that runs."""
         return self._main

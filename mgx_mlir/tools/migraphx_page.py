@@ -85,7 +85,7 @@ CLASSES = {
     ),
     "op": "name pooling_mode rnn_direction",
     "program": (
-        "compile create_module get_main_module get_output_shapes get_parameter_names "
+        "clone compile create_module get_main_module get_output_shapes get_parameter_names "
         "get_parameter_shapes is_compiled print run run_async sort to_py"
     ),
     "shape": (

@@ -295,9 +295,11 @@ def test_models_of_which_the_host_computes_parts_run(name, target):
     p = migraphx.parse_onnx_buffer(source.SerializeToString())
     given = {name: given[name] for name in p.get_parameter_names()}
     (expected,) = onnx.reference.ReferenceEvaluator(source).run(None, given)
+    other = p.clone()
     p.compile(migraphx.get_target(target))
+    assert p.is_compiled() and not other.is_compiled()
     again = migraphx.load_buffer(migraphx.save_buffer(p))
-    for made in (p, again):
+    for made in (p, again, again.clone()):
         (found,) = made.run(given)
         if name == "random":
             expected = np.array(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import numpy as np
@@ -282,6 +283,18 @@ def test_sort_puts_operands_first():
 def test_programs_are_equal_when_their_operators_are():
     assert built("add", F, F) == built("add", F, F)
     assert built("add", F, F) != built("sub", F, F)
+
+
+def test_a_clone_is_changed_alone():
+    p = built("add", F, F)
+    p.compile(migraphx.get_target("cpu"))
+    for made in (p.clone(), copy.copy(p), copy.deepcopy(p)):
+        assert made == p and made.is_compiled()
+        m = made.get_main_module()
+        m.add_return([m.add_instruction(migraphx.op("neg"), [list(m)[-1]])])
+        assert made != p and not made.is_compiled() and p.is_compiled()
+        np.testing.assert_array_equal(results(made, x0=X, x1=X)[0], -2 * X)
+        np.testing.assert_array_equal(np.array(p.run({"x0": X, "x1": X})[0]), 2 * X)
 
 
 @pytest.mark.parametrize(
