@@ -48,6 +48,7 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, b] x => y",
         "r = Reshape(x, minus_ones) y = Concat <axis = 0> (r, float_of_one, r)",
     ),
+    "long rows apart": ("float[6501, a] x => y", "y = ReduceSum <keepdims = 0> (x, zero_axis)"),
     "channels by a name": (
         "float[a, c, b, d] x => y",
         "y = Conv <pads = [1, 1, 1, 2]> (x, filters)",

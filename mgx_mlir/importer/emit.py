@@ -156,6 +156,11 @@ def to_float(x: ir.Value) -> ir.Value:
     return x if tensors.is_float(x) else convert(x, "f32")
 
 
+def widened(x: ir.Value) -> ir.Value:
+    """x, as f32 where it is a narrower float: squares and sums overflow there, and round away."""
+    return convert(x, "f32") if tensors.is_float(x) and numpy_type(x).itemsize < 4 else x
+
+
 def reshape(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
     """x in another shape."""
     have = tensors.dims(x)

@@ -182,6 +182,29 @@ def test_axes_of_statistics_may_stand_in_any_order():
     assert_close([got], [centred / np.sqrt((centred**2).mean((1, 3), keepdims=True))])
 
 
+@pytest.mark.parametrize("scale", [3e-4, 100])
+@pytest.mark.parametrize(
+    ("kind", "attributes", "expected"),
+    [
+        ("GlobalLpPool", {"p": 2}, [[5]]),
+        ("InstanceNormalization", {"epsilon": 0.0}, [[-1, 1]]),
+        ("LpNormalization", {"axis": 2}, [[0.6, 0.8]]),
+        ("MeanVarianceNormalization", {"axes": [2]}, [[-1, 1]]),
+        ("ReduceL2", {"axes": [2]}, [[5]]),
+    ],
+)
+def test_squares_of_half_floats_are_wider(kind, attributes, expected, scale):
+    """Those of constants too, which the compiler computes operator by operator."""
+    fed = {"x": (np.array([[[3, 4]]]) * scale).astype(np.float16)}
+    if kind == "InstanceNormalization":
+        fed |= {"s": np.ones(1, np.float16), "b": np.zeros(1, np.float16)}
+    wanted = np.array([expected]) * (scale if 5 in expected[0] else 1)
+    for constants in ([], list(fed)):
+        model, given = one_node(kind, fed, constants=constants, **attributes)
+        (got,) = mgx_mlir.compile(model, "cpu").run(given).values()
+        np.testing.assert_allclose(np.array(got, np.float64), wanted, rtol=2e-3)
+
+
 @pytest.mark.parametrize(
     ("start", "end", "step"), [(-100, -(2**63), 7), (0, -(2**63), 1), (5, -(2**63), -2)]
 )

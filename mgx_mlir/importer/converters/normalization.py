@@ -83,7 +83,8 @@ def instance_normalization(node: Node) -> ir.Value:
             f"an input {tensors.show(tensors.dims(x))}; (batch, channels, ...) is needed"
         )
     axes = list(range(2, tensors.rank(x)))
-    y, _, _ = standardised(x, axes, node.attribute("epsilon"))
+    y, _, _ = standardised(emit.widened(x), axes, node.attribute("epsilon"))
+    y = emit.convert(y, tensors.element(x))
     return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
 
 
@@ -116,7 +117,7 @@ def _stashed(node: Node, x: ir.Value) -> ir.Value:
 def group_normalization(node: Node) -> ir.Value:
     """Scale and bias are for each group in version 18, for each channel since 21."""
     x, scale, bias = node.tensors()
-    wide = _stashed(node, x) if node.version >= 21 else x
+    wide = _stashed(node, x) if node.version >= 21 else emit.widened(x)
     groups = int(node.attribute("num_groups"))
     y = emit.convert(grouped_norm(wide, groups, node.attribute("epsilon")), tensors.element(x))
     if node.version < 21:
@@ -145,12 +146,13 @@ def _for_channels(parameter: ir.Value, groups: int, channels: int) -> ir.Value:
 
 @operator("MeanVarianceNormalization", (9, 13), "reduce_mean sub mul sqrt add div")
 def mean_variance_normalization(node: Node) -> ir.Value:
-    x = node.tensor(0)
+    element = tensors.element(node.tensor(0))
+    x = emit.widened(node.tensor(0))
     stated = node.attribute("axes") or [0, 2, 3]
     axes = sorted({tensors.axis_in(a, tensors.rank(x)) for a in stated})
     centred = emit.sub(x, mgx.reduce_mean(x, axes))
     deviation = mgx.sqrt(mgx.reduce_mean(mgx.mul(centred, centred), axes))
-    return emit.div(centred, emit.add(deviation, 1e-9))
+    return emit.convert(emit.div(centred, emit.add(deviation, 1e-9)), element)
 
 
 def root_mean_square(x: ir.Value, axes: list[int], epsilon: float) -> tuple[ir.Value, ir.Value]:

@@ -41,7 +41,7 @@ def _log_sum_exp(x: ir.Value, axes: list[int]) -> ir.Value:
     return mgx.add(mgx.log(mgx.reduce_sum(mgx.exp(emit.sub(x, shift)), axes)), shift)
 
 
-# On integers, these are computed in f64 and rounded down.
+# On integers, these are computed in f64 and rounded down; on narrow floats in f32.
 _IN_FLOATS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 
 # ONNX name, oldest and newest version, ops, the work before, the reduction, the work after.
@@ -72,8 +72,8 @@ def _reduction(before: Unary, reduction: Reduction, after: Unary) -> Callable[[N
         axes = sorted(set(axes))
         kept = node.attribute("keepdims")
         element = tensors.element(x)
-        if node.op_type in _IN_FLOATS and not tensors.is_float(x):
-            x = emit.convert(x, "f64")
+        if node.op_type in _IN_FLOATS:
+            x = emit.widened(x) if tensors.is_float(x) else emit.convert(x, "f64")
         y = before(x)
         y = emit.convert(after(reduction(y, axes) if axes else y), element)
         return y if kept else emit.squeeze(y, axes)
@@ -174,7 +174,9 @@ def global_max_pool(node: Node) -> ir.Value:
 
 @operator("GlobalLpPool", (2, 22), "abs pow reduce_sum")
 def global_lp_pool(node: Node) -> ir.Value:
-    return lp_norm(node.tensor(0), node.attribute("p"), _spatial(node))
+    x = node.tensor(0)
+    norm = lp_norm(emit.widened(x), node.attribute("p"), _spatial(node))
+    return emit.convert(norm, tensors.element(x))
 
 
 def lp_norm(x: ir.Value, p: float, axes: list[int]) -> ir.Value:
@@ -192,10 +194,11 @@ def lp_norm(x: ir.Value, p: float, axes: list[int]) -> ir.Value:
 @operator("LpNormalization", (1, 22), "abs reduce_sum div")
 def lp_normalization(node: Node) -> ir.Value:
     """The result is zero where the norm is zero."""
-    x = node.tensor(0)
+    element = tensors.element(node.tensor(0))
+    x = emit.widened(node.tensor(0))
     norm = lp_norm(x, node.choice("p", 1, 2), [node.axis()])
     zero = mgx.equal(norm, emit.like(norm, 0))
-    return emit.div(x, emit.where(zero, 1, norm))
+    return emit.convert(emit.div(x, emit.where(zero, 1, norm)), element)
 
 
 def _spatial(node: Node) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import gt
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,10 @@ def window(g: Graph, x: Value) -> dict[str, Any]:
     reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
     if g.chance(0.15) and dilations == [1] * space:
         made["auto_pad"] = g.rng.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
+        if made["auto_pad"] != "VALID" and any(map(gt, strides, kernel)):
+            raise UnsoundError(
+                "padding would be negative, which every implementation reads otherwise"
+            )
         before = after = [0] * space
     elif g.chance(0.5):
         before = after = [r // 2 for r in reach]

@@ -44,6 +44,11 @@ def _whole(case: Case) -> bool:
     return all(array.shape[axis] == 1 for axis in case.attribute("axes", [0, 2, 3]))
 
 
+def _nearest_corners(case: Case) -> bool:
+    aligned = case.attribute("coordinate_transformation_mode") == "align_corners"
+    return aligned and case.attribute("mode", "nearest") == "nearest"
+
+
 def _sparse(case: Case) -> bool:
     """Whether a window with automatic padding has a smaller extent than its stride."""
     lengths = case.attribute("kernel_shape")
@@ -168,6 +173,8 @@ _ROWS_OF_2 = "before opset 13 the axes from `axis` on are one row; the evaluator
 
 ROWS: tuple[Row, ...] = (
     (_SUMS, "onnx", _typed(BF16), "rounds every sum to bfloat16"),
+    ("Gelu", "onnx", _typed(BF16), "rounds 1 + erf(x), which may be 0, to bfloat16"),
+    ("Sum Mean", "onnx", _typed(F16), "rounds every sum to float16, which may overflow"),
     (_ENDS, "onnxruntime", _nan, "whether NaN is the largest depends on its place"),
     ("LpPool", "onnx", lambda c: c.attribute("ceil_mode") == 1, "divides by elements it cut off"),
     ("RoiAlign", "onnx", _old(16), "takes half_pixel for granted"),
@@ -176,6 +183,7 @@ ROWS: tuple[Row, ...] = (
     ("Resize", "onnx", _ends_by_scales, "takes size * scale, which is no size, for the length"),
     ("Resize", "onnx", _nearest_half_pixels, "reads other pixels at the ends"),
     ("Resize", "onnx", _region_by_scales, "divides by a size that is no whole number"),
+    ("Resize", "onnx", _nearest_corners, "halves are rounded by the last bits of other formulas"),
     ("BatchNormalization", "onnx", _old(14), "takes momentum for a training step"),
     ("GlobalMaxPool", "onnx", lambda c: _rank(c) != 4, "keeps no dimension, or repeats one"),
     ("Attention", "onnxruntime", _masked_in_f16, "adds its masks in f16"),
@@ -203,6 +211,8 @@ ROWS: tuple[Row, ...] = (
     ("ReduceProd", "onnxruntime", _integers, "does not wrap around"),
     ("Resize", "onnxruntime", _region_of_same_size, "leaves out the region of sizes that stay"),
     ("Slice", "onnxruntime", _backwards_to_the_end, "takes the largest end for the first element"),
+    ("ScatterElements ScatterND", "onnx", _nan, "whether NaN is the larger depends on the order"),
+    ("Unsqueeze", "onnx", _old(13), "counts negative axes without the new ones"),
     ("Slice", "onnx", _starts_before, "numpy begins before the first element; ONNX clamps to it"),
     (_RNN, "onnx", _reversed_or_short, "ignores direction and sequence_lens"),
 )

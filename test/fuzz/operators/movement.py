@@ -122,7 +122,7 @@ def _pad(draw: Draw) -> Form:
     if not constant:
         pads = [min(pad, shape[k % rank] - 1) for k, pad in enumerate(pads)]
     for axis, size in enumerate(shape):
-        if size + pads[axis] + pads[axis + rank] < 0:
+        if size + min(pads[axis], 0) + min(pads[axis + rank], 0) < 0:
             pads[axis] = pads[axis + rank] = 0
     inputs: list[Input] = [draw.array(shape, dtype), draw.ints(pads)]
     if constant and draw.chance(0.7):

@@ -42,10 +42,17 @@ def test_kernels_get_their_sizes(name: str, chip: str) -> None:
     check(model, mgx_mlir.compile(model, chip, FULL, settings=SETTINGS), SIZES[name])
 
 
-@pytest.mark.parametrize("name", ["a part of one element", "channels by a name"])
-def test_operators_of_open_sizes(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "chip"),
+    [
+        ("a part of one element", "gfx942"),
+        ("channels by a name", "gfx942"),
+        ("long rows apart", "gfx1100"),
+    ],
+)
+def test_operators_of_open_sizes(name: str, chip: str) -> None:
     model = model_of(name)
-    program = mgx_mlir.compile(model, "gfx942", FULL, settings=SETTINGS)
+    program = mgx_mlir.compile(model, chip, FULL, settings=SETTINGS)
     check(model, program, open_size_models.SIZES.get(name, open_size_models.SMALL))
 
 

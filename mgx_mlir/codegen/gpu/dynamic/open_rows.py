@@ -31,7 +31,7 @@ from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS, RowSchedule
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, is_more
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more
 
 # Waves of a row's work-group, and elements of a row that a thread keeps; 0: it keeps none.
 _CLASSES = ((1, 2), (1, 8), (4, 8), (16, 8), (16, 0))
@@ -103,6 +103,8 @@ def _schedules(rows: Rows, target: Target) -> Iterator[tuple[Number, RowSchedule
     for waves, kept in _CLASSES:
         threads = min(waves * target.wave_size, MAX_THREADS)
         chunks = max(1, kept // lanes)
+        if not kept and not isinstance(rows.columns, Size):
+            chunks = ceil_div(rows.columns, threads * lanes)
         schedule = RowSchedule(threads, 1, lanes, chunks, False, kept > 0)
         if schedule_refusal(rows, schedule, target):
             continue
