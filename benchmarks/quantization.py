@@ -7,7 +7,8 @@ onnxruntime's `quantize_static` (QDQ, per channel, 8-bit signed; of --methods it
 run on the CPU with samples that neither saw. Errors are those of the first output beside the f32
 model: the ratio of signal to noise in dB, and the share of samples of the same top-1 class. Sizes
 are those of the ONNX files. Clocks are those that the emulator's model of chips gives all launches
-(benchmarks.nets), in f32, f16, and int8 with f16 between the products.
+(benchmarks.nets), in f32, f16, and int8 with f16 between the products; `--batch N` takes as many
+images, texts or tokens at a time, where launches cost less than the work.
 
 `digits` is the network of examples/, trained on scikit-learn's digits; `trained` is trained here on
 generated data. The others have random weights whose channels differ in size, as in trained ones.
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -50,7 +52,7 @@ class Case:
     samples: Callable[[int, int], list[Sample]]
 
 
-def digits() -> Case:
+def digits(_batch: int) -> Case:
     """The network of examples/, whose held-out images are split between calibration and test."""
     images = np.load(DIGITS / "digits_test.npz")["images"].astype(np.float32)[:, None, None]
 
@@ -60,7 +62,7 @@ def digits() -> Case:
     return Case(onnx.load(DIGITS / "digits.onnx"), samples)
 
 
-def trained() -> Case:
+def trained(_batch: int) -> Case:
     """Two hidden layers trained by gradient descent to tell eight noisy spirals apart."""
     rng = np.random.default_rng(5)
 
@@ -142,19 +144,21 @@ def _input(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
     return (noise + rng.normal(0, 0.5)).astype(np.float32)
 
 
-MODELS: dict[str, Callable[[], Case]] = {
+MODELS: dict[str, Callable[[int], Case]] = {
     "digits": digits,
     "trained": trained,
-    "resnet": lambda: generated(resnet(batch=1, stages=(2, 2, 2, 2), width=32, image=64)),
-    "vit": lambda: generated(vit(layers=4, width=192, heads=3, image=64)),
-    "bert": lambda: generated(bert(layers=4, width=256, tokens=64, heads=4, vocabulary=64)),
-    "resnet50": lambda: generated(resnet(batch=1)),
-    "mobilenet3": lambda: generated(nets.MODELS["mobilenet3"](1)),
-    "efficientnet": lambda: generated(nets.MODELS["efficientnet"](1)),
-    "vit12": lambda: generated(vit()),
-    "llama": lambda: generated(nets.llama(1, past=128)),
-    "whisper": lambda: generated(whisper()),
-    "yolo": lambda: generated(yolo()),
+    "resnet": lambda n: generated(resnet(batch=n, stages=(2, 2, 2, 2), width=32, image=64)),
+    "vit": lambda n: generated(vit(layers=4, width=192, heads=3, image=64, batch=n)),
+    "bert": lambda n: generated(
+        bert(layers=4, width=256, tokens=64, heads=4, vocabulary=64, batch=n)
+    ),
+    "resnet50": lambda n: generated(resnet(batch=n)),
+    "mobilenet3": lambda n: generated(nets.MODELS["mobilenet3"](n)),
+    "efficientnet": lambda n: generated(nets.MODELS["efficientnet"](n)),
+    "vit12": lambda n: generated(vit(batch=n)),
+    "llama": lambda n: generated(nets.llama(n, past=128)),
+    "whisper": lambda n: generated(whisper(batch=n)),
+    "yolo": lambda n: generated(yolo(batch=n)),
 }
 
 
@@ -199,24 +203,34 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=32, metavar="N", help="for calibration")
     parser.add_argument("--methods", default="MinMax", help="onnxruntime's: MinMax,Entropy,...")
     parser.add_argument("--chips", default="", help="also clocks: gfx942,gfx1100")
+    parser.add_argument("--kinds", default="f32,f16,int8", help="whose clocks")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="of the clocks' runs")
+    parser.add_argument("--clocks-only", action="store_true", help="no errors")
     options = parser.parse_args()
     # The emulated library reads them at its first call.
     os.environ["MGX_EMULATED_DEVICES"] = options.chips
     os.environ["MGX_EMULATOR_PROFILE"] = "1"
+    kinds = options.kinds.split(",")
+    if not options.clocks_only:
+        print_errors(options)
+    for name in options.models.split(",") if options.chips else ():
+        for chip in options.chips.split(","):
+            print(clocks(name, chip, options.samples, kinds, options.batch), flush=True)
+    return 0
+
+
+def print_errors(options: argparse.Namespace) -> None:
+    """Prints the table of sizes and errors."""
     print("| network | f32, kB | ours, kB | onnxruntime's, kB | SQNR: ours | onnxruntime's "
           "| top-1: ours | onnxruntime's |\n|---|---:|---:|---:|---:|---:|---:|---:|")  # fmt: skip
     for name in options.models.split(","):
         with tempfile.TemporaryDirectory() as folder:
             print(row(name, Path(folder), options.samples, options.methods.split(",")), flush=True)
-    for name in options.models.split(",") if options.chips else ():
-        for chip in options.chips.split(","):
-            print(clocks(name, chip, options.samples), flush=True)
-    return 0
 
 
 def row(name: str, folder: Path, count: int, methods: list[str]) -> str:
     """A network's line: sizes, and errors on samples that calibration did not see."""
-    case = MODELS[name]()
+    case = MODELS[name](1)
     known, others = case.samples(0, count), case.samples(1, 64)
     plain, ours = folder / "f32.onnx", folder / "ours.onnx"
     onnx.save(case.model, plain)
@@ -235,15 +249,16 @@ def row(name: str, folder: Path, count: int, methods: list[str]) -> str:
     )
 
 
-def clocks(name: str, chip: str, count: int) -> str:
-    """The clocks of a network on a chip, in three precisions."""
-    case = MODELS[name]()
-    made = quantize(case.model, Precision("int8"), Calibration(case.samples(0, count)))
-    figures = {
-        "f32": nets.priced(case.model, chip, (), False),
-        "f16": nets.priced(case.model, chip, (), False, floats="f16"),
-        "int8": nets.priced(made.source, chip, (), False, floats="f16"),
-    }
+def clocks(name: str, chip: str, count: int, kinds: list[str], batch: int) -> str:
+    """The clocks of a network on a chip, in up to three precisions."""
+    case = MODELS[name](batch)
+    figures = {}
+    for kind in kinds:
+        model: Any = case.model
+        if kind == "int8":
+            model = quantize(model, Precision("int8"), Calibration(case.samples(0, count))).source
+        floats = "f32" if kind == "f32" else "f16"
+        figures[kind] = nets.priced(model, chip, (), False, floats=floats)
     shown = ", ".join(f"{kind} {n} launches {c:,.0f}" for kind, (n, c) in figures.items())
     return f"{name} on {chip}: {shown}"
 

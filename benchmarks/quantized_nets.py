@@ -12,7 +12,7 @@ from test.onnx_models import Builder
 
 
 def whisper(
-    layers: int = 4, width: int = 384, heads: int = 6, frames: int = 1000
+    layers: int = 4, width: int = 384, heads: int = 6, frames: int = 1000, batch: int = 1
 ) -> onnx.ModelProto:
     """Whisper's encoder: two convolutions along time, then a transformer. Input: mel (float)."""
     b, mels = Builder(21), 80
@@ -29,8 +29,8 @@ def whisper(
         y = b.linear(b.layer_norm(x, f"{layer}.norm2", width), f"{layer}.1", width, 4 * width)
         x = b.op("Add", x, b.linear(b.gelu(y), f"{layer}.2", 4 * width, width))
     x = b.layer_norm(x, "norm", width)
-    given = {"mel": (TensorProto.FLOAT, [1, mels, frames])}
-    return b.model(given, {"states": (x, [1, frames // 2, width])}, "whisper")
+    given = {"mel": (TensorProto.FLOAT, [batch, mels, frames])}
+    return b.model(given, {"states": (x, [batch, frames // 2, width])}, "whisper")
 
 
 class _Detector(Builder):
@@ -71,7 +71,7 @@ class _Detector(Builder):
         return self.convolution(joined, f"{name}.out", (width, 2 * width, 1, 1))
 
 
-def yolo(image: int = 320, classes: int = 80) -> onnx.ModelProto:
+def yolo(image: int = 320, classes: int = 80, batch: int = 1) -> onnx.ModelProto:
     """A detector as YOLOv10n, without the search for the best boxes. Input: images (float)."""
     b = _Detector(22)
     x = b.convolution("images", "stem", (16, 3, 3, 3), stride=2)
@@ -99,8 +99,8 @@ def yolo(image: int = 320, classes: int = 80) -> onnx.ModelProto:
         kinds = b.convolution(x, f"{name}.kind", (classes, width, 3, 3))
         kinds = b.convolution(kinds, f"{name}.kind.out", (classes, classes, 1, 1), False)
         both = b.op("Concat", boxes, kinds, axis=1)
-        found.append(b.op("Reshape", both, b.constant([1, 64 + classes, size * size], "int64")))
+        found.append(b.op("Reshape", both, b.constant([batch, 64 + classes, size * size], "int64")))
     cells = sum((image // step) ** 2 for step in (8, 16))
     y = b.op("Transpose", b.op("Concat", *found, axis=2), perm=[0, 2, 1])
-    given = {"images": (TensorProto.FLOAT, [1, 3, image, image])}
-    return b.model(given, {"cells": (y, [1, cells, 64 + classes])}, "yolo")
+    given = {"images": (TensorProto.FLOAT, [batch, 3, image, image])}
+    return b.model(given, {"cells": (y, [batch, cells, 64 + classes])}, "yolo")

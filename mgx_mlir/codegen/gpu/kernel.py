@@ -16,6 +16,7 @@ from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
+from mgx_mlir.codegen.gpu.builders.precision import relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
 from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
@@ -86,7 +87,9 @@ def _any_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
     """The program that every kernel has."""
     if has_loop(kernel):
         return repeat_program(kernel)
-    return dynamic_program(kernel) if is_dynamic(kernel) else gpu_program(lower_kernel(kernel))
+    made = dynamic_program(kernel) if is_dynamic(kernel) else gpu_program(lower_kernel(kernel))
+    relax(kernel, made.module)
+    return made
 
 
 def _of_family(
@@ -104,6 +107,7 @@ def _of_family(
         if isinstance(made, Refusal):
             refusals.append(made.reason)
             return None
+        relax(kernel, made.program.module)
         if made.schedule == tried or (way is not None and not way.met):
             continue
         code = _code_object(made.program, target)

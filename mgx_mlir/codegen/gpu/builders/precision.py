@@ -7,6 +7,8 @@ the end keeps 11 or 8 bits of these 24. There
 - exp(x) is exp2(x * log2(e)) by the hardware's exp2, whose relative error is below
   (1.5 |x| + 2) * 2^-24: at most 2^-16.9, where the result does not underflow. A result below
   2^-126 is 0. Infinities and NaN are kept.
+- 1 / (1 + exp(x)), the sigmoid, is by the hardware's reciprocal, which is off by a unit in the last
+  place. Other divisors may be larger than 2^126, whose reciprocals the hardware takes for 0.
 
 The functions stay deterministic: the same kernel gives the same bits.
 """
@@ -14,14 +16,19 @@ The functions stay deterministic: the same kernel gives the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith, rocdl
+from mlir.dialects import math as math_dialect
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import signature
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import definition, ops_inside
 
 
 def narrow(results: Sequence[ir.Type]) -> bool:
@@ -32,32 +39,66 @@ def narrow(results: Sequence[ir.Type]) -> bool:
     )
 
 
-def relax(module: ir.Module) -> None:
-    """Replaces exponentials of f32 in a kernel's module by the hardware's exp2."""
-    found: list[ir.Operation] = []
+def relax(kernel: mgx.KernelOp, module: ir.Module) -> None:
+    """Replaces functions of f32 in the module of a kernel of narrow results by cheaper ones."""
+    with kernel.context, kernel.location:
+        if not narrow(signature(kernel)[1][1]):
+            return
+        kernel.context.get_dialect_descriptor("rocdl")  # loads it
+        for quotient in ops_inside(module.operation, arith.DivFOp):
+            if _is_sigmoid(quotient):
+                _replace(quotient, partial(by_element, rocdl.rcp), quotient.rhs)
+        for power in ops_inside(module.operation, math_dialect.ExpOp):
+            _replace(power, _exp, power.operand)
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "math.exp" and isinstance(_element(op.results[0]), ir.F32Type):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            a = Arithmetic.like(op.operands)
-            x = op.operands[0]
-            new = exp2(a.mul(x, a.float(math.log2(math.e), x)))
-        op.results[0].replace_all_uses_with(new)
-        op.erase()
+def _replace(op: ir.OpView, function: Callable[[ir.Value], ir.Value], x: ir.Value) -> None:
+    """Replaces an op by a function of one of its operands, where these are f32."""
+    if not isinstance(_element(x), ir.F32Type):
+        return
+    with ir.InsertionPoint(op), op.location:
+        op.operation.results[0].replace_all_uses_with(function(x))
+    op.operation.erase()
+
+
+def _is_sigmoid(op: arith.DivFOp) -> bool:
+    """Whether it is 1 / (1 + exp(x))."""
+    below = definition(op.rhs)
+    if not _is_one(op.lhs) or not isinstance(below, arith.AddFOp):
+        return False
+    terms = (below.lhs, below.rhs)
+    return any(map(_is_one, terms)) and any(
+        isinstance(definition(x), math_dialect.ExpOp) for x in terms
+    )
+
+
+def _is_one(x: ir.Value) -> bool:
+    defining = definition(x)
+    if not isinstance(defining, arith.ConstantOp):
+        return False
+    value = defining.value
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        value = value.get_splat_value()
+    return isinstance(value, ir.FloatAttr) and value.value == 1
+
+
+def _exp(x: ir.Value) -> ir.Value:
+    a = Arithmetic.like([x])
+    return exp2(a.mul(x, a.float(math.log2(math.e), x)))
 
 
 def exp2(x: ir.Value) -> ir.Value:
     """v_exp_f32 of a scalar, or of each element of a vector."""
+    return by_element(rocdl.exp2, x)
+
+
+def by_element(function: Callable[[ir.Type, ir.Value], ir.Value], x: ir.Value) -> ir.Value:
+    """An instruction on f32: of a scalar, or of each element of a vector."""
     f32 = ir.F32Type.get()
     if not isinstance(x.type, ir.VectorType):
-        return rocdl.exp2(f32, x)
+        return function(f32, x)
     (lanes,) = x.type.shape
-    return memory.joined([rocdl.exp2(f32, memory.element(x, i)) for i in range(lanes)])
+    return memory.joined([function(f32, memory.element(x, i)) for i in range(lanes)])
 
 
 def halves(x: ir.Value) -> ir.Value:

@@ -34,7 +34,6 @@ from mgx_mlir.codegen.gpu.builders.function import (
     thread_number,
 )
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK
-from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.problem.problem import Axis
@@ -254,7 +253,5 @@ class OpenProgram:
 
     def program(self) -> DynamicProgram:
         """The program of all functions so far."""
-        if narrow(self._results):
-            relax(self._module)
         program = GpuProgram(self._module, tuple(self._launches), 0, 32)
         return DynamicProgram.of(program, self._kernel, self._counts.formulas)

@@ -49,6 +49,11 @@ class DynamicProgram:
         """The program of a kernel, whose sizes become formulas too."""
         return DynamicProgram(program, argument_sizes(kernel, formulas), tuple(formulas.texts))
 
+    @property
+    def module(self) -> ir.Module:
+        """The module of the functions."""
+        return self.program.module
+
     def code_object(self, target: Target) -> CodeObject:
         """The functions compiled for one GPU."""
         return self.with_sizes(code_object(self.program, target))

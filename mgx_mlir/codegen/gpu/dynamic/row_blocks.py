@@ -27,7 +27,6 @@ from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
-from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.problem.problem import Axis
@@ -151,8 +150,6 @@ class _Made:
         arguments += [Argument("size", formulas.number(number)) for number in own.numbers]
         grid = (formulas.number(ceil_div(own.rows, self.rows)), self.parts, 1)
         launch = Launch(f"{name}_0", grid, (self.threads, 1, 1), tuple(arguments))
-        if narrow(results):
-            relax(self.module)
         program = GpuProgram(self.module, (launch,), 0, 32)
         return DynamicProgram.of(program, own.kernel, formulas)
 

@@ -10,7 +10,6 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import signature, size_refusal
-from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.refusal import Refusal
@@ -162,6 +161,4 @@ def program_of(
         name, types = signature(kernel)
         refusal = size_refusal([*types[0], *types[1]], together)
         made = refusal or generate(problem, types, name)
-        if isinstance(made, Generated) and narrow(types[1]):
-            relax(made.program.module)
         return made.of(problem.name)

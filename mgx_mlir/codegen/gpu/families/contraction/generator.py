@@ -334,7 +334,8 @@ def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
     """Iterations of the loop that takes a wave's rows of tiles through the epilogue."""
     if match.epilogue is None:
         return 1
-    row = schedule.tiles_n * unit.values * weight(match.epilogue)
+    relaxed = {*match.result_elements} <= {"f16", "bf16"}
+    row = schedule.tiles_n * unit.values * weight(match.epilogue, relaxed)
     return next(
         (
             n

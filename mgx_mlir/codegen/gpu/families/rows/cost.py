@@ -131,12 +131,14 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
 
 
-def weight(op: ir.OpView) -> int:
-    """About how many instructions an op takes for one element."""
+def weight(op: ir.OpView, relaxed: bool = False) -> int:
+    """About how many instructions an op takes for one element; relaxed: see `precision.relax`."""
     if isinstance(op, mgx.PointwiseOp):
-        return sum(weight(inner) for inner in op.regions[0].blocks[0].operations)
+        return sum(weight(inner, relaxed) for inner in op.regions[0].blocks[0].operations)
     if isinstance(op, _FREE):
         return 0
+    if relaxed and isinstance(op, (mgx.ExpOp, mgx.SigmoidOp)):
+        return 3
     if is_reducing(op):
         return 2
     return 12 if isinstance(op, _COSTLY) else 1
