@@ -164,7 +164,7 @@ def _bind_symbol(bound: _Bound, symbol: str, size: int | Range, giver: str) -> N
             size.check()
         except ValueError as error:
             raise UsageError(f"dimension '{symbol}': {error}") from None
-    elif size < 0:
+    elif not 0 <= size <= MAX_ELEMENTS:
         raise UsageError(f"dimension '{symbol}' cannot have size {size}")
     known = bound.setdefault(symbol, size)
     if isinstance(known, Range) and isinstance(size, int) and size in known:
@@ -195,7 +195,7 @@ def _bind_input(bound: _Bound, value: ValueInfoProto, sizes: Sequence[int | Rang
         if isinstance(size, Range):
             _bind_range(bound, value, place, size)
             continue
-        if size < 0:
+        if not 0 <= size <= MAX_ELEMENTS:
             raise UsageError(f"dimension {place} of input '{value.name}' cannot have size {size}")
         if dim.HasField("dim_value") and dim.dim_value != size:
             raise UsageError(

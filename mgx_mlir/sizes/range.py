@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -34,10 +33,10 @@ class Range:
 
     def check(self) -> None:
         """Raises ValueError for bounds that leave no size, or optimals outside of them."""
-        high = math.inf if self.high is None else self.high
+        high = _MOST if self.high is None else self.high
         inside = all(self.low <= size <= high for size in self.optimals)
         if (
-            not 0 <= self.low <= high
+            not 0 <= self.low <= high <= _MOST
             or not inside
             or list(self.optimals) != sorted({*self.optimals})
         ):
@@ -57,6 +56,7 @@ class Range:
         return {"min": self.low, "max": self.high, "optimals": list(self.optimals)}
 
 
+_MOST = (1 << 63) - 1
 _RANGE = re.compile(
     r"\{(?:min:)?(\d+),(?:max:)?(\d+)(?:,(?:optimals:)?[\[{](\d+(?:,\d+)*)?[\]}])?\}"
 )

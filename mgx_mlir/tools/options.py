@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -366,7 +367,7 @@ def load_array(file: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
         array = np.load(file, mmap_mode, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, BadZipFile) as error:
         if re.search("Object arrays|Python objects", str(error)):
             raise UsageError(
                 f"{file} holds Python objects, which can hold code and are not read; save an array "

@@ -38,6 +38,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, array in ARRAYS.items():
         np.save(f"{name}.npy", array)
     assert main(["compile", "static.onnx"]) == 0
+    (tmp_path / "damaged.npz").write_bytes(b"PK\3\4 and no more")
     (tmp_path / "copy.bin").write_bytes((tmp_path / "static.mgx").read_bytes())
     return tmp_path
 
@@ -76,6 +77,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("finalize static.mgx --arch gfx942 -o .", ". is a folder; name a file with -o"),
         ("run static.onnx --output two.npy", "--output two.npy is a file; name a folder"),
         ("run static.onnx --input x=static.onnx", "static.onnx is no .npy file"),
+        ("run static.onnx --input x=damaged.npz", "damaged.npz is no .npy file"),
+        ("run sized.onnx --dim-param @n 99999999999999999999", "'n' cannot have size 9999"),
+        ("run sized.onnx --dim-param @n {1,99999999999999999999}", "sizes are from 0"),
         ("run static.onnx --input x=none.npy", "none.npy: No such file or directory"),
         ("inspect static.onnx", "is no artifact; mgx inspect takes the .mgx file"),
         ("finalize static.onnx --arch cpu", "is no artifact; mgx finalize takes the .mgx file"),
