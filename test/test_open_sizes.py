@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import mgx_mlir
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
+from mgx_mlir.sizes.range import Range
 from test.dynamic_models import inputs_of
 from test.open_size_models import MODELS, SIZES, SMALL, model_of
 from test.test_full_dynamic import FULL, check
@@ -132,3 +133,14 @@ def test_sizes_that_onnx_makes_up_names_for_are_refused_with_words() -> None:
     x = np.arange(384, dtype=np.float32).reshape(96, 4)
     found = mgx_mlir.Model(model).run({"x": x})["y"]
     np.testing.assert_array_equal(found, x.reshape(32, 2, -1, 1)[:, :, [-2, 0]])
+
+
+def test_parts_of_what_may_be_nothing_are_refused_where_it_is() -> None:
+    """Symbols are at least 1 elsewhere: what that proves does not hold here."""
+    model = model_of("a part of what is longer")
+    program = mgx_mlir.compile(
+        model, "cpu", mode="full-dynamic", dim_params={"a": Range(0, 8), "b": Range(0, 8)}
+    )
+    check(model, program, [{"a": 2, "b": 3}, {"a": 0, "b": 1}])
+    with pytest.raises(UsageError, match="is -1, which is out of range"):
+        program.run(inputs_of(model, {"a": 2, "b": 0}))

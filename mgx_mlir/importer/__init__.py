@@ -27,7 +27,16 @@ from mgx_mlir.errors import (
     Unsupported,
     UnsupportedError,
 )
-from mgx_mlir.importer import budget, element_types, io_types, loading, prepare, structure, symbols
+from mgx_mlir.importer import (
+    budget,
+    element_types,
+    io_types,
+    loading,
+    prepare,
+    structure,
+    symbols,
+    tensors,
+)
 from mgx_mlir.importer.conversion import Conversion, dims_of_proto, used_names
 from mgx_mlir.importer.definitions import resolve
 from mgx_mlir.importer.registry import Operator, operators
@@ -164,7 +173,7 @@ def examine(
     same: dict[str, Dim] = {}
     while True:
         inferred = prepare.infer(source.model)
-        with context() as made, ir.Location.unknown():
+        with context() as made, ir.Location.unknown(), tensors.within(ranges):
             made.dialects["func"]  # loads it
             converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
             converter.conversion.same = same

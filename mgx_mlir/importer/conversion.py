@@ -133,7 +133,7 @@ class Conversion:
         if isinstance(value.owner, ir.Block) or len(value.owner.operation.results) != 1:
             return None
         values = [self._sizes[operand] for operand in operands]
-        sizes = [symbolic.sizes_of(operand.type, {}) for operand in operands]
+        sizes = [symbolic.sizes_of(operand.type, tensors.symbols()) for operand in operands]
         with shape_values.assuming(self._assume):
             return shape_values.value_of(value.owner.operation.opview, values, sizes)
 

@@ -6,7 +6,9 @@ A dimension is an int, a str (the name of a symbol) or None (unknown, without a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeAlias
 
 from mlir import ir
@@ -16,9 +18,28 @@ from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.sizes.range import Range
 
 Dim: TypeAlias = "int | str | None"
+# The symbols whose sizes may be 0; all others are 1 at least.
+_empty: ContextVar[Mapping[str, Symbol]] = ContextVar("_empty", default={})  # noqa: B039
+
+
+@contextmanager
+def within(ranges: Mapping[str, Range]) -> Iterator[None]:
+    """What is said of sizes inside of the context holds for symbols of these ranges."""
+    found = {n: Symbol(n, 0, given.high) for n, given in ranges.items() if given.low == 0}
+    token = _empty.set(found)
+    try:
+        yield
+    finally:
+        _empty.reset(token)
+
+
+def symbols() -> Mapping[str, Symbol]:
+    """The symbols that are not as others: those whose sizes may be 0."""
+    return _empty.get()
 
 
 def tensor_type(element: ir.Type | str, dims: Sequence[Dim]) -> ir.RankedTensorType:
@@ -43,7 +64,7 @@ def dims(value: ir.Value) -> tuple[Dim, ...]:
 
 def size(dim: Dim) -> Number | None:
     """The size that a dimension's name says; None where it has none."""
-    return symbolic.named(dim, {}) if isinstance(dim, str) else dim
+    return symbolic.named(dim, symbols()) if isinstance(dim, str) else dim
 
 
 def sizes(value: ir.Value) -> list[Number | None]:
@@ -61,7 +82,8 @@ def name_dims(result: ir.Value) -> tuple[Dim, ...]:
     known = dims(result)
     if isinstance(result.owner, ir.Block):
         return known
-    operands = [symbolic.sizes_of(operand.type, {}) for operand in result.owner.operation.operands]
+    given = result.owner.operation.operands
+    operands = [symbolic.sizes_of(operand.type, symbols()) for operand in given]
     found = symbolic.result_sizes(result.owner.operation.opview, operands)
     if found is None:
         return known
