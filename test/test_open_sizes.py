@@ -144,3 +144,28 @@ def test_parts_of_what_may_be_nothing_are_refused_where_it_is() -> None:
     check(model, program, [{"a": 2, "b": 3}, {"a": 0, "b": 1}])
     with pytest.raises(UsageError, match="is -1, which is out of range"):
         program.run(inputs_of(model, {"a": 2, "b": 0}))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = Conv(x, w)",
+        "y = ConvTranspose(x, w)",
+        "r = Reshape(x, rows) y = Gemm(r, square)",
+        "q, s, z = DynamicQuantizeLinear(x) y = ConvInteger(q, v, z)",
+    ],
+)
+def test_channels_are_those_of_the_weights(nodes: str) -> None:
+    """Else kernels read beyond the input."""
+    text = (
+        '<ir_version: 8, opset_import: ["": 17]> g (float[n, c, 1] x) => (y) '
+        "<int64[2] rows = {0, -1}, float[2, 2, 1] w = {1, 2, 3, 4},"
+        "float[2, 2] square = {1, 2, 3, 4},"
+        f"uint8[2, 2, 1] v = {{1, 2, 3, 4}}> {{ {nodes} }}"
+    )
+    program = mgx_mlir.compile(parser.parse_model(text), "cpu", FULL)
+    for count in (1, 3):
+        with pytest.raises(UsageError, match=r"which is \[5, 2, 1\]"):
+            program.run({"x": np.ones((5, count, 1), np.float32)})
+    (y,) = program.run({"x": np.ones((5, 2, 1), np.float32)}).values()
+    assert y.shape[:2] == (5, 2)

@@ -168,6 +168,12 @@ def require_equal(a: Sequence[Dim], b: Sequence[Dim]) -> None:
         raise UnequalError((one, other), f"whether sizes are equal is not known: {shown}")
 
 
+def require_same(one: Dim, other: Dim) -> None:
+    """Raises UnequalError where two dimensions are not known to be equal; sizes are the op's."""
+    if not (isinstance(one, int) and isinstance(other, int)):
+        require_equal([one], [other])
+
+
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The shape by numpy's broadcast rule.
 

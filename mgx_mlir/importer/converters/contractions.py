@@ -27,6 +27,7 @@ def gemm(node: Node) -> ir.Value:
     a, b = node.tensor(0), node.tensor(1)
     a = emit.transpose(a, [1, 0]) if node.attribute("transA", 0) else a
     b = emit.transpose(b, [1, 0]) if node.attribute("transB", 0) else b
+    tensors.require_same(tensors.dims(a)[-1], tensors.dims(b)[0])
     y = _scaled(mgx.dot(a, b), node.attribute("alpha", 1.0))
     beta = node.attribute("beta", 1.0)
     c = node.optional(2)

@@ -11,7 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, tensors
-from mgx_mlir.importer.converters.windows import Window, kernel_shape
+from mgx_mlir.importer.converters.windows import Window, kernel_shape, require_channels
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -105,6 +105,7 @@ def integer_product(
     """The product of matrices, in i32. Zero points are those of a's rows, b's columns."""
     same = tensors.element(a) == tensors.element(b)
     if a_zero is None and b_zero is None and same and tensors.rank(a) == tensors.rank(b) == 2:
+        tensors.require_same(tensors.dims(a)[1], tensors.dims(b)[0])
         return mgx.quant_dot(a, b)
     left = _shifted(a, a_zero, tensors.rank(a) - 2)
     right = _shifted(b, b_zero, tensors.rank(b) - 1)
@@ -135,6 +136,7 @@ def _convolution(node: Node, data: ir.Value, w: int, x_zero: int, w_zero: int) -
     """The convolution of data with input w, in i32."""
     weights = node.tensor(w)
     window = Window(node, data, kernel_shape(node, weights)).resolve(data)
+    require_channels(node, data, weights)
     plain = _is_zero(node, x_zero) and _is_zero(node, w_zero)
     if not plain or tensors.element(data) != tensors.element(weights):
         data = _shifted(data, node.optional(x_zero), 1)

@@ -128,6 +128,7 @@ def convolved(node: Node, x: ir.Value, w: ir.Value | None = None) -> ir.Value:
     """
     w = node.tensor(1) if w is None else w
     window = Window(node, x, kernel_shape(node, w)).resolve(x)
+    require_channels(node, x, w)
     y = mgx.convolution(
         window.around(x, 0.0),
         w,
@@ -137,6 +138,12 @@ def convolved(node: Node, x: ir.Value, w: ir.Value | None = None) -> ir.Value:
         group=node.attribute("group", 1),
     )
     return with_bias(y, node.optional(2))
+
+
+def require_channels(node: Node, x: ir.Value, w: ir.Value) -> None:
+    """Raises UnequalError where x may have other channels than the filters of all groups."""
+    each = tensors.static_dims(w, "its weights")[1]
+    tensors.require_same(tensors.dims(x)[1], each * int(node.attribute("group", 1)))
 
 
 def kernel_shape(node: Node, w: ir.Value) -> list[int]:
@@ -152,6 +159,7 @@ def kernel_shape(node: Node, w: ir.Value) -> list[int]:
 def conv_transpose(node: Node) -> ir.Value:
     x, w = node.tensor(0), node.tensor(1)
     window = Window(node, x, kernel_shape(node, w))
+    tensors.require_same(tensors.dims(x)[1], tensors.dims(w)[0])
     count = len(window.lengths)
     extra = list(node.attribute("output_padding") or [0] * count)
     steps = [max(pair) for pair in zip(window.strides, window.dilations, strict=True)]
