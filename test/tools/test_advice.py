@@ -23,7 +23,7 @@ OTHERS = {
     "--build-id", "--disassemble", "--gc-sections", "--hash-style", "--no-show-raw-insn",
     "--cse", "--mgx-",
     "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
-    "--cpu", "--module", "--pass-pipeline",
+    "--cpu", "--module", "--pass-pipeline", "--split-sizes",
     "--no-nanny", "--nthreads", "--nworkers", "--resources",
 }  # fmt: skip
 
