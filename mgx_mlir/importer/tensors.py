@@ -28,7 +28,7 @@ _empty: ContextVar[Mapping[str, Symbol]] = ContextVar("_empty", default={})  # n
 
 @contextmanager
 def within(ranges: Mapping[str, Range]) -> Iterator[None]:
-    """What is said of sizes inside of the context holds for symbols of these ranges."""
+    """Proofs inside of the context allow a symbol to be 0 if its range begins there."""
     found = {n: Symbol(n, 0, given.high) for n, given in ranges.items() if given.low == 0}
     token = _empty.set(found)
     try:

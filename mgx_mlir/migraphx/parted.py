@@ -11,6 +11,7 @@ import onnx
 
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import Plan, TensorSpec
+from mgx_mlir.artifact.plan_binding import shape_text
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.migraphx.compiled import Compiled
@@ -114,16 +115,8 @@ def _shape_of(spec: TensorSpec, plan: Plan) -> shape:
     """The shape of a plan's input or output; open dimensions have the plan's formulas."""
     if min(spec.shape, default=0) >= 0:
         return _shape(numpy_dtype(spec.dtype), spec.shape)
-    known = {
-        dim.name: dynamic_dimension(
-            dim.low, ENDLESS_DIM if dim.high is None else dim.high, dim.optimals
-        )
-        for dim in plan.dims
-    }
-    dims = [
-        dynamic_dimension(n, n) if n >= 0 else dynamic_dimension(plan.formulas[-1 - n], known)
-        for n in spec.shape
-    ]
+    known = {symbol.name: symbol for symbol in plan.dims}
+    dims = [dynamic_dimension.of(text, known) for text in shape_text(plan, spec)]
     return shape(type=type_name(numpy_dtype(spec.dtype)), dyn_dims=dims)
 
 

@@ -385,20 +385,20 @@ def autocast_fp8(prog: program) -> None:
 
 def _split(graph: Graph, sizes: Sequence[int]) -> None:
     """States the sizes of the graph's one open dimension that get programs of their own."""
-    names = {dim.symbol for dim in graph.open_dims()}
-    if len(names) != 1:
+    found = {dim.symbol: dim for dim in graph.open_dims()}
+    if len(found) != 1:
         raise UsageError(
-            f"split_sizes is for one open dimension; the program has {len(names)}: give a "
+            f"split_sizes is for one open dimension; the program has {len(found)}: give a "
             "dynamic_dimension its optimals"
         )
-    (name,) = names
-    (dim, *_) = graph.open_dims()
-    if outside := [size for size in sizes if size not in Range(dim.low, dim.high)]:
-        raise UsageError(f"split_sizes {outside} are not from {dim.low} to {dim.high}")
+    ((name, given),) = found.items()
+    if outside := [size for size in sizes if size not in Range(given.low, given.high)]:
+        raise UsageError(f"split_sizes {outside} are not from {given.low} to {given.high}")
+    best = sorted({*sizes})
     with graph.module.context, ir.Location.unknown():
         for value in main_function(graph.module).regions[0].blocks[0].arguments:
             dims = [
-                mgx.DimAttr.get(dim.name, dim.min, dim.max, sorted({*sizes}))
+                mgx.DimAttr.get(dim.name, dim.min, dim.max, best)
                 if isinstance(dim, mgx.DimAttr) and dim.name == name
                 else dim
                 for dim in dims_of(value.type)

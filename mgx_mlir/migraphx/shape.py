@@ -64,10 +64,20 @@ class dynamic_dimension:
         name: str = "",
     ) -> None:
         if isinstance(min, str) and isinstance(max, Mapping):
-            min, max, optimals, name = _of_formula(min, max)
+            known = {symbol: dim._symbol(symbol) for symbol, dim in max.items()}
+            min, max, optimals, name = _of_formula(min, known)
         if isinstance(min, str) or isinstance(max, Mapping) or not 0 <= min <= max:
             raise UsageError(f"a dimension cannot go from {min} to {max}")
         self.min, self.max, self.optimals, self.name = min, max, set(optimals), name
+
+    @staticmethod
+    def of(text: str, known: Mapping[str, Symbol]) -> dynamic_dimension:
+        """The dimension of a formula. Raises UsageError for what is none of `known` symbols."""
+        return dynamic_dimension(*_of_formula(text, known))
+
+    def _symbol(self, name: str) -> Symbol:
+        high = None if self.max >= ENDLESS_DIM else self.max
+        return Symbol(name, self.min, high, tuple(sorted(self.optimals)))
 
     def is_symbolic(self) -> bool:
         """Whether its size has a name in a run, or a formula."""
@@ -94,19 +104,13 @@ class dynamic_dimension:
 _Dimension: TypeAlias = dynamic_dimension
 
 
-def _of_formula(
-    text: str, known: Mapping[str, dynamic_dimension]
-) -> tuple[int, int, Iterable[int], str]:
-    """The bounds, the best sizes and the name of a dimension that a formula of others gives."""
-    made = {
-        name: Symbol(name, dim.min, None if dim.max >= ENDLESS_DIM else dim.max)
-        for name, dim in known.items()
-    }
+def _of_formula(text: str, known: Mapping[str, Symbol]) -> tuple[int, int, Iterable[int], str]:
+    """The bounds, the best sizes and the name of a dimension that a formula of symbols gives."""
     try:
-        size = parse(text, made)
+        size = parse(text, known)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if unknown := sorted({symbol.name for symbol in symbols(size)} - made.keys()):
+    if unknown := sorted({symbol.name for symbol in symbols(size)} - known.keys()):
         raise UsageError(f"'{text}' has symbols without bounds: {', '.join(unknown)}")
     low, high = bounds(size)
     best = known[text].optimals if text in known else ()

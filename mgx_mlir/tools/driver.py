@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mgx_mlir.artifact.writer import is_artifact
@@ -223,9 +224,8 @@ def _split(words: Sequence[str], sizes: Sequence[str]) -> list[str]:
         )
     made = list(words)
     try:
-        known = Range.parse(made[places[0]])
         optimals = tuple(sorted({int(size) for size in sizes}))
-        split = Range(known.low, known.high, optimals)
+        split = replace(Range.parse(made[places[0]]), optimals=optimals)
         split.check()
     except ValueError as error:
         raise UsageError(f"--split-sizes {' '.join(sizes)}: {error}") from None

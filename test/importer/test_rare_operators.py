@@ -194,7 +194,7 @@ def test_axes_of_statistics_may_stand_in_any_order():
     ],
 )
 def test_squares_of_half_floats_are_wider(kind, attributes, expected, scale):
-    """Those of constants too, which the compiler computes operator by operator."""
+    """The compiler folds operators of constants one by one, and rounds between them."""
     fed = {"x": (np.array([[[3, 4]]]) * scale).astype(np.float16)}
     if kind == "InstanceNormalization":
         fed |= {"s": np.ones(1, np.float16), "b": np.zeros(1, np.float16)}

@@ -107,9 +107,9 @@ def _of_family(
         if isinstance(made, Refusal):
             refusals.append(made.reason)
             return None
-        relax(kernel, made.program.module)
         if made.schedule == tried or (way is not None and not way.met):
             continue
+        relax(kernel, made.program.module)
         code = _code_object(made.program, target)
         if not _spills(code):
             return replace(code, why="; ".join([*refusals, made.schedule]))

@@ -98,7 +98,7 @@ class Value:
             return 0.0
         # A result that should be zero may be a rounding error of large numbers.
         most = float(np.abs(self.exact).max()) or 10.0
-        # What noise did to a few numbers says less than what it did to many.
+        # One sample of noise may change a few elements by less than rounding does.
         times = 10 if self.exact.size >= 16 else 100
         return times * float(np.abs(self.exact - self.shaken).max()) + 4 * _NOISE[self.dtype] * most
 

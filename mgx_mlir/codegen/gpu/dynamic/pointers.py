@@ -191,7 +191,7 @@ class OpenProgram:
     def __init__(
         self, kernel: mgx.KernelOp, moves: Sequence[Move], limits: Sequence[Number]
     ) -> None:
-        self._name, (_, self._results) = signature(kernel)
+        self._name, _ = signature(kernel)
         self._kernel, self._moves = kernel, moves
         self._limits = [*limits, *(move.limit for move in moves)]
         self._counts = Counts(Formulas(), self._limits, kernel_symbols(kernel))
