@@ -9,11 +9,17 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
-from mgx_mlir.rewriting.graph import main_function, set_signature
+from mgx_mlir.rewriting.graph import (
+    main_function,
+    required_numbers,
+    set_required_numbers,
+    set_signature,
+)
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, shape, slice_bounds
 from mgx_mlir.rewriting.symbolic import OPEN_END, named_symbols, sizes_of, tensor_type
 from mgx_mlir.sizes.arithmetic import Number, substitute
+from mgx_mlir.sizes.parser import parse
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,16 @@ class BindDims(Pass):
             for op in block.operations:
                 if isinstance(op, mgx.SliceOp):
                     _state_ends(op)
+        left = {
+            text: substitute(parse(text, known), bound) for text in required_numbers(main)
+        }
+        for text, number in left.items():
+            if isinstance(number, int) and number < 0:
+                raise UsageError(
+                    f"the program has no run with {', '.join(self.sizes)}: '{text}' is {number}, "
+                    "which is out of range"
+                )
+        set_required_numbers(main, [str(n) for n in left.values() if not isinstance(n, int)])
         set_signature(main)
 
 

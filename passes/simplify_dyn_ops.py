@@ -10,18 +10,25 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import shape_values as shape_values
-from mgx_mlir.rewriting.graph import main_function, node_name, set_signature
+from mgx_mlir.rewriting.graph import (
+    main_function,
+    node_name,
+    required_numbers,
+    set_required_numbers,
+    set_signature,
+)
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
 from mgx_mlir.rewriting.symbolic import (
     Sizes,
+    equal_sizes,
     named,
     named_symbols,
     result_sizes,
     sizes_of,
     tensor_type,
 )
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, symbols
 
 # The ops whose shape is an operand.
 _OF_DIMS = (mgx.ReshapeToOp, mgx.BroadcastWithDimsOp)
@@ -58,6 +65,7 @@ class SimplifyDynOps(Pass):
                 walk.visit(op)
         for block in reversed(found):
             erase_dead(block)
+        walk.require_equal(main)
         set_signature(main)
 
 
@@ -89,6 +97,24 @@ class _Walk:
                 self.shapes[op.results[0]] = value
         if isinstance(op, mgx.DimensionsOfOp):
             self._count_once(op)
+
+    def require_equal(self, main: ir.OpView) -> None:
+        """States that the sizes of operands fit in every run, where their names do not say so.
+
+        Ops in the bodies of others are left out: who knows whether they are computed.
+        """
+        found = dict.fromkeys(required_numbers(main))
+        for op in main.regions[0].blocks[0].operations:
+            if not op.operation.name.startswith("mgx.") or op.regions:
+                continue
+            operands, (result, *_) = map(self.sizes, op.operands), map(self.sizes, op.results)
+            for one, other in equal_sizes(op, list(operands), result):
+                if one is None or other is None or one == other:
+                    continue
+                less, more = one - other, other - one
+                if {symbol.name for symbol in symbols(less)} <= self.known.keys():
+                    found |= dict.fromkeys((str(less), str(more)))
+        set_required_numbers(main, list(found))
 
     def _count_once(self, op: mgx.DimensionsOfOp) -> None:
         """Replaces an op by an earlier one that gives the same sizes, of another tensor maybe."""

@@ -69,3 +69,14 @@ func.func @main(%x: tensor<?x4xf32, #x>, %y: tensor<2x?xf32, #y>) -> tensor<1xi6
   %s = mgx.add %d, %e : tensor<1xi64>, tensor<1xi64> -> tensor<1xi64>
   return %s : tensor<1xi64>
 }
+
+// -----
+
+// What an op needs to be equal, and names do not say, is compared in each run; `n` twice is not.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    required = ["k-m", "-k+m", "k-5", "-k+5"]
+func.func @main(%x: tensor<?x?xf32, #mgx.dims<[n : 1 ... ?, k : 1 ... ?]>>, %y: tensor<?x?xf32, #mgx.dims<[n : 1 ... ?, m : 1 ... ?]>>, %w: tensor<5x3xf32>) -> (tensor<?x?xf32>, tensor<?x3xf32>) {
+  %a = mgx.add %x, %y : tensor<?x?xf32, #mgx.dims<[n : 1 ... ?, k : 1 ... ?]>>, tensor<?x?xf32, #mgx.dims<[n : 1 ... ?, m : 1 ... ?]>> -> tensor<?x?xf32>
+  %d = mgx.dot %x, %w : tensor<?x?xf32, #mgx.dims<[n : 1 ... ?, k : 1 ... ?]>>, tensor<5x3xf32> -> tensor<?x3xf32>
+  return %a, %d : tensor<?x?xf32>, tensor<?x3xf32>
+}

@@ -72,6 +72,8 @@ def set_required_numbers(main: ir.OpView, formulas: Sequence[str]) -> None:
     if formulas:
         held = [ir.StringAttr.get(text) for text in formulas]
         main.operation.attributes[REQUIRED] = ir.ArrayAttr.get(held)
+    elif REQUIRED in main.attributes:
+        del main.operation.attributes[REQUIRED]
 
 
 def required_numbers(main: ir.OpView) -> list[str]:

@@ -130,6 +130,20 @@ def result_sizes(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes | None:
 Rule: TypeAlias = "Callable[[Any, Sequence[Sizes]], Sizes]"
 
 
+def equal_sizes(op: ir.OpView, operands: Sequence[Sizes], result: Sizes) -> Pairs:
+    """The sizes that an op needs to be equal in every run, two by two; None where one is unknown.
+
+    Types only say which sizes may be equal: to MLIR `?` and 3 are, and so are two names.
+    """
+    if mgx.is_pointwise(op):
+        return [pair for x in operands[1:] for pair in zip(operands[0], x, strict=True)]
+    rule = _EQUAL.get(type(op))
+    return rule(op, [*operands, result]) if rule is not None else []
+
+
+Pairs: TypeAlias = "list[tuple[Number | None, Number | None]]"
+
+
 # Windows over images; their channels may be the last dimension.
 Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
@@ -254,6 +268,37 @@ def _multibroadcast(op: mgx.MultibroadcastOp, operands: Sequence[Sizes]) -> Size
     return stated
 
 
+def _same_inner(op: mgx.DotOp | mgx.QuantDotOp, operands: Sequence[Sizes]) -> Pairs:
+    a, b, _ = operands
+    return [(a[-1], b[-2]), *zip(a[:-2], b[:-2], strict=True)]
+
+
+def _same_channels(op: Convolution, operands: Sequence[Sizes]) -> Pairs:
+    place = -1 if op.channels_last else 1
+    x, w = (sizes[place] for sizes in operands[:2])
+    return [(x, None if w is None else w * op.group.value)]
+
+
+def _same_filters(op: mgx.ConvolutionBackwardsOp, operands: Sequence[Sizes]) -> Pairs:
+    x, w, _ = operands
+    return [(x[1], w[0])]
+
+
+def _same_others(op: mgx.ConcatOp, operands: Sequence[Sizes]) -> Pairs:
+    first, *rest = ([*x[: op.axis.value], *x[op.axis.value + 1 :]] for x in operands[:-1])
+    return [pair for x in rest for pair in zip(first, x, strict=True)]
+
+
+def _same_count(op: mgx.ReshapeOp, operands: Sequence[Sizes]) -> Pairs:
+    x, y = operands
+    return [(_product(x), _product(y))]
+
+
+def _same_or_one(op: mgx.MultibroadcastOp, operands: Sequence[Sizes]) -> Pairs:
+    x, y = operands
+    return [(a, b) for a, b in zip(x, y[len(y) - len(x) :], strict=True) if a != 1]
+
+
 def _known(operands: Sequence[Sizes]) -> dict[str, Symbol]:
     return {
         symbol.name: symbol
@@ -276,4 +321,15 @@ _RULES: dict[type[ir.OpView], Rule] = {
     mgx.ReshapeOp: _reshape,
     mgx.SliceOp: _slice,
     mgx.StepOp: _step,
+}
+
+_EQUAL: dict[type[ir.OpView], Callable[[Any, Sequence[Sizes]], Pairs]] = {
+    mgx.ConcatOp: _same_others,
+    mgx.ConvolutionBackwardsOp: _same_filters,
+    mgx.ConvolutionOp: _same_channels,
+    mgx.DotOp: _same_inner,
+    mgx.MultibroadcastOp: _same_or_one,
+    mgx.QuantConvolutionOp: _same_channels,
+    mgx.QuantDotOp: _same_inner,
+    mgx.ReshapeOp: _same_count,
 }

@@ -136,7 +136,8 @@ def _change_value(manifest: dict[str, Any], body: list[bytearray], rng: random.R
         elif how == 1 and isinstance(holder[key], int):
             holder[key] += rng.choice((-1, 1, 64, 4096))
         elif how == 2 and isinstance(holder, list):
-            holder.extend(copy.deepcopy(holder[key]) for _ in range(rng.choice((1, 2, 50))))
+            copied = json.dumps(holder[key])  # deepcopy's calls nest twice as deep
+            holder.extend(json.loads(copied) for _ in range(rng.choice((1, 2, 50))))
         else:
             holder[key] = copy.deepcopy(rng.choice(_VALUES))
         return

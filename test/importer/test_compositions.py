@@ -220,6 +220,24 @@ def test_if_at_run_time(condition):
     assert op_names(made) == ["if"] or "if" in op_names(made)
 
 
+def test_a_loop_whose_condition_is_a_number_is_refused():
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["c"], [name]) for name in ("again", "r")],
+        "body",
+        [helper.make_tensor_value_info(n, t, []) for n, t in (("i", 7), ("go", 9), ("c", 1))],
+        [helper.make_tensor_value_info(name, 1, []) for name in ("again", "r")],
+    )
+    value = helper.make_tensor_value_info
+    model = simple_model(
+        nodes=[helper.make_node("Loop", ["n", "", "x"], ["y"], "loop", body=body)],
+        inputs=[value("n", 7, []), value("x", 1, [])],
+        outputs=[value("y", 1, [])],
+        initializer=[],
+    )
+    with pytest.raises(ModelError, match=r"loop.*condition is of type f32, not bool"):
+        parse_onnx(model)
+
+
 def test_random_numbers_are_refused():
     model, _ = one_node("RandomUniformLike", {"x": floats(2)})
     with pytest.raises(UnsupportedError, match="RandomUniformLike"):

@@ -125,3 +125,33 @@ def test_sizes_that_get_no_programs_are_refused():
     m.add_return([m.add_instruction(migraphx.op("neg"), [one]) for one in (x, y)])
     with pytest.raises(UsageError, match="the program has 2"):
         p.compile(cpu, split_sizes=[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "shapes"),
+    [
+        ("add", [[DIM(1, 64), DIM(4, 4)]] * 2, [(8, 4), (2, 4)]),
+        ("dot", [[DIM(2, 2), DIM(1, 64)], [DIM(5, 5), DIM(3, 3)]], [(2, 64), (5, 3)]),
+        ("dot", [[DIM(2, 2), DIM(1, 64)], [DIM(1, 64), DIM(3, 3)]], [(2, 4), (5, 3)]),
+        (
+            "convolution",
+            [[DIM(1, 1), DIM(1, 64), *[DIM(8, 8)] * 2], [DIM(*2 * (n,)) for n in (3, 2, 3, 3)]],
+            [(1, 1, 8, 8), (3, 2, 3, 3)],
+        ),
+        ("concat", [[DIM(1, 64), DIM(4, 4)]] * 2, [(8, 4), (2, 4)]),
+    ],
+)
+def test_open_sizes_that_have_to_be_equal_are_compared_in_each_run(name, types, shapes):
+    """MIGraphX's types give bounds, and no names by which sizes would be known to be equal."""
+    p = migraphx.program()
+    m = p.get_main_module()
+    values = [
+        m.add_parameter(key, migraphx.shape(type="float_type", dyn_dims=dims))
+        for key, dims in zip("xy", types, strict=True)
+    ]
+    attributes = {"axis": 1} if name == "concat" else {}
+    m.add_return([m.add_instruction(migraphx.op(name, **attributes), values)])
+    p.compile(migraphx.get_target("cpu"))
+    given = {key: np.ones(shape, np.float32) for key, shape in zip("xy", shapes, strict=True)}
+    with pytest.raises(UsageError, match="no run with x_"):
+        p.run(given)

@@ -90,7 +90,10 @@ def _loop(node: Node) -> list[ir.Value]:
         goes_on.append(again.known is not None and bool(again.known.all()))
         results = [node.constants.materialise(v) for v in values]
         _check_carried(init, results)
-        return [emit.reshape(node.constants.materialise(again), []), *results]
+        decision = node.constants.materialise(again)
+        if (kind := tensors.element_name(decision)) != "i1":
+            raise ModelError(f"its body's condition is of type {kind}, not bool")
+        return [emit.reshape(decision, []), *results]
 
     results = _as_list(mgx.loop(count, start, init, body))
     trips = _trips(node, goes_on[0])
