@@ -36,8 +36,9 @@ _WORK, _WORK_OF_EACH = 1 << 28, 64
 _MOST_EQUAL = 1 << 16
 # Operations of a product that numpy does in the time in which it writes an element.
 _FLOPS_AN_ELEMENT = 16
-# Constants that are computed at once.
+# Constants that are computed at once, of more elements than these.
 _THREADS = 4
+_MOST_ALONE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,12 @@ class _Folder:
         ops = [op for op in block.operations if self._is_foldable(op)]
         stay = (*mgx.SOURCES, *mgx.BROADCASTS)
         needed = [op for op in ops if not isinstance(op, stay) and self._is_needed(op)]
-        # numpy and the hash work without Python's lock: most of this is theirs in large models.
+        # numpy and the hash let go of Python's lock where arrays are large.
+        large = [op.result for op in needed if math.prod(shape(op.result)) > _MOST_ALONE]
         with ThreadPoolExecutor(_THREADS) as threads:
-            made = list(threads.map(self._made, [op.result for op in needed]))
-        for op, (array, key) in zip(needed, made, strict=True):
-            self._materialize(op, array, key)
+            made = dict(zip(large, threads.map(self._made, large), strict=True))
+        for op in needed:
+            self._materialize(op, *(made.get(op.result) or self._made(op.result)))
 
     def _shrink(self, op: mgx.LiteralOp) -> None:
         """Replaces a weight of few integers, all equal, by a constant. The op is dead then."""
