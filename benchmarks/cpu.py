@@ -12,6 +12,7 @@ is that of starting a run.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from typing import Any
 
 import onnx
 
+from benchmarks import without_avx512
 from benchmarks.cpu_nets import MODELS as CPU_NETS
 from benchmarks.nets import MODELS as NETS
 from test.onnx_models import MODELS, light, light_names, random_inputs
@@ -56,6 +58,17 @@ def main() -> int:
         side, file, threads = options.serve
         serve(runner(side, Path(file), int(threads), options.target), CLOCKS[options.clock])
         return 0
+    with tempfile.TemporaryDirectory() as folder:
+        peer = None
+        if options.target == "x86-64-v3":
+            peer = Path(folder)
+            without_avx512.make(peer)
+        compare(options, peer)
+    return 0
+
+
+def compare(options: argparse.Namespace, peer: Path | None) -> None:
+    """Prints the table. `peer`: the folder of the onnxruntime to compare with, if not the usual."""
     print(f"{'model':18}{'threads':>8}{'ours':>10}{'onnxruntime':>13}{'ratio':>7}")
     for count in map(int, options.threads.split(",")):
         ratios = []
@@ -63,19 +76,25 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / "model.onnx"
                 onnx.save(SOURCES[name](), file)
-                ours, theirs = fastest(file, count, options.rounds, options.target, options.clock)
+                setting = options.rounds, options.target, options.clock, peer
+                ours, theirs = fastest(file, count, *setting)
             ratios.append(ours / theirs)
             print(f"{name:18}{count:8}{ours:10.3f}{theirs:13.3f}{ratios[-1]:7.2f}", flush=True)
         print(f"{'geometric mean':18}{count:8}{geometric_mean(ratios):30.2f}", flush=True)
-    return 0
 
 
 def fastest(
-    model: Path, threads: int, rounds: int = 5, target: str = "cpu", clock: str = "wall"
+    model: Path,
+    threads: int,
+    rounds: int = 5,
+    target: str = "cpu",
+    clock: str = "wall",
+    peer: Path | None = None,
 ) -> tuple[float, float]:
     """The least milliseconds of a run of a model: ours, and onnxruntime's."""
     with ExitStack() as stack:
-        sides = [stack.enter_context(_side(x, model, threads, target, clock)) for x in SIDES]
+        setting = model, threads, target, clock, peer
+        sides = [stack.enter_context(_side(x, *setting)) for x in SIDES]
         times = [[_turn(side) for side in sides] for _ in range(1 + rounds)][1:]
         for side in sides:
             side.stdin.close()  # ends it
@@ -83,10 +102,15 @@ def fastest(
     return ours, theirs
 
 
-def _side(side: str, model: Path, threads: int, target: str, clock: str) -> subprocess.Popen[str]:
+def _side(
+    side: str, model: Path, threads: int, target: str, clock: str, peer: Path | None
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.cpu", "--target", target, "--clock", clock]
     command += ["--serve", side, str(model), str(threads)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    changed = {"PYTHONPATH": str(peer)} if peer and side == "theirs" else {}
+    pipe = subprocess.PIPE
+    environment = {**os.environ, **changed}
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
 
 
 def _turn(side: subprocess.Popen[str]) -> float:
