@@ -29,6 +29,7 @@ from mgx_mlir.rewriting.queries import (
     replace,
     shape,
     splat,
+    users,
 )
 from mgx_mlir.rewriting.views import trace
 
@@ -59,6 +60,9 @@ class SimplifyQuantized(Pass):
     as integers of 32 bits: no matrix instruction is lost, and no sums are added. Where the offset
     of a padded convolution would be a large constant, x is padded with its zero point first.
 
+    In a program for CPUs alone x keeps numbers without a sign where they have no zero point, as
+    those behind a ReLU have none: a CPU multiplies them as they are.
+
     8-bit floats stay as they are, constant or not, where they have no zero points: their
     products are summed in f32.
     """
@@ -69,16 +73,60 @@ class SimplifyQuantized(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
+            if context.kind == "cpu":
+                _drop_signs(block)
             for op in list(block.operations):
                 if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)) or not is_static(op):
                     continue
                 node = node_name(op)
                 with ir.InsertionPoint(op), op.location:
-                    value = _integer_contraction(op)
+                    value = _integer_contraction(op, context.kind == "cpu")
                 if value is not None:
                     context.note(op.operation.name, node)
                     replace(op, [value])
             erase_dead(block)
+
+
+def _drop_signs(block: ir.Block) -> None:
+    """Gives tensors that are quantized with the zero point -128 numbers without a sign, and 0."""
+    for op in list(block.operations):
+        if not isinstance(op, mgx.QuantizelinearOp) or not is_static(op):
+            continue
+        if not _is_least(op.zero_point):
+            continue
+        found = users(op.y)
+        readers = [x for x in found if isinstance(x, mgx.DequantizelinearOp) and x.x == op.y]
+        if len(readers) < len(found) or not all(_is_least(x.zero_point) for x in readers):
+            continue
+        unsigned = ir.IntegerType.get_unsigned(8)
+        with ir.InsertionPoint(op), op.location:
+            zero = mgx.splat(0, ir.RankedTensorType.get(shape(op.y), unsigned))
+            made = _with_zero(op, op.x, zero, unsigned)
+            for reader in readers:
+                with ir.InsertionPoint(reader), reader.location:
+                    replace(reader, [_with_zero(reader, made, zero, element_type(reader.y))])
+
+
+def _is_least(zero: ir.Value | None) -> bool:
+    """Whether a zero point is the least of signed bytes."""
+    return zero is not None and str(element_type(zero)) == "i8" and _number(zero) == -128
+
+
+def _with_zero(
+    op: mgx.QuantizelinearOp | mgx.DequantizelinearOp,
+    x: ir.Value,
+    zero: ir.Value,
+    element: ir.Type,
+) -> ir.Value:
+    """The result of a quantization, or of its inverse, with another x and zero point."""
+    created = ir.Operation.create(
+        op.operation.name,
+        results=[ir.RankedTensorType.get(shape(op.y), element)],
+        operands=[x, op.scale, zero],
+        attributes={key: op.attributes[key] for key in op.attributes},
+    )
+    value: ir.Value = created.results[0]
+    return value
 
 
 @dataclass(frozen=True)
@@ -101,8 +149,11 @@ class _Quantized:
         return self.element in BYTE_FLOATS
 
 
-def _integer_contraction(op: ir.OpView) -> ir.Value | None:
-    """The op's result by a product of 8-bit numbers; None unless its operands are quantized."""
+def _integer_contraction(op: ir.OpView, unsigned: bool) -> ir.Value | None:
+    """The op's result by a product of 8-bit numbers; None unless its operands are quantized.
+
+    `unsigned`: x may have numbers without a sign.
+    """
     if isinstance(op, mgx.CONVOLUTIONS) and op.channels_last:
         return None
     x, w = (_quantized(value) for value in op.operands)
@@ -112,7 +163,8 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
         kinds = x.is_float and w.is_float and isinstance(op, mgx.DOTS)
         if not (kinds or x.element == w.element) or x.zero is not None or w.zero is not None:
             return None
-    if [x.value, w.value] == list(op.operands) and x.element == w.element:
+    unsigned &= x.element == "ui8" and x.zero is None
+    if [x.value, w.value] == list(op.operands) and (x.element == w.element or unsigned):
         return None  # the op is an integer contraction already
     if not all(map(partial(_may_leave, op), (0, 0, 1, 1), (x.zero, x.scale, w.zero, w.scale))):
         return None
@@ -122,7 +174,7 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
         w = _signed(w)
         if x.scale is None and _takes_differences(op, w):
             return None
-        total = _total(op, x, w)
+        total = _total(op, x if unsigned else _signed(x), w)
     result = element_type(op.result)
     if x.scale is None or w.scale is None:
         return _as(total, result)
@@ -257,10 +309,9 @@ def _signed(x: _Quantized) -> _Quantized:
 
 
 def _total(op: ir.OpView, x: _Quantized, w: _Quantized) -> ir.Value:
-    """The sums of (x - x.zero) * (w - w.zero), in i32; w is signed."""
+    """The sums of (x - x.zero) * (w - w.zero), in i32."""
     if _takes_differences(op, w):
         return _product(op, _difference(x), _difference(w))
-    x = _signed(x)
     if (padded := _padded(op, x)) is not None:
         x = _Quantized(padded, x.zero, x.scale)
         nothing = ir.DenseI64ArrayAttr.get([0] * 2 * (len(shape(padded)) - 2))

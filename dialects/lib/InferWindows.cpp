@@ -66,13 +66,19 @@ LogicalResult checkSpatialRank(const Window &window, Type x) {
                         "x must have batch, channel and spatial dimensions, got ", x);
 }
 
-LogicalResult checkWeights(const Window &window, Type x, Type w, int64_t group) {
+// Whether integers of 8 bits may be multiplied: some of them without a sign, others with one.
+bool areBytes(Type x, Type w) {
+  return elementOf(x).isInteger(8) && elementOf(w).isInteger(8);
+}
+
+LogicalResult checkWeights(const Window &window, Type x, Type w, int64_t group,
+                           bool anyBytes = false) {
   if (failed(checkSpatialRank(window, x)))
     return failure();
   if (cast<RankedTensorType>(x).getRank() != cast<RankedTensorType>(w).getRank())
     return inferenceError(window.location, window.op, "x and w must have one rank, got ", x,
                           " and ", w);
-  if (elementOf(x) != elementOf(w))
+  if (elementOf(x) != elementOf(w) && !(anyBytes && areBytes(x, w)))
     return inferenceError(window.location, window.op, "x and w must have one element type, got ",
                           elementOf(x), " and ", elementOf(w));
   if (group < 1)
@@ -82,8 +88,9 @@ LogicalResult checkWeights(const Window &window, Type x, Type w, int64_t group) 
 
 // x (N, C, ...), w (M, C / group, ...) -> (N, M, ...), or all with their channels last.
 LogicalResult inferConvolution(const Window &window, Type x, Type w, int64_t group,
-                               bool channelsLast, Type element, InferredTypes &inferred) {
-  if (failed(checkWeights(window, x, w, group)))
+                               bool channelsLast, Type element, InferredTypes &inferred,
+                               bool anyBytes = false) {
+  if (failed(checkWeights(window, x, w, group, anyBytes)))
     return failure();
   Dims data = dimsOf(x), weights = dimsOf(w);
   if (channelsLast) {
@@ -161,7 +168,7 @@ LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocati
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
   return inferConvolution(window, x, w, groupOf(adaptor), bool(adaptor.getChannelsLastAttr()),
-                          accumulatorOf(elementOf(x)), inferred);
+                          accumulatorOf(elementOf(x)), inferred, /*anyBytes=*/true);
 }
 
 LogicalResult ConvolutionBackwardsOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
@@ -241,5 +248,5 @@ LogicalResult QuantDotOp::inferReturnTypes(MLIRContext *, OptionalLocation locat
     return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
   };
   return inferDot(location, getOperationName(), a, b, accumulatorOf(elementOf(a)), inferred,
-                  isByteFloat(elementOf(a)) && isByteFloat(elementOf(b)));
+                  (isByteFloat(elementOf(a)) && isByteFloat(elementOf(b))) || areBytes(a, b));
 }

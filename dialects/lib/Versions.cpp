@@ -46,6 +46,9 @@ Requirement mgx::requirementOf(Operation *top) {
     if (auto dot = dyn_cast<QuantDotOp>(op))
       if (dot.getA().getType().getElementType() != dot.getB().getType().getElementType())
         require(Version(1, 1), "operands of two kinds of " + name);
+    if (auto convolution = dyn_cast<QuantConvolutionOp>(op))
+      if (elementOf(convolution.getX().getType()) != elementOf(convolution.getW().getType()))
+        require(Version(1, 1), "operands of two kinds of " + name);
     if (isa<LoopOp>(op) && op->getParentOfType<KernelOp>())
       require(Version(1, 1), name + " in a kernel");
   });

@@ -108,6 +108,20 @@ func.func @quant_dot_of_two_kinds(%a: tensor<3x4xf8E4M3FN>, %b: tensor<4x5xf8E5M
   return %r : tensor<3x5xf32>
 }
 
+// CHECK-LABEL: func.func @quant_dot_with_and_without_sign(
+// CHECK: mgx.quant_dot %{{.+}}, %{{.+}} : tensor<3x4xui8>, tensor<4x5xi8> -> tensor<3x5xi32>
+func.func @quant_dot_with_and_without_sign(%a: tensor<3x4xui8>, %b: tensor<4x5xi8>) -> tensor<3x5xi32> {
+  %r = mgx.quant_dot %a, %b : tensor<3x4xui8>, tensor<4x5xi8> -> tensor<3x5xi32>
+  return %r : tensor<3x5xi32>
+}
+
+// CHECK-LABEL: func.func @quant_convolution_with_and_without_sign(
+// CHECK: mgx.quant_convolution %{{.+}} : tensor<1x3x8x8xui8>, tensor<4x3x3x3xi8> -> tensor<1x4x6x6xi32>
+func.func @quant_convolution_with_and_without_sign(%x: tensor<1x3x8x8xui8>, %w: tensor<4x3x3x3xi8>) -> tensor<1x4x6x6xi32> {
+  %r = mgx.quant_convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x8x8xui8>, tensor<4x3x3x3xi8> -> tensor<1x4x6x6xi32>
+  return %r : tensor<1x4x6x6xi32>
+}
+
 // CHECK-LABEL: func.func @quant_dot_fp8(
 // CHECK: mgx.quant_dot %{{.+}}, %{{.+}} : tensor<3x4xf8E4M3FN>, tensor<4x5xf8E4M3FN> -> tensor<3x5xf32>
 func.func @quant_dot_fp8(%a: tensor<3x4xf8E4M3FN>, %b: tensor<4x5xf8E4M3FN>) -> tensor<3x5xf32> {

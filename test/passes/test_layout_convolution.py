@@ -135,3 +135,34 @@ def resized() -> Graph:
         }}""",
         store,
     )
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "window", "group", "moves"),
+    [(16, 24, 1, 1, True), (16, 16, 3, 16, True), (3, 8, 3, 1, True), (16, 24, 3, 1, False)],
+)
+def test_convolutions_of_bytes_on_cpus(
+    channels: int, filters: int, window: int, group: int, moves: bool
+) -> None:
+    shape = (filters, channels // group, window, window)
+    x, w = f"tensor<1x{channels}x9x9xi8>", f"tensor<{'x'.join(map(str, shape))}xi8>"
+    y = f"tensor<1x{filters}x{10 - window}x{10 - window}xi32>"
+    sums = f"tensor<1x{filters}x1x1xi32>"
+
+    def make() -> Graph:
+        store = WeightStore()
+        array = np.random.default_rng(3).integers(-9, 9, shape).astype(np.int8)
+        return parse(
+            f"""
+            func.func @main(%x: {x} {{mgx.name = "x"}}) -> ({sums} {{mgx.name = "y"}}) {{
+              %w = mgx.literal "{store.add_array(array, "w")}" : {w}
+              %y = mgx.quant_convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1]
+                  dilations = [1, 1] {{group = {group} : i64}} : {x}, {w} -> {y}
+              %s = mgx.reduce_sum %y axes = [2, 3] : {y} -> {sums}
+              return %s : {sums}
+            }}""",
+            store,
+        )
+
+    after = check_keeps_results(make, STEPS, rtol=0, kind="cpu")
+    assert ("channels_last" in str(after.module)) == moves

@@ -54,11 +54,12 @@ def count(graph: Graph, name: str) -> int:
     return str(graph.module).count(f"{name} ")
 
 
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
 @pytest.mark.parametrize("x_element", ["i8", "ui8"])
-@pytest.mark.parametrize(("w_dtype", "w_zero"), [(np.int8, 0), (np.uint8, 128)])
+@pytest.mark.parametrize(("w_dtype", "w_zero"), [(np.int8, 0), (np.uint8, 128), (np.uint8, 5)])
 @pytest.mark.parametrize("x_zero", [0, 9, 100])
 def test_a_product_with_scales_by_column(
-    x_element: str, w_dtype: type, w_zero: int, x_zero: int
+    x_element: str, w_dtype: type, w_zero: int, x_zero: int, kind: str
 ) -> None:
     w = weights((6, 5), w_dtype)
     element = "i8" if w_dtype is np.int8 else "ui8"
@@ -69,9 +70,14 @@ def test_a_product_with_scales_by_column(
         + "%y = mgx.dot %a, %b : tensor<4x6xf32>, tensor<6x5xf32> -> tensor<4x5xf32>"
     )
     after = check_keeps_results(
-        lambda: product(text, w, x_type, "tensor<4x5xf32>"), (SimplifyQuantized(),), rtol=1e-4
+        lambda: product(text, w, x_type, "tensor<4x5xf32>"),
+        (SimplifyQuantized(),),
+        rtol=1e-4,
+        kind=kind,
     )
     assert count(after, "mgx.quant_dot") == 1 and count(after, "mgx.dot") == 0
+    unsigned = kind == "cpu" and x_element == "ui8" and x_zero == 0
+    assert (": tensor<4x6xui8>, tensor<6x5xi8>" in str(after.module)) == unsigned
 
 
 @pytest.mark.parametrize("x_element", ["i8", "ui8"])
@@ -233,3 +239,28 @@ def test_many_zero_points_and_wide_weights_that_are_stored() -> None:
     after = check_keeps_results(graph, (FoldConstants(keep_quantized=True), SimplifyQuantized()))
     assert count(after, "mgx.quant_dot") == 1 and count(after, "mgx.reduce_sum") == 0
     assert "tensor<6x96xi32>" not in str(after.module)
+
+
+def test_numbers_with_the_least_zero_point_lose_their_sign_on_cpus() -> None:
+    """Behind a ReLU this is the zero point of i8; then no border of a convolution is corrected."""
+    w = weights((4, 2, 3, 3), np.int8)
+    image, floats = "tensor<1x2x8x8xi8>", "tensor<1x2x8x8xf32>"
+    text = f"""
+      %xs = mgx.constant dense<0.125> : {floats}
+      %xz = mgx.constant dense<-128> : {image}
+      %ws = mgx.constant dense<0.5> : tensor<4x2x3x3xf32>
+      %q = mgx.quantizelinear %x scale %xs zero_point %xz : {floats}, {floats}, {image} -> {image}
+      %a = mgx.dequantizelinear %q scale %xs zero_point %xz : {image}, {floats}, {image} -> {floats}
+      %b = mgx.dequantizelinear %w scale %ws
+          : tensor<4x2x3x3xi8>, tensor<4x2x3x3xf32> -> tensor<4x2x3x3xf32>
+      %y = mgx.convolution %a, %b pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1]
+          : {floats}, tensor<4x2x3x3xf32> -> tensor<1x4x8x8xf32>
+    """
+    after = check_keeps_results(
+        lambda: product(text, w, floats, "tensor<1x4x8x8xf32>"),
+        (SimplifyQuantized(),),
+        rtol=1e-4,
+        kind="cpu",
+    )
+    assert count(after, "mgx.quant_convolution") == 1 and count(after, "mgx.sub") == 0
+    assert ": tensor<1x2x8x8xui8>, tensor<4x2x3x3xi8>" in str(after.module)

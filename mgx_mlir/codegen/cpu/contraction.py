@@ -17,7 +17,13 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined, pack
 from mgx_mlir.codegen.cpu.pack import Copy, Packed
-from mgx_mlir.codegen.cpu.schedule import JOINED, PACK_DEPTH, SUM_DEPTH, CpuSchedule
+from mgx_mlir.codegen.cpu.schedule import (
+    JOINED,
+    PACK_DEPTH,
+    SUM_DEPTH,
+    CpuSchedule,
+    are_signed,
+)
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -133,7 +139,8 @@ def pack_block(
             pack_block(problem, schedule, part, columns)
             vectors = emit.div(emit.add(columns.count, copy.lanes - 1), copy.lanes)
             target = replace(copy.target, start=here)
-            joined.interleave(part, target, vectors, schedule.joined)
+            shifted = are_signed(problem)
+            joined.interleave(part, target, vectors, schedule.joined, shifted)
 
         emit.loop(0, copy.depth, PACK_DEPTH, piece)
         return
@@ -179,7 +186,8 @@ class _Emitter:
         else:
             a_row = ceil_div(schedule.rows, self.lanes) * self.lanes
             self.packed_a = Packed(emit.stack(depth * a_row, self.packed), 1, a_row)
-        self.offsets = emit.stack(schedule.rows, "i32") if schedule.joined == 4 else None
+        shifted = schedule.joined == 4 and are_signed(problem)
+        self.offsets = emit.stack(schedule.rows, "i32") if shifted else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
         tiles = self.row_tiles if self.depths > 1 else 1
         # Heights of register tiles, and the vectors of each.
@@ -353,7 +361,8 @@ class _Emitter:
     def _added(self, left: ir.Value, right: ir.Value, sums: ir.Value) -> ir.Value:
         """The sums and the products of two vectors."""
         if self.schedule.joined > 1:
-            return joined.dot(sums, right, left)
+            unsigned = self.schedule.joined == 4 and self.problem.a.element == "ui8"
+            return joined.dot(sums, *((left, right) if unsigned else (right, left)))
         return emit.multiply_add(left, right, sums, self.element)
 
     def _store_tile(

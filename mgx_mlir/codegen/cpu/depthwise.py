@@ -21,6 +21,8 @@ from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 MAX_TAPS = 64
+# Products of 16 bits: 64 of them are below 2**24.
+BYTES = frozenset(("i8", "ui8"))
 # Bytes of channels of an item's copy: two cache lines; and of the copy.
 CHANNEL_BYTES, COPY_BYTES = 128, 64 << 10
 # Neighbouring pixels whose sums are in registers together.
@@ -43,9 +45,14 @@ class Depthwise:
         return self.match.problem
 
     @property
+    def element(self) -> str:
+        """The type of the sums: so few products of bytes are exact in f32, which is faster."""
+        return "f32" if self.problem.accumulator == "i32" else self.problem.accumulator
+
+    @property
     def channels(self) -> int:
         """Channels of an item."""
-        size = CHANNEL_BYTES // emit.element_bytes(self.problem.accumulator)
+        size = CHANNEL_BYTES // emit.element_bytes(self.element)
         return min(size, ceil_div(self.problem.N, self.lanes) * self.lanes)
 
     @property
@@ -53,7 +60,7 @@ class Depthwise:
         """Rows of output of an item."""
         scene = self.scene
         high, wide = scene.outputs
-        size = emit.element_bytes(self.problem.accumulator)
+        size = emit.element_bytes(self.element)
         most = max(1, ITEM_MULTIPLY_ADDS // (wide * self.channels * self.problem.K), high // 8)
         while most > 1 and scene.copied(most, self.channels) * size > COPY_BYTES:
             most -= 1
@@ -73,7 +80,8 @@ def match_depthwise(match: Match, machine: Machine) -> Depthwise | None:
     channels = place.column.stride
     if scene is None or scene.channels != 1 or type(problem.a) is not Matrix or not channels:
         return None
-    if problem.a.element not in ELEMENTS or problem.batch % channels:
+    known = BYTES if problem.accumulator == "i32" else ELEMENTS
+    if not {problem.a.element, problem.b.element} <= known or problem.batch % channels:
         return None
     count = problem.batch // channels
 
@@ -109,7 +117,7 @@ def emit_depthwise(
 ) -> None:
     """Builds the work of items begin .. end at the insertion point."""
     problem, scene, lanes = own.problem, own.scene, own.lanes
-    element, channels = problem.accumulator, own.channels
+    element, channels = own.element, own.channels
     copy = WindowCopy(scene, own.rows, channels, lanes, b, element)
     sums = emit.stack(min(PIXELS, scene.outputs[1]) * lanes, element)
     parts = ceil_div(problem.N, channels)
@@ -144,6 +152,7 @@ def emit_depthwise(
 
                         def pixel(i: Index) -> None:
                             total = emit.load_vector(sums, emit.mul(i, lanes), lanes)
+                            total = emit.convert(total, element, problem.accumulator)
                             store(total, batch, emit.add(m, i), channel, mask)
 
                         emit.loop(0, size, 1, pixel)
@@ -165,7 +174,7 @@ def _weights(
     filters, found = own.filters, []
     for k in range(own.problem.K):
         w = emit.load_vector(a, filters.at(batch, k, channel), own.lanes, mask)
-        found.append(emit.convert(w, filters.element, own.problem.accumulator))
+        found.append(emit.convert(w, filters.element, own.element))
     return found
 
 
@@ -178,7 +187,7 @@ def _multiply(
     sums: ir.Value,
 ) -> None:
     """Stores the sums of neighbouring pixels, whose windows start at `here` of the copy."""
-    scene, lanes, element = own.scene, own.lanes, own.problem.accumulator
+    scene, lanes, element = own.scene, own.lanes, own.element
     (high, wide), (down, right) = scene.window, scene.dilations
     totals = [emit.constant(0, element, lanes)] * pixels
     for kh in range(high):

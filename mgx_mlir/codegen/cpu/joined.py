@@ -1,7 +1,8 @@
 """Sums of several products of 8-bit integers in one instruction: four, or two.
 
-vpdpbusd multiplies unsigned bytes by signed ones. A packed block of B holds its numbers plus 128,
-and the sums start at -128 times the sum of the row of A. Four rows of B are interleaved:
+vpdpbusd multiplies unsigned bytes by signed ones. Where both operands are signed, a packed block of
+B holds its numbers plus 128, and the sums start at -128 times the sum of the row of A. Four rows of
+B are interleaved:
 
     row k:     b0 b1 b2 ...        together:  b0 c0 d0 e0  b1 c1 d1 e1  b2 ...
     row k + 1: c0 c1 c2 ...
@@ -29,7 +30,7 @@ _PAIRS = {
 
 
 def dot(sums: ir.Value, b: ir.Value, a: ir.Value) -> ir.Value:
-    """sums + products of neighbours in two vectors: four bytes (b's plus 128), or two numbers."""
+    """sums + products of neighbours in two vectors: four bytes (b's unsigned), or two numbers."""
     (lanes,) = ir.VectorType(sums.type).shape
     if ir.VectorType(b.type).shape[0] == 4 * lanes:
         name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
@@ -52,10 +53,13 @@ def splat(memory: ir.Value, place: Index, lanes: int, joined: int) -> ir.Value:
     return value
 
 
-def interleave(rows: Copy, target: Packed, vectors: Index, joined: int) -> None:
+def interleave(
+    rows: Copy, target: Packed, vectors: Index, joined: int, shifted: bool = False
+) -> None:
     """Interleaves packed rows, `joined` at a time. `vectors`: those of a row.
 
-    Rows past the depth, up to a multiple of that, are numbers that A multiplies by zero.
+    `shifted`: the numbers become 128 larger, without a sign. Rows past the depth, up to a multiple
+    of that, are numbers that A multiplies by zero.
     """
     lanes, row = rows.lanes, rows.target.k_step
     order = [number * lanes + lane for lane in range(lanes) for number in range(joined)]
@@ -70,8 +74,9 @@ def interleave(rows: Copy, target: Packed, vectors: Index, joined: int) -> None:
                 for i in range(joined)
             ]
             if joined == 4:
-                middle = emit.constant(MIDDLE, "i8", lanes)
-                parts = [arith.xori(x, middle) for x in parts]
+                if shifted:
+                    middle = emit.constant(MIDDLE, "i8", lanes)
+                    parts = [arith.xori(x, middle) for x in parts]
                 whole = list(range(2 * lanes))
                 parts = [vector.shuffle(parts[i], parts[i + 1], whole) for i in (0, 2)]
             to = emit.linear(target.start, (k, target.k_step), (j, joined * lanes))

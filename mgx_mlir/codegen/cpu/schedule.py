@@ -187,7 +187,12 @@ def _joined(problem: Contraction, machine: Machine) -> int:
         return 1
     if problem.K % lanes and not problem.a.column.contiguous(lanes):
         return 1
-    return machine.joined if elements == {"i8"} else min(machine.joined, 2)
+    return min(machine.joined, 2) if elements == {"ui8"} else machine.joined
+
+
+def are_signed(problem: Contraction) -> bool:
+    """Whether both operands of a problem are bytes with a sign."""
+    return {problem.a.element, problem.b.element} == {"i8"}
 
 
 def choose(problem: Contraction, machine: Machine) -> CpuSchedule:

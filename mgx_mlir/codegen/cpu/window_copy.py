@@ -98,6 +98,8 @@ class WindowCopy:
     ) -> None:
         self.scene, self.lanes, self.source, self.element = scene, lanes, source, element
         self.pitch = channels
+        # Whether all parts of the channels are whole vectors.
+        self.whole = scene.channels % lanes == 0 and channels % lanes == 0
         self.rows = scene.copied_size(0, rows)
         self.columns = scene.copied_size(1, scene.outputs[1])
         self.line = self.columns * self.pitch
@@ -159,7 +161,7 @@ class WindowCopy:
 
             def vector(k: Index) -> None:
                 mask = None
-                if not isinstance(channels, int) or channels % lanes:
+                if channels % lanes if isinstance(channels, int) else not self.whole:
                     mask = emit.lane_mask(emit.sub(channels, k), lanes)
                 x = emit.load_vector(self.source, at(k), lanes, mask)
                 x = emit.convert(x, scene.element, self.element)

@@ -47,11 +47,13 @@ class Case:
         order = [0, rank + 2, *range(1, rank + 2)]
         if self.filters == self.group:  # all filters of a tap are neighbours
             shape, order = [*self.window, depth, self.filters], [rank + 1, *range(rank + 1)]
-        stored = tensor(shape, self.element)
-        turned = tensor([shape[n] for n in order], self.element)
-        w = tensor((self.filters, *self.window, depth), self.element)
+        byte = self.element in ("i8", "ui8")
+        of_filters, result = ("i8", "i32") if byte else (self.element, self.element)
+        stored = tensor(shape, of_filters)
+        turned = tensor([shape[n] for n in order], of_filters)
+        w = tensor((self.filters, *self.window, depth), of_filters)
         x = tensor(self.image, self.element)
-        y = tensor((count, *outputs, self.filters), self.element)
+        y = tensor((count, *outputs, self.filters), result)
         given, body = x, ""
         if self.shuffled:
             given = tensor((count, *sizes, channels // self.shuffled, self.shuffled), self.element)
@@ -64,7 +66,7 @@ class Case:
         body += (
             f"%t = mgx.transpose %w permutation = {order} : {stored} -> {turned}\n"
             f"%v = mgx.reshape %t : {turned} -> {w}\n"
-            f"%y = mgx.convolution %x, %v pads = {[self.pads] * 2 * rank} "
+            f"%y = mgx.{'quant_' * byte}convolution %x, %v pads = {[self.pads] * 2 * rank} "
             f"strides = {[self.stride] * rank} dilations = {[self.dilation] * rank} "
             f"{{channels_last, group = {self.group} : i64{relaxed}}} : {x}, {w} -> {y}\n"
         )
@@ -142,7 +144,10 @@ DEPTHWISE = {
     "one dimension": Case((1, 41, 33), 33, (5,), pads=2, group=33),
     "many channels": Case((1, 7, 7, 200), 200, pads=1, group=200),
     "epilogue": Case((2, 9, 9, 20), 20, pads=1, group=20, epilogue="sigmoid"),
+    "a part of the channels": Case((1, 7, 7, 144), 144, pads=1, group=144),
     "f16": Case((1, 9, 9, 20), 20, pads=1, group=20, element="f16"),
+    "bytes": Case((2, 9, 9, 20), 20, pads=1, group=20, element="i8"),
+    "bytes without a sign": Case((1, 8, 8, 72), 72, (5, 5), pads=2, group=72, element="ui8"),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
-from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.target import Target, executable_levels
 from mgx_mlir.codegen.cpu import schedule
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from test.codegen import few_bits
@@ -21,18 +21,23 @@ def dot(
     batch: tuple[int, ...] = (),
     result: str = "",
     op: str = "mgx.dot",
+    second: str = "",
 ) -> str:
-    """C = A B; 't' in the layout: the operand is stored transposed and read through a view."""
+    """C = A B; 't' in the layout: the operand is stored transposed and read through a view.
+
+    `second`: the element type of B, where it is not A's.
+    """
     rank = len(batch)
     swap = [*range(rank), rank + 1, rank]
-    a, b = tensor((*batch, M, K), element), tensor((*batch, K, N), element)
+    second = second or element
+    a, b = tensor((*batch, M, K), element), tensor((*batch, K, N), second)
     c = tensor((*batch, M, N), result or element)
     body, types, names = [], [], []
-    for name, shape, wanted, mode in (
-        ("a", (M, K), a, layout[0]),
-        ("b", (K, N), b, layout[1]),
+    for name, shape, wanted, mode, kind in (
+        ("a", (M, K), a, layout[0], element),
+        ("b", (K, N), b, layout[1], second),
     ):
-        stored = tensor((*batch, *(reversed(shape) if mode == "t" else shape)), element)
+        stored = tensor((*batch, *(reversed(shape) if mode == "t" else shape)), kind)
         types.append(f"%{name}: {stored}")
         names.append(f"%{name}")
         if mode == "t":
@@ -119,6 +124,19 @@ def test_quantized_dot_sums_in_i32(element, layout):
 @pytest.mark.parametrize("shape", [(13, 17, 19), (9, 33, 700), (24, 270, 512)], ids=str)
 def test_quantized_dot_of_any_shape_and_layout(shape, layout):
     HostKernel(dot(*shape, layout, "i8", result="i32", op="mgx.quant_dot")).check()
+
+
+@pytest.mark.parametrize("target", executable_levels(), ids=lambda target: target.name)
+@pytest.mark.parametrize("elements", [("ui8", "i8"), ("i8", "ui8")], ids=str)
+@pytest.mark.parametrize("shape", [(13, 17, 70), (24, 270, 515), (2, 40, 96)], ids=str)
+def test_bytes_with_a_sign_and_without(shape, elements, target):
+    text = dot(*shape, "nt", elements[0], result="i32", op="mgx.quant_dot", second=elements[1])
+    kernel = HostKernel(text, target)
+    kernel.check()
+    arrays = kernel.random()
+    for array in arrays:
+        array[:] = np.iinfo(array.dtype).max
+    kernel.check(*arrays)
 
 
 @pytest.mark.parametrize("depth", [19, 512, 6000])

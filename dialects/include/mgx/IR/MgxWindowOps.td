@@ -61,7 +61,8 @@ def Mgx_QuantConvolutionOp : Mgx_ConvolutionLikeOp<"quant_convolution",
   let summary = "Convolution of 8-bit x and w: i32 for integers, f32 for floats";
   let useCustomPropertiesEncoding = 1;
   let description = [{
-    `channels_last` (since 1.1) as in `convolution`.
+    `channels_last` (since 1.1) as in `convolution`. Integers may be with a sign and without (since
+    1.1).
 
     Example:
     ```
@@ -126,7 +127,7 @@ def Mgx_DotOp : Mgx_DotLikeOp<"dot", Mgx_NumberTensor> {
 def Mgx_QuantDotOp : Mgx_DotLikeOp<"quant_dot", Mgx_QuantizedTensor> {
   let summary = "Matrix product of 8-bit matrices: i32 for integers, f32 for floats";
   let description = [{
-    Floats may be of two kinds.
+    Floats may be of two kinds, and integers with a sign and without (since 1.1).
 
     Example: `%c = mgx.quant_dot %a, %b : tensor<3x4xi8>, tensor<4x5xi8> -> tensor<3x5xi32>`
   }];
