@@ -16,6 +16,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import mgx_mlir
 from mgx_mlir.tools.mgx import main, verb_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -274,6 +275,23 @@ def test_help_loads_no_compiler(words: list[str], unloaded: set[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ([], "gpu"),
+        (["--target", "cpu"], "cpu"),
+        (["--target", "cpu", "--arch", "x86-64-v3"], "cpu"),
+        (["--target", "cpu", "--arch", "gfx942"], "gpu"),
+    ],
+)
+def test_a_program_without_chips_is_for_cpus_alone(
+    words: list[str], kind: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "digits.mgx"
+    assert main(["compile", str(DIGITS), "-o", str(output), *words]) == 0
+    assert mgx_mlir.load(output).options.get("kind", "gpu") == kind
 
 
 def test_bash_completes_verbs_and_flags(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ chip when it is run there, or by `mgx finalize`.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_shape_options(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: MODEL.mgx")
     parser.add_argument(
-        "--target", choices=["gpu", "cpu"], default="gpu", help="cpu adds code for this machine"
+        "--target",
+        choices=["gpu", "cpu"],
+        default="gpu",
+        help="cpu adds code for this machine; without a chip in --arch, the program is for CPUs "
+        "alone, and faster there than one for any target",
     )
     parser.add_argument(
         "--arch", metavar="A[,B]", help="finalize for these targets as well: gfx942,x86-64-v3"
@@ -93,11 +98,12 @@ def _compile(
         raise UsageError("--tune needs --arch with a chip, whose device the schedules are timed on")
     if options.artifact_version:
         check_version(options.artifact_version)
+    kind = "cpu" if options.target == "cpu" and not gpus else "gpu"
     report = Report()
     with progress("compiling") as tick:
         artifact = compile_to_bytecode(
             model_or_program_of(options),
-            shared.compile_options(options),
+            replace(shared.compile_options(options), kind=kind),
             version=options.artifact_version,
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
