@@ -3,8 +3,8 @@
     %y = mgx.convolution %x, %w ... : tensor<?x3x?x?xf32, #mgx.dims<[batch, _, h, w]>>, ...
 
 The work-groups are those of given sizes (see the recipe `narrow`), by formulas. There is a function
-for widths that vectors divide, and one for others, of which a run launches one. A tensor has at
-most 2^31 bytes.
+for widths, of the image and of the results, that vectors divide, and one for others, of which a run
+launches one. A tensor has at most 2^31 bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
-from mgx_mlir.sizes.arithmetic import Number, is_more
+from mgx_mlir.sizes.arithmetic import Number, is_more, maximum
 
 # The height and width of images that schedules are chosen for.
 _USUAL = 128
@@ -84,9 +84,9 @@ def _program(
         return refusal
     if not forwards(*image.axes):
         return Refusal("images that are read backwards")
-    plans = []
+    plans, values = [], 1 if found.transposed else unit.values
     for whole in (False, True):
-        own = _aligned(image) if whole else image
+        own = _aligned(image, values) if whole else image
         usual = _usual(own, inputs)
         make = partial(_blocks, found, usual, unit, target)
         best = best_of(make, usual, problem.a, unit)
@@ -98,7 +98,8 @@ def _program(
     if refusal := program.refusal():
         return refusal
     lanes = CHUNK_BYTES // emit.element_bytes(image.element)
-    odd = is_more(image.sizes[1] - image.sizes[1] // lanes * lanes, 0)
+    parts = ((image.sizes[1], lanes), (image.outputs[1], values))
+    odd = maximum(*(is_more(size - size // part * part, 0) for size, part in parts))
     shares: list[Number] = [odd, 1 - odd]
     for share, plan in zip(shares, plans, strict=True):
         groups = plan.groups
@@ -121,15 +122,19 @@ def _blocks(
     return Narrow(*own, computed, problem.a, found.transposed, *cut)
 
 
-def _aligned(image: Image) -> Image:
-    """The image of a width that vectors of 16 bytes divide; its strides are multiples too."""
+def _aligned(image: Image, values: int) -> Image:
+    """The image of a width that vectors of 16 bytes divide; its strides are multiples too.
+
+    `values`: the results of a lane, which divide the rows of results.
+    """
     lanes = CHUNK_BYTES // emit.element_bytes(image.element)
 
-    def whole(number: int) -> int:
-        return number if isinstance(number, int) else number // lanes * lanes
+    def whole(number: int, part: int = lanes) -> int:
+        return number if isinstance(number, int) else number // part * part
 
     sizes = (image.sizes[0], whole(image.sizes[1]))
-    return replace(_with_strides(image, whole), sizes=sizes)
+    outputs = (image.outputs[0], whole(image.outputs[1], values))
+    return replace(_with_strides(image, whole), sizes=sizes, outputs=outputs)
 
 
 def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:

@@ -78,6 +78,8 @@ def as_narrow(request: Request) -> Narrow | Refusal:
     assert image is not None
     if pixel_group(image) * emit.element_bytes(image.element) < 8:
         return Refusal("pixels that are not read by 8 bytes")
+    if not request.transposed and image.outputs[1] % unit.values:
+        return Refusal("rows of results that are no multiple of a lane's")
     computed = whole if isinstance(whole, ComputedImage) else None
     # What the function reads in place of packed operands.
     read: dict[int, Matrix | Image] = {PACKED_IMAGE: image, PACKED_FILTER: match.problem.a}
@@ -127,7 +129,7 @@ def _cuts(
 
 
 def _fits(found: Narrow) -> bool:
-    image, values, target = found.image, found.unit.values, found.target
+    image, target = found.image, found.target
     share = target.register_share
     pixels = found.turns * image.channel.size * found.group * found.pixel_size // 4
     if found.registers > MOST_FILTERS * share:
@@ -136,9 +138,7 @@ def _fits(found: Narrow) -> bool:
         return False
     if found.lds_elements * found.size > min(target.lds_bytes, 64 << 10) // 2:
         return False
-    if found.blocks[2] > 1 and found.wide * image.steps[1] % found.group:
-        return False
-    return found.transposed or image.outputs[1] % values == 0
+    return found.blocks[2] == 1 or found.wide * image.steps[1] % found.group == 0
 
 
 RECIPE = Recipe("narrow", as_narrow)

@@ -24,7 +24,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes import images
 from mgx_mlir.codegen.problem.computed import compute
 from mgx_mlir.codegen.problem.problem import ComputedImage, Matrix
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # Clocks of a work-group's instructions before it multiplies; other work-groups can hide half.
 START_CLOCKS = 2000
@@ -108,6 +108,11 @@ class Narrow(images.ImageBlocks):
         size = max(emit.element_bytes(e) for e in self.product.match.result_elements)
         wide = self.unit.kind == "mfma" and self.unit.values * size == 8
         return 2 if self.transposed and wide and self.tiles % 2 == 0 else 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether rows of results end where a lane's neighbours do."""
+        return self.transposed or common_factor(self.image.outputs[1]) % self.unit.values == 0
 
     def emit(self, tensors: Tensors) -> None:
         epilogue = self.epilogue(tensors)
@@ -396,5 +401,10 @@ class _Block(images.ImageWork):
             if found.transposed:
                 epilogue(total, 0, position, n, inside, beyond)
                 continue
-            bounds = [*inside, emit.compare("slt", n, found.count)] if beyond else inside
-            epilogue(total, 0, n, position, bounds, False)
+            known = [emit.compare("slt", n, found.count)] if beyond else []
+            if found.whole:
+                epilogue(total, 0, n, position, [*inside, *known], False)
+                continue
+            for i in range(unit.values):
+                position, inside = self.result(y, x, emit.add(lane, i))
+                epilogue(memory.part(total, i, 1), 0, n, position, [*inside, *known], False)
