@@ -169,3 +169,19 @@ def test_channels_are_those_of_the_weights(nodes: str) -> None:
             program.run({"x": np.ones((5, count, 1), np.float32)})
     (y,) = program.run({"x": np.ones((5, 2, 1), np.float32)}).values()
     assert y.shape[:2] == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("transposed windows", {"a": 0, "b": 6, "c": 2}),
+        ("resize to a size", {"a": 1, "b": 0, "c": 7}),
+    ],
+)
+def test_nothing_is_made_of_an_empty_image(name: str, sizes: dict[str, int]) -> None:
+    """onnxruntime refuses it as well."""
+    model = model_of(name)
+    ranges = dict.fromkeys(sizes, Range(0, 64))
+    program = mgx_mlir.compile(model, "cpu", mode="full-dynamic", dim_params=ranges)
+    with pytest.raises(UsageError, match="the program has no run with"):
+        program.run(inputs_of(model, sizes))

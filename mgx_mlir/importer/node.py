@@ -221,6 +221,13 @@ class Node:
             raise OpenError(f"whether {number} is 0 or more is known only when the model runs")
         self.conversion.required[str(number)] = None
 
+    def require_some(self, size: Number | None) -> None:
+        """Says that a size is not 0: what the node makes of nothing is defined nowhere."""
+        if size == 0:
+            raise ModelError("its image is empty")
+        if size is not None:
+            self.require(size - 1)
+
     def at_most(self, index: int, most: Number) -> None:
         """Says that an input of one integer is at most this, in a run that gives it itself.
 

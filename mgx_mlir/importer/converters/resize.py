@@ -108,6 +108,9 @@ def resize(node: Node) -> ir.Value:
         raise OpenError("antialias to sizes that only a run knows")
     if target == sizes and all(f == 1 for f in factors) and not options:
         return x
+    for size, wanted in zip(sizes, target, strict=True):
+        if size != wanted:
+            node.require_some(size)
     if coordinates == "tf_half_pixel_for_nn":
         if antialias:
             raise UnsupportedError(f"antialias with coordinate_transformation_mode = {coordinates}")

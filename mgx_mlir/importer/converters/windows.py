@@ -160,6 +160,8 @@ def conv_transpose(node: Node) -> ir.Value:
     x, w = node.tensor(0), node.tensor(1)
     window = Window(node, x, kernel_shape(node, w))
     tensors.require_same(tensors.dims(x)[1], tensors.dims(w)[0])
+    for dim in tensors.dims(x)[2:]:
+        node.require_some(tensors.size(dim))
     count = len(window.lengths)
     extra = list(node.attribute("output_padding") or [0] * count)
     steps = [max(pair) for pair in zip(window.strides, window.dilations, strict=True)]
