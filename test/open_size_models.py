@@ -53,6 +53,11 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, 3, b, c] x => y",
         "y = Conv <pads = [1, 0, 1, 0]> (x, first_filters)",
     ),
+    "a filter for each of few channels": (
+        "float[a, 3, b, c] x => y",
+        "made = Conv <pads = [1, 1, 1, 1], strides = [3, 3], group = 3> (x, own_filters) "
+        "y = ConvTranspose <strides = [3, 2]> (made, filters)",
+    ),
     "channels by a name": (
         "float[a, c, b, d] x => y",
         "y = Conv <pads = [1, 1, 1, 2]> (x, filters)",
@@ -301,6 +306,7 @@ CONSTANTS = {
     "two_three": np.array([2, 3]), "first_two": np.array([0, 2]), "one_float": np.float32(1),
     "float_of_one": np.ones(1, np.float32),
     "first_filters": np.random.default_rng(5).normal(0, 0.2, (32, 3, 3, 3)).astype(np.float32),
+    "own_filters": np.random.default_rng(6).normal(size=(3, 1, 3, 3)).astype(np.float32),
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "twenty": np.array([20]), "minus_twenty": np.array([-20]),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
@@ -321,6 +327,7 @@ CONSTANTS = {
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
 SIZES: dict[str, Sizes] = {
     "a first layer, channels first": [{"a": 1, "b": 63, "c": c} for c in (64, 67)],
+    "a filter for each of few channels": [{"a": 2, "b": 9, "c": 12}, {"a": 1, "b": 5, "c": 7}],
     "channels by a name": [{"a": 1, "b": 5, "c": 2, "d": 7}, {"a": 2, "b": 9, "c": 2, "d": 4}],
     "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],
     "a window of as many": [{"a": 2, "b": 20}, {"a": 1, "b": 33}],

@@ -88,7 +88,7 @@ class Axis:
         slow = list(self.factors)
         while inner > 1 and slow:
             size, stride = slow.pop()
-            if inner % size == 0:
+            if isinstance(size, int) and inner % size == 0:
                 fast.insert(0, (size, stride))
                 inner //= size
             elif size % inner == 0:
