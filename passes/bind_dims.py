@@ -61,9 +61,7 @@ class BindDims(Pass):
             for op in block.operations:
                 if isinstance(op, mgx.SliceOp):
                     _state_ends(op)
-        left = {
-            text: substitute(parse(text, known), bound) for text in required_numbers(main)
-        }
+        left = {text: substitute(parse(text, known), bound) for text in required_numbers(main)}
         for text, number in left.items():
             if isinstance(number, int) and number < 0:
                 raise UsageError(

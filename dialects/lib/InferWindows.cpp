@@ -67,9 +67,7 @@ LogicalResult checkSpatialRank(const Window &window, Type x) {
 }
 
 // Whether integers of 8 bits may be multiplied: some of them without a sign, others with one.
-bool areBytes(Type x, Type w) {
-  return elementOf(x).isInteger(8) && elementOf(w).isInteger(8);
-}
+bool areBytes(Type x, Type w) { return elementOf(x).isInteger(8) && elementOf(w).isInteger(8); }
 
 LogicalResult checkWeights(const Window &window, Type x, Type w, int64_t group,
                            bool anyBytes = false) {
