@@ -53,6 +53,11 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, 3, b, c] x => y",
         "y = Conv <pads = [1, 0, 1, 0]> (x, first_filters)",
     ),
+    "a first layer of one column": (
+        "float[a, 3, b, 1] x => y",
+        "made = Conv <pads = [1, 1, 1, 1]> (x, first_filters) "
+        "y = Transpose <perm = [0, 2, 3, 1]> (made)",
+    ),
     "a filter for each of few channels": (
         "float[a, 3, b, c] x => y",
         "made = Conv <pads = [1, 1, 1, 1], strides = [3, 3], group = 3> (x, own_filters) "

@@ -15,6 +15,9 @@ TRIPLE = "amdgcn-amd-amdhsa"
 # Generic processors have code objects of version 6 only (AMDGPUUsage).
 CODE_OBJECT_VERSION, GENERIC_CODE_OBJECT_VERSION = 5, 6
 
+# LLVM 22 makes one instruction of four products of bytes and what these are added to, and takes
+# the x of `product - x` for an addend too: kernels get such instructions where they call them.
+_DOTS, _WITHOUT_DOTS = re.compile(r"@llvm\.amdgcn\.s?[su]dot[48]"), "-dot1-insts,-dot8-insts"
 _KERNEL = re.compile(r"^define amdgpu_kernel void @(\w+)\(", re.MULTILINE)
 _FLAG_ERROR_ON_MISMATCH = 0
 
@@ -43,5 +46,7 @@ def emit_object(
 
     keep = ";preserve-gv=".join(_KERNEL.findall(ir_text))
     passes = f"internalize<preserve-gv={keep}>,globaldce," if libraries else ""
+    if not _DOTS.search(ir_text):
+        features = ",".join(filter(None, (features, _WITHOUT_DOTS)))
     processor = Processor(TRIPLE, chip, features)
     return compile_object(ir_text, processor, f"{passes}default<O2>", libraries, set_target)

@@ -164,6 +164,8 @@ def direct_refusal(match: Match) -> Refusal | None:
     # Other families read converted pixels of many channels as vectors.
     if image is not problem.b and (problem.M == 1 or problem.accumulator != "f32"):
         return Refusal("converted pixels of one filter a channel, or of integers")
+    if problem.a.element != problem.b.element:
+        return Refusal(f"operands of {problem.a.element} and {problem.b.element}")
     if image.channel.size != 1:
         return Refusal(f"{image.channel.size} channels a group")
     if problem.K > MAX_TAPS:

@@ -54,8 +54,8 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
         return Refusal("no matrix cores for the type")
     if unit.element != problem.b.element or problem.batch != image.batch.size:
         return Refusal("groups, or converted elements")
-    if math.prod(image.window) == 1:
-        return Refusal("no windows")
+    if math.prod(image.window) == 1 or image.sizes[1] == 1:
+        return Refusal("no windows, or images of one column")
     if problem.a.batch.stride != 0:
         return Refusal("groups")
     a = problem.a
