@@ -12,8 +12,9 @@ from onnx.backend.test.case.node import collect_testcases
 import mgx_mlir
 from mgx_mlir import advice
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
-from mgx_mlir.errors import OpenError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import check_model
+from mgx_mlir.models.staged import check as check_module
 from mgx_mlir.models.staged.check import State, check
 
 HEAD = '<ir_version: 8, opset_import: ["": 17, "com.acme": 1]>'
@@ -219,3 +220,20 @@ def test_check_and_model_agree_on_the_cases_of_onnx(part: int) -> None:
         if runs != (found.state is not State.REFUSED):
             wrong.append((case.name, str(found)))
     assert not wrong
+
+
+def test_sizes_that_would_fill_the_memory_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each open dimension gets the trial size: 224 in four of them are 20 GB."""
+    model = onnx.parser.parse_model(
+        HEAD + "g (float[a, b, c, d] x) => (float[e] y, int64[f] i)"
+        "{ y, i = MaxPool<kernel_shape = [2, 2]>(x) }"
+    )
+    tried = []
+
+    def refuse(_: object, options: CompileOptions) -> None:
+        tried.append({*options.dim_params.values()})
+        raise ModelError("no")
+
+    monkeypatch.setattr(check_module, "compile_to_bytecode", refuse)
+    check_module.check(model)
+    assert tried == [{64}, {8}, {1}]

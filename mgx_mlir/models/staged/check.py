@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # Trial sizes for dimensions that nobody gave a size; the first that the model accepts is used.
 TRIAL_SIZES = (64, 8, 224, 1, 512)
+# Elements of an input, at most: of volumes so large the compiler's own constants fill the memory.
+MOST_TRIED = 1 << 25
 
 
 class State(enum.Enum):
@@ -134,6 +137,8 @@ def check(
     found = replace(found, open_dims=imported.open_dims)
     for size in TRIAL_SIZES:
         tried = {d.symbol: _within(d, size) for d in imported.open_dims}
+        if _elements(imported.open_dims, tried) > MOST_TRIED:
+            continue
         sized = _with_sizes(options, imported.open_dims, tried)
         try:
             compile_to_bytecode(source, options_for(sized, target))
@@ -205,6 +210,13 @@ def _targets() -> tuple[str, ...]:
 
 def _within(dim: OpenDim, size: int) -> int:
     return max(dim.low, min(size, dim.high or size))
+
+
+def _elements(dims: Sequence[OpenDim], tried: Mapping[str, int]) -> int:
+    """The elements of the largest input that has open dimensions, by the sizes tried."""
+    return max(
+        math.prod(tried.get(n, 1) if isinstance(n, str) else n for n in dim.shape) for dim in dims
+    )
 
 
 def _with_sizes(
