@@ -107,8 +107,8 @@ class _Walk:
         for op in main.regions[0].blocks[0].operations:
             if not op.operation.name.startswith("mgx.") or op.regions:
                 continue
-            operands, (result, *_) = map(self.sizes, op.operands), map(self.sizes, op.results)
-            for one, other in equal_sizes(op, list(operands), result):
+            operands = [self.sizes(x) for x in op.operands]
+            for one, other in equal_sizes(op, operands, self.sizes(op.results[0])):
                 if one is None or other is None or one == other:
                     continue
                 less, more = one - other, other - one

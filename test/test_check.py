@@ -235,5 +235,5 @@ def test_sizes_that_would_fill_the_memory_are_not_tried(monkeypatch: pytest.Monk
         raise ModelError("no")
 
     monkeypatch.setattr(check_module, "compile_to_bytecode", refuse)
-    check_module.check(model)
+    check(model)
     assert tried == [{64}, {8}, {1}]

@@ -91,7 +91,7 @@ def main() -> int:
     failures = 0
     deadline = time.monotonic() + options.seconds
     number = options.seed
-    # What a kernel's bytes did to the memory of its worker must not end a program's.
+    # A damaged kernel may corrupt the memory of its worker: programs have a worker of their own.
     with WorkerPool(1, TIME_LIMIT) as programs, WorkerPool(1, TIME_LIMIT) as readers:
         while time.monotonic() < deadline:
             number += 1

@@ -14,15 +14,13 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pixels import ELEMENTS, parts_of
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.schedule import BYTES, Machine, packed_element
 from mgx_mlir.codegen.cpu.window_copy import Scene, WindowCopy, part_at, scene_of
 from mgx_mlir.codegen.problem.match import Match, Source
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 MAX_TAPS = 64
-# Products of 16 bits: 64 of them are below 2**24.
-BYTES = frozenset(("i8", "ui8"))
 # Bytes of channels of an item's copy: two cache lines; and of the copy.
 CHANNEL_BYTES, COPY_BYTES = 128, 64 << 10
 # Neighbouring pixels whose sums are in registers together.
@@ -46,8 +44,8 @@ class Depthwise:
 
     @property
     def element(self) -> str:
-        """The type of the sums: so few products of bytes are exact in f32, which is faster."""
-        return "f32" if self.problem.accumulator == "i32" else self.problem.accumulator
+        """The type of the sums; of bytes that is f32, where MAX_TAPS products are exact."""
+        return packed_element(self.problem)
 
     @property
     def channels(self) -> int:

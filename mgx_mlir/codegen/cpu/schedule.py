@@ -39,6 +39,7 @@ SUMS_VECTOR = 4.0
 # Products that one sum of floats adds up before it goes to a total: the error of a long sum is
 # then that of a short one plus that of a sum of few totals.
 SUM_DEPTH = 256
+BYTES = frozenset(("i8", "ui8"))
 # The element type of packed blocks, by the number of integers that lie together.
 JOINED = {2: "i16", 4: "i8"}
 # Sums in flight that hide the latency of a multiply-add.
@@ -183,7 +184,7 @@ def _joined(problem: Contraction, machine: Machine) -> int:
     Packed rows of A end with zeros where these are several.
     """
     elements, lanes = {problem.a.element, problem.b.element}, machine.lanes(problem.accumulator)
-    if problem.accumulator != "i32" or not elements <= {"i8", "ui8"}:
+    if problem.accumulator != "i32" or not elements <= BYTES:
         return 1
     if problem.K % lanes and not problem.a.column.contiguous(lanes):
         return 1

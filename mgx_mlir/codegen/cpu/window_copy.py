@@ -161,7 +161,7 @@ class WindowCopy:
 
             def vector(k: Index) -> None:
                 mask = None
-                if channels % lanes if isinstance(channels, int) else not self.whole:
+                if not self.whole:
                     mask = emit.lane_mask(emit.sub(channels, k), lanes)
                 x = emit.load_vector(self.source, at(k), lanes, mask)
                 x = emit.convert(x, scene.element, self.element)

@@ -7,7 +7,6 @@ chip when it is run there, or by `mgx finalize`.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +76,7 @@ def _compile(
     from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.artifact.writer import check_version
-    from mgx_mlir.compiler import Report
+    from mgx_mlir.compiler import Report, options_for
     from mgx_mlir.errors import UsageError
     from mgx_mlir.loader import finalize
     from mgx_mlir.models.compile import compile_to_bytecode
@@ -98,12 +97,14 @@ def _compile(
         raise UsageError("--tune needs --arch with a chip, whose device the schedules are timed on")
     if options.artifact_version:
         check_version(options.artifact_version)
-    kind = "cpu" if options.target == "cpu" and not gpus else "gpu"
+    wanted = shared.compile_options(options)
+    if options.target == "cpu" and not gpus:
+        wanted = options_for(wanted, "cpu")
     report = Report()
     with progress("compiling") as tick:
         artifact = compile_to_bytecode(
             model_or_program_of(options),
-            replace(shared.compile_options(options), kind=kind),
+            wanted,
             version=options.artifact_version,
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
