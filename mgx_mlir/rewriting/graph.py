@@ -31,7 +31,7 @@ class Graph:
 
     @property
     def main(self) -> ir.OpView:
-        """The program's function."""
+        """The program's function, which lives as long as the module: it does not keep it alive."""
         return main_function(self.module)
 
     @property

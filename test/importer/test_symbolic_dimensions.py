@@ -27,7 +27,8 @@ def two_inputs(*first: int | str | None) -> onnx.ModelProto:
 
 
 def signature(model: onnx.ModelProto, **options: object) -> str:
-    return str(parse_onnx(model, **options).main.attributes["function_type"])
+    graph = parse_onnx(model, **options)  # an op does not keep its module alive
+    return str(graph.main.attributes["function_type"])
 
 
 SYMBOLIC = "tensor<?x3xf32, #mgx.dims<[batch : 1 ... ?, _]>>"
