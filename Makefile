@@ -37,8 +37,9 @@ check: setup  ## format, lint and types
 lit: setup  ## the lit tests
 	@.venv/bin/lit -s -j $(JOBS) lit_tests
 
+# Freed memory is overwritten, so that what uses it fails each time and not now and then.
 pytest: setup emulator  ## the Python tests
-	@$(PYTHON) -m pytest -n $(JOBS) -m "not slow"
+	@MALLOC_PERTURB_=165 $(PYTHON) -m pytest -n $(JOBS) -m "not slow"
 
 test-all: setup emulator check lit  ## every test, the slow ones too
 	@scripts/setup.sh --tests qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross

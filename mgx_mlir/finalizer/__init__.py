@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 # Seconds for one kernel, all its targets together.
 TIME_LIMIT = 300.0
+# Seconds that an interrupt leaves to a kernel.
+_GRACE = 5.0
 # Less work than this is not worth starting processes.
 FEW = 2
 
@@ -334,6 +336,7 @@ def _pool(workers: Workers, targets: Sequence[Target], tasks: int) -> Iterator[E
 def _in_thread(task: _Task, time_limit: float) -> tuple[float, list[CodeObject]]:
     """Runs a task in this process, in a thread that is left behind when it takes too long."""
     outcome: list[Any] = []
+    ended = threading.Event()  # not Thread.join, which counts the thread as ended after Ctrl-C
 
     def run() -> None:
         try:
@@ -341,10 +344,14 @@ def _in_thread(task: _Task, time_limit: float) -> tuple[float, list[CodeObject]]
             outcome.extend((True, timed_finalize(bytecode, task.targets, task.tuned)))
         except BaseException as error:
             outcome.extend((False, error))
+        ended.set()
 
-    thread = threading.Thread(target=run, name="mgx-finalize", daemon=True)
-    thread.start()
-    thread.join(time_limit)
+    try:
+        threading.Thread(target=run, name="mgx-finalize", daemon=True).start()
+        ended.wait(time_limit)
+    except BaseException:  # Ctrl-C: a process that ended while MLIR works would abort
+        ended.wait(_GRACE)
+        raise
     if not outcome:
         raise WorkerError(f"it took more than {time_limit:g} seconds")
     if outcome[0]:

@@ -54,6 +54,20 @@ def test_results_are_in_order_by_target() -> None:
     assert found["gfx942"][0] == found["gfx942"][2] != found["gfx942"][1]
 
 
+def test_an_interrupt_waits_for_the_kernel_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bytes] = []
+
+    def interrupted(bytecode: bytes, *rest: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)  # the process: its first thread waits
+        time.sleep(0.3)
+        ended.append(bytecode)
+
+    monkeypatch.setattr(finalizer, "timed_finalize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        finalize_all([stored()], [GFX942], Workers(jobs=1))
+    assert ended, "a process that ends while MLIR works in a thread of it aborts"
+
+
 def test_equal_kernels_are_finalized_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[bytes] = []
 
