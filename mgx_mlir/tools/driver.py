@@ -14,13 +14,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import set_variables
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools import mgx
-from mgx_mlir.tools.command import exit_code
+from mgx_mlir.tools.command import end_with, exit_code
 from mgx_mlir.tools.files import is_saved_program
 
 # MIGraphX's environment variables, and their counterparts.
@@ -101,6 +102,11 @@ REFUSED = {
     "-p": _ONE_PASS,
     "-s": _TRIMMED,
 }
+
+
+def command() -> NoReturn:
+    """Runs the command, and ends the process."""
+    end_with(main)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,13 +13,19 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import mgx_mlir
 from mgx_mlir.advice import on_command_line
 from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.scan import module_names
 from mgx_mlir.settings import EMULATOR_VARIABLES, VARIABLES, warn_unknown
-from mgx_mlir.tools.command import Parser, add_verbose, exit_code, log, until_pipe_closes
+from mgx_mlir.tools.command import Parser, add_verbose, end_with, exit_code, log, until_pipe_closes
+
+
+def command() -> NoReturn:
+    """Runs the command, and ends the process."""
+    end_with(main)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,4 +127,4 @@ def _module_name(verb: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

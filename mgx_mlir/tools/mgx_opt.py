@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from mlir import ir, passmanager
 
@@ -24,7 +24,7 @@ from mgx_mlir.pipelines.registry import Step, parse_pipeline, pass_class, pass_n
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.suggest import instead
-from mgx_mlir.tools.command import Parser, exit_code, until_pipe_closes
+from mgx_mlir.tools.command import Parser, end_with, exit_code, until_pipe_closes
 from mgx_mlir.version import __version__
 
 SPLIT_MARKER = "// -----"
@@ -34,6 +34,11 @@ EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
     r"(\d+)?\s*\{\{(.*?)\}\}"
 )
+
+
+def command() -> NoReturn:
+    """Runs the command, and ends the process."""
+    end_with(main)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -361,4 +366,4 @@ def _write(output: str, results: Sequence[str | bytes]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +96,38 @@ def test_pickled_input_is_refused_and_never_suggested(
             said = capsys.readouterr().err
             assert "which can hold code and are not read" in said or "is no .npy file" in said
             assert "allow_pickle" not in said and "unsafely" not in said
+
+
+ENDING = """
+import argparse, atexit, sys, threading, time
+from mgx_mlir.tools.command import end_with
+
+def late():
+    time.sleep(0.2)
+    print("thread")
+
+def main():
+    atexit.register(print, "exit function")
+    threading.Thread(target=late).start()
+    print("main")
+    {ending}
+
+end_with(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("return 3", 3),
+        ("argparse.ArgumentParser().error('words')", 2),
+        ("sys.exit()", 0),
+        ("raise ValueError", 1),
+    ],
+)
+def test_a_command_ends_with_its_code_and_waits_for_its_threads(ending: str, code: int) -> None:
+    script = ENDING.format(ending=ending)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.returncode == code
+    assert found.stdout == "main\nthread\nexit function\n"
+    assert ("ValueError" in found.stderr) == ("ValueError" in ending)
