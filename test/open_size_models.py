@@ -58,6 +58,10 @@ MODELS: dict[str, tuple[str, str]] = {
         "made = Conv <pads = [1, 1, 1, 1]> (x, first_filters) "
         "y = Transpose <perm = [0, 2, 3, 1]> (made)",
     ),
+    "a first layer, padded to whole strides": (
+        "float[a, 3, b, c] x => y",
+        'y = Conv <auto_pad = "SAME_LOWER", strides = [1, 3]> (x, first_filters)',
+    ),
     "a filter for each of few channels": (
         "float[a, 3, b, c] x => y",
         "made = Conv <pads = [1, 1, 1, 1], strides = [3, 3], group = 3> (x, own_filters) "
@@ -332,6 +336,7 @@ CONSTANTS = {
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
 SIZES: dict[str, Sizes] = {
     "a first layer, channels first": [{"a": 1, "b": 63, "c": c} for c in (64, 67)],
+    "a first layer, padded to whole strides": [{"a": 1, "b": 5, "c": c} for c in (24, 26)],
     "a filter for each of few channels": [{"a": 2, "b": 9, "c": 12}, {"a": 1, "b": 5, "c": 7}],
     "channels by a name": [{"a": 1, "b": 5, "c": 2, "d": 7}, {"a": 2, "b": 9, "c": 2, "d": 4}],
     "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from test.fuzz.graphs.graph import F32, F64, Case, Graph, Value
+import numpy as np
+
+from test.fuzz.graphs.graph import BF16, F32, F64, Case, Graph, Value
 
 FOUND: list[Callable[[Graph], Value]] = []
 
@@ -15,7 +17,7 @@ def found(number: int) -> Case:
     graph = Graph(random.Random(number))
     graph.float = F32
     FOUND[number](graph)
-    return Case.of(graph)
+    return Case.of(graph, more=0)
 
 
 def _found(build: Callable[[Graph], Value]) -> Callable[[Graph], Value]:
@@ -124,3 +126,18 @@ def rows_backwards_of_a_transposed_image(g: Graph) -> Value:
         "Slice", g.op("Reshape", x, g.ints(51, 31)), g.ints(48), g.ints(7), g.ints(0), g.ints(-1)
     )
     return g.op("RMSNormalization", rows, g.fresh((31,)), axis=-1)
+
+
+@_found
+def masks_behind_the_first_keys(g: Graph) -> Value:
+    g.float = BF16
+    rows = [g.fresh((3, 130, 128), weight=False) for _ in "qkv"]
+    heads = [g.op("Reshape", x, g.ints(3, 130, 2, 64)) for x in rows]
+    q, k, v = (
+        g.op("Transpose", x, perm=perm)
+        for x, perm in zip(heads, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
+    )
+    scores = g.op("Mul", g.op("MatMul", q, k), g.number(0.125, BF16))
+    seen = g.hold(np.tril(np.ones((130, 130), bool)))
+    scores = g.op("Where", seen, scores, g.number(-1000.0, BF16))
+    return g.op("MatMul", g.op("Softmax", scores, axis=-1), v)

@@ -282,11 +282,11 @@ class Case:
     values: dict[str, Value]
 
     @staticmethod
-    def of(graph: Graph) -> Case:
-        """The graph with what nothing reads, and now and then more, as its outputs."""
+    def of(graph: Graph, more: float = 0.05) -> Case:
+        """The graph with what nothing reads, and a share of the rest, as its outputs."""
         read = {n for node in graph.nodes for n in node.input}
         made = [n for node in graph.nodes for n in node.output]
-        outputs = [n for n in made if n not in read or graph.chance(0.05)]
+        outputs = [n for n in made if n not in read or graph.chance(more)]
         kept = [graph.values[n] for n in outputs]
         return Case(
             tuple(graph.nodes),

@@ -48,6 +48,7 @@ def test_kernels_get_their_sizes(name: str, chip: str) -> None:
         ("a filter for each of few channels", "gfx1201"),
         ("a first layer of one column", "gfx1100"),
         ("a first layer, channels first", "gfx942"),
+        ("a first layer, padded to whole strides", "gfx942"),
         ("a part of one element", "gfx942"),
         ("channels by a name", "gfx942"),
         ("long rows apart", "gfx1100"),

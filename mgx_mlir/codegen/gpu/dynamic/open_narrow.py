@@ -42,7 +42,7 @@ from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
-from mgx_mlir.sizes.arithmetic import Number, is_more, maximum
+from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
 
 # The height and width of images that schedules are chosen for.
 _USUAL = 128
@@ -85,8 +85,8 @@ def _program(
     if not forwards(*image.axes):
         return Refusal("images that are read backwards")
     plans, values = [], 1 if found.transposed else unit.values
-    for whole in (False, True):
-        own = _aligned(image, values) if whole else image
+    aligned, rest = _aligned(image, values)
+    for own in (image, aligned):
         usual = _usual(own, inputs)
         make = partial(_blocks, found, usual, unit, target)
         best = best_of(make, usual, problem.a, unit)
@@ -97,9 +97,7 @@ def _program(
     program = OpenProgram(kernel, whole_tensors(kernel, used), ())
     if refusal := program.refusal():
         return refusal
-    lanes = CHUNK_BYTES // emit.element_bytes(image.element)
-    parts = ((image.sizes[1], lanes), (image.outputs[1], values))
-    odd = maximum(*(is_more(size - size // part * part, 0) for size, part in parts))
+    odd = is_more(rest, 0)
     shares: list[Number] = [odd, 1 - odd]
     for share, plan in zip(shares, plans, strict=True):
         groups = plan.groups
@@ -122,19 +120,25 @@ def _blocks(
     return Narrow(*own, computed, problem.a, found.transposed, *cut)
 
 
-def _aligned(image: Image, values: int) -> Image:
-    """The image of a width that vectors of 16 bytes divide; its strides are multiples too.
+def _aligned(image: Image, values: int) -> tuple[Image, Number]:
+    """The image whose width and strides vectors of 16 bytes divide, and a number that is 0 where
+    they do. Strides are no multiples of the width where the image is a part of another.
 
     `values`: the results of a lane, which divide the rows of results.
     """
     lanes = CHUNK_BYTES // emit.element_bytes(image.element)
+    rests: dict[Number, None] = {}
 
     def whole(number: int, part: int = lanes) -> int:
-        return number if isinstance(number, int) else number // part * part
+        if common_factor(number) % part == 0 or isinstance(number, int):
+            return number
+        rests[number - number // part * part] = None
+        return number // part * part
 
     sizes = (image.sizes[0], whole(image.sizes[1]))
     outputs = (image.outputs[0], whole(image.outputs[1], values))
-    return replace(_with_strides(image, whole), sizes=sizes, outputs=outputs)
+    found = replace(_with_strides(image, whole), sizes=sizes, outputs=outputs)
+    return found, sum(rests, start=0)
 
 
 def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:

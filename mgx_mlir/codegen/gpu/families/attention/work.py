@@ -253,16 +253,21 @@ class Work:
         pairs = [emit.constant(0, self.unit.element, 2)] * (self.run_keys // 2)
         return [[self._operands(pairs) for _ in range(self.key_steps)] for _ in self.query_tiles]
 
-    def _first_keys(self, key: Index) -> list[Index]:
-        """The lane's first key of each step of the second product, in the block from `key` on."""
+    def _first_key(self, key: Index) -> Index:
+        """The lane's first key in the block from `key` on."""
         first = emit.add(key, self.offsets.first_key)
-        first = emit.add(first, emit.mul(self.offsets.group, self.run_keys))
+        return emit.add(first, emit.mul(self.offsets.group, self.run_keys))
+
+    def _keys_from(self, first: Index) -> list[Index]:
+        """The lane's first key of each step of the second product, from the first step's on."""
         each = layout.step_keys(self.unit)
         return [emit.add(first, step * each) for step in range(self.key_steps)]
 
     def extras(self, key: Index) -> list[ir.Value]:
         """The elements of other inputs that the body needs for a block."""
-        offsets, keys = self.offsets, self._first_keys(key)
+        # LLVM would count blocks from one that lies before the first, and add the rest as a
+        # constant to offsets below 0.
+        offsets, keys = self.offsets, self._keys_from(memory.opaque(self._first_key(key)))
         return self.body.load(offsets.batch, offsets.queries, keys, self.run_keys)
 
     def scores(
@@ -286,7 +291,7 @@ class Work:
         inside = emit.compare("slt", key, whole[1])
         if self.attention.earliest is not None:
             inside = arith.andi(inside, emit.compare("sge", key, whole[0]))
-        return self._masked(result, self._first_keys(key), inside)
+        return self._masked(result, self._keys_from(self._first_key(key)), inside)
 
     def _masked(
         self, scores: list[list[ir.Value]], keys: list[Index], inside: ir.Value
