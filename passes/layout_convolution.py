@@ -24,7 +24,6 @@ from mgx_mlir.rewriting.queries import (
     has_sizes,
     identity,
     in_views,
-    new_literal,
     replace,
     shape,
     splat,
@@ -379,10 +378,12 @@ class _Rewriter:
         block = next((size for size in FILTER_BLOCKS if own % size == 0), own)
         order = [0, *range(3, 3 + len(window)), 2, 1]
         found = array.reshape(count // block, block, channels, *window).transpose(order)
-        found = np.ascontiguousarray(found)
-        source = definition(op.w)
-        known = isinstance(source, mgx.LiteralOp) and f"{source.key.value}.blocks{own}x{block}"
-        stored = new_literal(found, element_type(op.w), self.context.weights, known or "")
+        source, weights = definition(op.w), self.context.weights
+        if isinstance(source, mgx.LiteralOp):
+            key = weights.add_copy(found, f"{source.key.value}.blocks{own}x{block}")
+        else:
+            key = weights.add_array(found)
+        stored = mgx.literal(key, ir.RankedTensorType.get(found.shape, element_type(op.w)))
         last = len(window) + 2
         back = mgx.transpose(stored, [0, last, *range(1, last)])
         return mgx.reshape(back, [count, *window, channels])

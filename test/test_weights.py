@@ -62,6 +62,18 @@ def test_a_weight_stored_by_columns_is_copied_by_rows(size: tuple[int, ...], dty
     assert b"".join(weight.chunks()) == view.tobytes()
 
 
+def test_a_copy_made_beside_is_whole_when_it_is_read() -> None:
+    store, array = WeightStore(), np.arange(1 << 20, dtype=np.float32).reshape(1 << 10, -1)
+    keys = [store.add_copy(array.T[i:], f"w.{i}") for i in range(8)]
+    assert [store.add_copy(array.T[i:], f"w.{i}") for i in range(8)] == keys
+    other = store.add_copy(-array.T, "w.0")  # another array under a name that is taken
+    for i, key in enumerate(keys):
+        np.testing.assert_array_equal(store[key].array(), array.T[i:])
+        assert not store[key].array().flags.writeable
+    assert other not in keys
+    np.testing.assert_array_equal(store[other].array(), -array.T)
+
+
 def test_two_weights_of_one_name_are_refused() -> None:
     store = WeightStore()
     store.add(Weight("w", np.dtype(np.float32), (), data=np.zeros((), np.float32)))

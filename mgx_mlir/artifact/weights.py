@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -148,13 +149,27 @@ def key_of(array: np.ndarray) -> str:
     return f"folded.{digest.hexdigest()[:16]}"
 
 
+def _copy(data: np.ndarray, array: np.ndarray) -> None:
+    data[...] = array
+    data.flags.writeable = False
+
+
+# Copies weights beside the passes, which use one core.
+_copies = ThreadPoolExecutor(1, "mgx-weights")
+
+
 class WeightStore(Mapping[str, Weight]):
     """The weights of one program, by key, in the order they were added."""
 
     def __init__(self) -> None:
         self._weights: dict[str, Weight] = {}
+        self._copies: dict[str, Future[None]] = {}
 
     def __getitem__(self, key: str) -> Weight:
+        """The weight, whose elements are there."""
+        if (copy := self._copies.get(key)) is not None:
+            copy.result()
+            self._copies.pop(key, None)
         return self._weights[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -183,9 +198,18 @@ class WeightStore(Mapping[str, Weight]):
             self._weights[key] = Weight(key, data.dtype, data.shape, data=data)
         return key
 
+    def add_copy(self, array: np.ndarray, key: str) -> str:
+        """Adds a copy of an array in row-major order, made in a thread: see `add_array`."""
+        if key in self._weights or is_splat(array) or array.flags.c_contiguous:
+            return self.add_array(array, key)
+        data = np.empty(array.shape, array.dtype)
+        self._copies[key] = _copies.submit(_copy, data, array)
+        self._weights[key] = Weight(key, data.dtype, data.shape, data=data)
+        return key
+
     def _holds(self, key: str, data: np.ndarray) -> bool:
         """Whether the weight under a key is this array: a model may call its own by that name."""
-        known = self._weights[key].data
+        known = self[key].data
         return known is not None and known.dtype == data.dtype and np.array_equal(known, data)
 
     def add_turned(self, key: str, order: Sequence[int]) -> str:
