@@ -63,8 +63,14 @@ def test_an_interrupt_waits_for_the_kernel_at_work(monkeypatch: pytest.MonkeyPat
         ended.append(bytecode)
 
     monkeypatch.setattr(finalizer, "timed_finalize", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        finalize_all([stored()], [GFX942], Workers(jobs=1))
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # else it is ignored in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            finalize_all([stored()], [GFX942], Workers(jobs=1))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended, "a process that ends while MLIR works in a thread of it aborts"
 
 

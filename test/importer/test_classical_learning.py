@@ -239,6 +239,16 @@ def test_nodes_in_a_circle_are_refused():
         parse_onnx(model)
 
 
+@pytest.mark.parametrize("feature", [-1, 3, (1 << 32) + 1])
+def test_features_that_examples_lack_are_refused(feature: int):
+    attributes = voting(forest(1, 2, 3, 1), "target")
+    attributes["nodes_featureids"][0] = feature
+    model, _ = contributed("TreeEnsembleRegressor", {"x": floats(2, 3)}, domain="ai.onnx.ml",
+                           n_targets=1, **attributes)  # fmt: skip
+    with pytest.raises(ModelError, match=f"read feature {feature}, and .* features 0 to 2"):
+        parse_onnx(model)
+
+
 def test_labels_that_are_strings_are_no_part_of_a_compiled_program():
     model, _ = contributed("LinearClassifier", {"x": floats(2, 3)}, (object, np.float32),
                            domain="ai.onnx.ml", coefficients=[1.0] * 6,
