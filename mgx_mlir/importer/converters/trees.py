@@ -61,11 +61,26 @@ class Forest:
 
 def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
     """The number of the leaf (batch, trees) that each row of x (batch, features) reaches."""
-    batch = tensors.static_dims(x)[0]
+    dims = tensors.static_dims(x)
+    batch, most = dims[0], dims[-1] - 1
     dtype = emit.numpy_type(x)
-    here = emit.broadcast(node.make(forest.roots[None]), (batch, len(forest.roots)))
-    features, splits = node.make(forest.features), node.make(forest.splits.astype(dtype))
-    steps = node.make(np.ascontiguousarray(forest.next.T).reshape(-1))
+    inner = forest.modes != _LEAF
+    read = forest.features[inner]
+    if np.any(beyond := (read < 0) | (read > most)):
+        raise ModelError(
+            f"its trees read feature {read[beyond][0]}, and examples have features 0 to {most}"
+        )
+    # A model of more nodes than 32 bits number would be too large for a file.
+    here, features, after = (
+        node.make(np.ascontiguousarray(numbers, np.int32))
+        for numbers in (
+            forest.roots[None],
+            np.where(inner, forest.features, 0),
+            forest.next.T.reshape(-1),
+        )
+    )
+    here = emit.broadcast(here, (batch, len(forest.roots)))
+    splits = node.make(forest.splits.astype(dtype))
     modes = sorted(set(forest.modes.tolist()) - {_LEAF})
     for _ in range(forest.depth()):
         value = mgx.gather_elements(x, mgx.gather(features, here, 0), 1)
@@ -83,8 +98,8 @@ def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
             tracks = mgx.gather(node.make(forest.missing_is_true), here, 0)
             holds = mgx.logical_or(holds, mgx.logical_and(tracks, mgx.isnan(value)))
         # The next nodes if false come first in the table, then those if true.
-        offset = emit.mul(emit.convert(holds, "i64"), len(forest.modes))
-        here = mgx.gather(steps, mgx.add(here, offset), 0)
+        offset = emit.mul(emit.convert(holds, "i32"), len(forest.modes))
+        here = mgx.gather(after, mgx.add(here, offset), 0)
     return here
 
 
