@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,17 @@ def test_a_copy_made_beside_is_whole_when_it_is_read() -> None:
         assert not store[key].array().flags.writeable
     assert other not in keys
     np.testing.assert_array_equal(store[other].array(), -array.T)
+
+
+def test_copies_are_made_in_a_process_that_was_forked() -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    WeightStore().add_copy(array.T, "w")  # its thread is not the child's
+    if not (child := os.fork()):
+        signal.alarm(20)
+        store = WeightStore()
+        os._exit(int(not np.array_equal(store[store.add_copy(array.T, "w")].array(), array.T)))
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_two_weights_of_one_name_are_refused() -> None:

@@ -7,6 +7,7 @@ into memory when something reads them.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -155,7 +156,15 @@ def _copy(data: np.ndarray, array: np.ndarray) -> None:
 
 
 # Copies weights beside the passes, which use one core.
-_copies = ThreadPoolExecutor(1, "mgx-weights")
+_thread = ThreadPoolExecutor(1, "mgx-weights")
+
+
+def _new_thread() -> None:
+    global _thread
+    _thread = ThreadPoolExecutor(1, "mgx-weights")
+
+
+os.register_at_fork(after_in_child=_new_thread)  # which has its parent's memory, not its threads
 
 
 class WeightStore(Mapping[str, Weight]):
@@ -203,7 +212,7 @@ class WeightStore(Mapping[str, Weight]):
         if key in self._weights or is_splat(array) or array.flags.c_contiguous:
             return self.add_array(array, key)
         data = np.empty(array.shape, array.dtype)
-        self._copies[key] = _copies.submit(_copy, data, array)
+        self._copies[key] = _thread.submit(_copy, data, array)
         self._weights[key] = Weight(key, data.dtype, data.shape, data=data)
         return key
 
