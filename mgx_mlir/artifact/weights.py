@@ -156,7 +156,7 @@ def _copy(data: np.ndarray, array: np.ndarray) -> None:
 
 
 # Copies weights beside the passes, which use one core.
-_thread = ThreadPoolExecutor(1, "mgx-weights")
+_thread: ThreadPoolExecutor
 
 
 def _new_thread() -> None:
@@ -164,6 +164,7 @@ def _new_thread() -> None:
     _thread = ThreadPoolExecutor(1, "mgx-weights")
 
 
+_new_thread()
 os.register_at_fork(after_in_child=_new_thread)  # which has its parent's memory, not its threads
 
 

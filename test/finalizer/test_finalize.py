@@ -63,9 +63,8 @@ def test_an_interrupt_waits_for_the_kernel_at_work(monkeypatch: pytest.MonkeyPat
         ended.append(bytecode)
 
     monkeypatch.setattr(finalizer, "timed_finalize", interrupted)
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # else it is ignored in the background
+    # A process that a shell starts in the background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             finalize_all([stored()], [GFX942], Workers(jobs=1))
