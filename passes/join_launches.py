@@ -38,6 +38,10 @@ from mgx_mlir.rewriting.topology import sort_topologically
 MOST_ELEMENTS = 1 << 16
 # Launches that become one.
 MOST_LAUNCHES = 8
+# Those that become one on the CPU, and the elements of each, which take as long as a launch.
+MOST_CHAINED, MOST_CHAINED_ELEMENTS = 64, 1 << 10
+
+_SUMS = (*mgx.REDUCTION_OPS, mgx.FusedReduceOp, mgx.ArgmaxOp, mgx.ArgminOp)
 
 
 @dataclass(frozen=True)
@@ -51,16 +55,15 @@ class JoinLaunches(Pass):
 
     The kernels are pointwise work, concats, gathers and paddings. A concat joins the pointwise work
     whose result it copies, too: that is stored where it belongs. A step of a decoder rotates its
-    queries and keys and extends its caches so, in one launch.
+    queries and keys and extends its caches so, in one launch. A launch costs little on the CPU:
+    only work of few elements is joined there, chains of it too, such as the steps of a forest.
     """
 
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-join-launches"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        if context.kind == "cpu":
-            return  # a launch costs nothing there
-        table = _Kernels(module)
+        table = _Kernels(module, context.kind == "cpu")
         for block in blocks(main_function(module)):
             order, joined = Order(block), False
             left = {identity(op): op for op in block.operations if table.is_light(op)}
@@ -83,14 +86,24 @@ class JoinLaunches(Pass):
 
 @dataclass
 class _Kernels:
-    """The kernels of a module, by symbol, and those that were made of several, by their text."""
+    """The kernels of a module, by symbol, and those that were made of several, by their text.
+
+    `chains`: whether a launch of a group may read what another one makes.
+    """
 
     module: ir.Module
+    chains: bool
     made: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.by_symbol = {symbol_name(op): op for op in kernels(self.module)}
-        self._light = {name for name, op in self.by_symbol.items() if _is_light(op)}
+        is_light = _is_small if self.chains else _is_light
+        self._light = {name for name, op in self.by_symbol.items() if is_light(op)}
+
+    @property
+    def most(self) -> int:
+        """Launches that become one."""
+        return MOST_CHAINED if self.chains else MOST_LAUNCHES
 
     def of(self, launch: mgx.LaunchOp) -> mgx.KernelOp:
         return self.by_symbol[launch.kernel.value]
@@ -161,7 +174,7 @@ class _Group:
             for op in self._near(member):
                 if op in self.members or not self.table.is_light(op) or identity(op) not in left:
                     continue
-                if len(self.members) == MOST_LAUNCHES or not self._may_enter(op):
+                if len(self.members) == self.table.most or not self._may_enter(op):
                     continue
                 self.members.append(op)
         self.members.sort(key=self.order.of)
@@ -183,13 +196,13 @@ class _Group:
     def _may_enter(self, op: mgx.LaunchOp) -> bool:
         """Whether a launch has a place in the group: no path leads out of it and back."""
         tensors = {v for member in (*self.members, op) for v in (*member.operands, *member.outputs)}
-        if len(tensors) > MAX_TENSORS:
+        if not self.table.chains and len(tensors) > MAX_TENSORS:
             return False
         wider = _Group(self.table, self.order, [*self.members, op])
         inside = set(map(identity, wider.members))
         first = min(self.order.level[key] for key in inside if key is not None)
         for member in wider.members:
-            direct = wider._copied(member)
+            direct = wider._read(member) if self.table.chains else wider._copied(member)
             if any(
                 _depends(value, inside, self.order, first)
                 for value in member.operands
@@ -197,6 +210,11 @@ class _Group:
             ):
                 return False
         return True
+
+    def _read(self, op: mgx.LaunchOp) -> list[ir.Value]:
+        """The operands of a launch that the group makes."""
+        makers = self._makers()
+        return [value for value in op.operands if memory_of(value) in makers]
 
     def _copied(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands of a concat that pointwise work of the group makes."""
@@ -213,9 +231,12 @@ class _Group:
         return found
 
 
-def _is_light(kernel: mgx.KernelOp) -> bool:
+def _is_light(kernel: mgx.KernelOp, sums: bool = False) -> bool:
     """Whether a kernel is pointwise work and moves of few elements, whose code can stand beside
-    other code."""
+    other code.
+
+    sums: whether it may reduce elements, too.
+    """
     block = kernel.regions[0].blocks[0]
     *ops, terminator = block.operations
     values = [*block.arguments, *(value for op in ops for value in op.results)]
@@ -228,9 +249,24 @@ def _is_light(kernel: mgx.KernelOp) -> bool:
         elif isinstance(op, mgx.PadOp):
             if enum(op.mode) != "constant":
                 return False
+        elif isinstance(op, _SUMS):
+            if not sums:
+                return False
         elif not isinstance(op, (*mgx.MOVERS, mgx.ConstantOp)) and not mgx.is_view(op):
             return False
     return all(0 not in shape(value) for value in terminator.operands)
+
+
+def _is_small(kernel: mgx.KernelOp) -> bool:
+    """Whether a kernel's code, on static tensors, takes little time; a gather reads few of x's."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    read = (value for op in ops for value in op.operands if isinstance(op, _SUMS))
+    values = (*terminator.operands, *read)
+    return _is_light(kernel, sums=True) and all(
+        ir.RankedTensorType(value.type).has_static_shape
+        and math.prod(shape(value)) <= MOST_CHAINED_ELEMENTS
+        for value in values
+    )
 
 
 def _is_plain(value: ir.Value) -> bool:

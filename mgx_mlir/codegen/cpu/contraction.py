@@ -71,8 +71,8 @@ def emit_packing(
         batch = emit.div(block, blocks)
         columns = column_block(problem, schedule, emit.rem(block, blocks))
         start = emit.mul(block, schedule.packed_block(problem))
-        start = emit.linear(start, (k, schedule.packed_row))
-        target = Packed(packed, 1, schedule.packed_row, start)
+        target = packed_block(problem, schedule, packed)
+        target = replace(target, start=emit.linear(start, (k, target.k_step)))
         element = schedule.packed_element(problem)
         copy = Copy(b, target, element, schedule.lanes, batch, k, depth)
         pack_block(problem, schedule, copy, columns, raw)
@@ -111,6 +111,14 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
     column = emit.mul(part, schedule.columns)
     count = emit.minimum(schedule.columns, emit.sub(width, column))
     return Columns(emit.linear(column, (row, width)), count, row, 1, column)
+
+
+def packed_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -> Packed:
+    """The first block of B in `memory`, packed for all items."""
+    k_step, vector_step = schedule.packing(problem)
+    if schedule.joined > 1 and vector_step == schedule.lanes:
+        vector_step *= schedule.joined
+    return Packed(memory, 1, k_step, vector_step=vector_step)
 
 
 def raw_block(schedule: CpuSchedule) -> ir.Value | None:
@@ -154,6 +162,15 @@ def pack_block(
         pack.pack_b(copy, problem.b, columns.first, vectors)
 
 
+@dataclass(frozen=True)
+class _Left:
+    """Rows of A: element k of row i lies at starts[i] + k * k_step."""
+
+    memory: ir.Value
+    starts: list[Index]
+    k_step: int
+
+
 class _Emitter:
     def __init__(
         self,
@@ -174,13 +191,13 @@ class _Emitter:
         # The type of the sums in registers.
         self.element = problem.accumulator if schedule.joined > 1 else self.packed
         self.raw = None if schedule.shared else raw_block(schedule)
-        b_row = schedule.packed_row
-        if schedule.shared:
-            self.packed_b = Packed(b, 1, b_row)
-        else:
-            memory = emit.stack(depth * b_row + self.lanes, self.packed)
-            self.packed_b = Packed(memory, 1, b_row)
-        if schedule.joined > 1 or pack.by_rows(problem.a, self.lanes):
+        if not schedule.shared:
+            b = emit.stack(depth * schedule.packed_row + self.lanes, self.packed)
+        self.packed_b = packed_block(problem, schedule, b)
+        self.packed_a: Packed | None = None
+        if schedule.reads_in_place(problem):
+            pass
+        elif schedule.joined > 1 or pack.by_rows(problem.a, self.lanes):
             a_row = depth + self.lanes
             self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.packed), a_row, 1)
         else:
@@ -257,18 +274,21 @@ class _Emitter:
 
             def row_tile(row: Index, height: int) -> None:
                 m, wide = emit.add(first, row), self.tiles[height]
+                begin = m
+                if self.count is None and problem.M % height:
+                    # The last tile begins before the rows that are left.
+                    begin = emit.minimum(m, problem.M - height)
                 copy_a = Copy(self.a, self.packed_a, self.packed, lanes, batch, k, depth)
-                pack.pack_a(copy_a, problem.a, m, height, self.count is not None)
-                if self.offsets is not None:
-                    joined.store_offsets(copy_a, schedule.rows, self.offsets)
+                left = self._left_of(copy_a, begin, height)
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
                     at: Index = 0
                     if self.depths > 1:
                         at = emit.linear(column, (row, self.sum_row))
-                    self._multiply(column, (height, count), first_row, depth, at)
-                    store = partial(self._store_tile, batch, m, columns, column, (height, count))
+                    self._multiply(column, (height, count), first_row, depth, at, left)
+                    rows = begin, emit.sub(m, begin)
+                    store = partial(self._store_tile, batch, rows, columns, column, (height, count))
                     emit.when(last, lambda: store(at))
 
                 whole = emit.mul(emit.div(vectors, wide), wide)
@@ -290,18 +310,37 @@ class _Emitter:
 
         emit.loop(0, self.depths, 1, depth_block)
 
+    def _left_of(self, copy: Copy, first: Index, rows: int) -> _Left:
+        """Rows of A from `first` on: where they lie, or packed."""
+        problem, packed = self.problem, self.packed_a
+        if packed is None:
+            start = emit.add(problem.a.start(copy.batch), copy.k)
+            places = [problem.a.row.offset(emit.add(first, row)) for row in range(rows)]
+            return _Left(self.a, [emit.add(start, place) for place in places], 1)
+        pack.pack_a(replace(copy, target=packed), problem.a, first, rows)
+        if self.offsets is not None:
+            joined.store_offsets(replace(copy, target=packed), rows, self.offsets)
+        return _Left(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
+
     def _multiply(
-        self, column: Index, tile: tuple[int, int], row: Index, depth: Index, at: Index
+        self,
+        column: Index,
+        tile: tuple[int, int],
+        row: Index,
+        depth: Index,
+        at: Index,
+        left: _Left,
     ) -> None:
         """Adds one register tile's products over a block's depth to the sums from `at` on.
 
         `tile`: its rows and vectors. The block starts at row `row` of the packed B.
         """
         together = self.schedule.joined
-        right_start = emit.linear(
-            self.packed_b.start, (column, together), (row, self.packed_b.k_step)
-        )
         lanes, (rows, vectors) = self.lanes, tile
+        packed_b = self.packed_b
+        right_start = emit.linear(
+            packed_b.vector(emit.div(column, lanes), lanes), (row, packed_b.k_step)
+        )
         element, accumulator, wide = self.element, self.problem.accumulator, lanes * together
         places = [
             emit.add(at, row * self.sum_row + j * lanes)
@@ -311,19 +350,18 @@ class _Emitter:
         zero = emit.constant(0, element, lanes)
 
         def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
-            base = emit.linear(right_start, (k, self.packed_b.k_step))
+            base = emit.linear(right_start, (k, packed_b.k_step))
             right = [
-                emit.load_vector(self.packed_b.memory, emit.add(base, j * wide), wide)
+                emit.load_vector(packed_b.memory, emit.add(base, j * packed_b.vector_step), wide)
                 for j in range(vectors)
             ]
             result = []
-            base = emit.mul(k, self.packed_a.k_step)
+            base = emit.mul(k, left.k_step)
             for row in range(rows):
-                place = emit.add(base, row * self.packed_a.step)
-                left = self._left(place)
+                x = self._left(left.memory, emit.add(base, left.starts[row]))
                 for j in range(vectors):
                     c = sums[row * vectors + j]
-                    result.append(self._added(left, right[j], c))
+                    result.append(self._added(x, right[j], c))
             return result
 
         def part(first: Index, end: Index, adds: bool) -> None:
@@ -352,11 +390,11 @@ class _Emitter:
             lambda k: part(k, emit.minimum(emit.add(k, SUM_DEPTH), depth), True),
         )
 
-    def _left(self, place: Index) -> ir.Value:
+    def _left(self, memory: ir.Value, place: Index) -> ir.Value:
         """An element of A in all lanes, or those that are joined."""
         if self.schedule.joined > 1:
-            return joined.splat(self.packed_a.memory, place, self.lanes, self.schedule.joined)
-        return emit.splat(emit.load(self.packed_a.memory, place), self.lanes)
+            return joined.splat(memory, place, self.lanes, self.schedule.joined)
+        return emit.splat(emit.load(memory, place), self.lanes)
 
     def _added(self, left: ir.Value, right: ir.Value, sums: ir.Value) -> ir.Value:
         """The sums and the products of two vectors."""
@@ -368,16 +406,15 @@ class _Emitter:
     def _store_tile(
         self,
         batch: Index,
-        m: Index,
+        rows: tuple[Index, Index],
         columns: Columns,
         column: Index,
         tile: tuple[int, int],
         at: Index,
     ) -> None:
-        problem, lanes, vectors = self.problem, self.lanes, tile[1]
-        rows: Index = tile[0]
-        if self.count is None and problem.M % self.schedule.rows:
-            rows = emit.minimum(rows, emit.sub(problem.M, m))
+        """Stores a tile. `rows`: its first row, and how many of its rows another tile stores."""
+        lanes, (height, vectors) = self.lanes, tile
+        m, before = rows
 
         def row(r: Index) -> None:
             for j in range(vectors):
@@ -389,4 +426,4 @@ class _Emitter:
                 x = emit.load_vector(self.sums, place, lanes)
                 self.store(x, batch, emit.add(m, r), emit.add(columns.first, here), mask)
 
-        emit.loop(0, rows, 1, row)
+        emit.loop(before, height, 1, row)

@@ -79,7 +79,7 @@ def interleave(
                     parts = [arith.xori(x, middle) for x in parts]
                 whole = list(range(2 * lanes))
                 parts = [vector.shuffle(parts[i], parts[i + 1], whole) for i in (0, 2)]
-            to = emit.linear(target.start, (k, target.k_step), (j, joined * lanes))
+            to = emit.linear(target.vector(j, joined * lanes), (k, target.k_step))
             emit.store_vector(vector.shuffle(parts[0], parts[1], order), target.memory, to)
 
         emit.loop(0, vectors, 1, part)

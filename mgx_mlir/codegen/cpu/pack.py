@@ -25,12 +25,21 @@ ROWS_AHEAD = 8
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed block: element (x, k) lies at start + x * step + k * k_step of `memory`."""
+    """A packed block: element (x, k) lies at start + x * step + k * k_step of `memory`.
+
+    vector_step: elements from one vector of columns to the next, where these do not follow each
+    other.
+    """
 
     memory: ir.Value
     step: int
     k_step: int
     start: Index = 0
+    vector_step: int = 0
+
+    def vector(self, number: Index, lanes: int) -> Index:
+        """Where a vector of columns starts."""
+        return emit.linear(self.start, (number, self.vector_step or lanes))
 
 
 @dataclass(frozen=True)
@@ -60,10 +69,8 @@ def by_rows(matrix: Matrix, lanes: int) -> bool:
     return matrix.row.stride != 1 or matrix.column.contiguous(lanes)
 
 
-def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int, exist: bool = False) -> None:
-    """Packs rows first .. first + rows and columns k .. k + depth of A; the last row repeats.
-
-    `exist`: all these rows do, and none repeats.
+def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:
+    """Packs rows first .. first + rows and columns k .. k + depth of A.
 
     With a target of `k_step` 1, each row's elements are contiguous; else those of each k are.
     """
@@ -71,12 +78,7 @@ def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int, exist: bool = Fa
     if copy.target.k_step != 1:
         _pack_a_by_columns(copy, matrix, start, first, rows)
         return
-    places = []
-    for row in range(rows):
-        clamped = emit.add(first, row)
-        if matrix.row.size % rows and not exist:
-            clamped = emit.minimum(clamped, matrix.row.size - 1)
-        places.append(emit.add(start, matrix.row.offset(clamped)))
+    places = [emit.add(start, matrix.row.offset(emit.add(first, row))) for row in range(rows)]
     _pack_a_by_rows(copy, matrix, places)
 
 
@@ -149,7 +151,7 @@ def _pack_b_by_rows(copy: Copy, matrix: Matrix, start: Index, first: Index, vect
             mask = None if columns % lanes == 0 else emit.lane_mask(emit.sub(columns, here), lanes)
             x = emit.load_vector(copy.source, moved, lanes, mask)
             x = emit.convert(x, matrix.element, copy.accumulator)
-            to = emit.linear(emit.add(target.start, column), (i, target.k_step))
+            to = emit.linear(target.vector(j, lanes), (i, target.k_step))
             emit.store_vector(x, target.memory, to)
 
         emit.loop(0, vectors, 1, part)
@@ -186,7 +188,7 @@ def _pack_b_by_squares(
             ]
             for number, x in enumerate(transpose(rows)):
                 row = emit.add(i, number)
-                here = emit.linear(emit.add(target.start, column), (row, target.k_step))
+                here = emit.linear(target.vector(j, lanes), (row, target.k_step))
                 emit.store_vector(x, target.memory, here)
 
         emit.loop(0, copy.depth, lanes, square)
@@ -206,8 +208,9 @@ def _pack_b_by_elements(
             here = emit.minimum(emit.add(first, j), matrix.column.size - 1)
             x = emit.load(copy.source, emit.add(place, matrix.column.offset(here)))
             x = emit.convert(x, matrix.element, copy.accumulator)
-            here = emit.linear(emit.add(target.start, j), (i, target.k_step))
-            emit.store(x, target.memory, here)
+            lane = emit.rem(j, copy.lanes)
+            to = emit.add(target.vector(emit.div(j, copy.lanes), copy.lanes), lane)
+            emit.store(x, target.memory, emit.linear(to, (i, target.k_step)))
 
         emit.loop(0, emit.mul(vectors, copy.lanes), 1, element)
 

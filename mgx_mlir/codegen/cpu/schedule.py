@@ -15,9 +15,10 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 # has (Zen 4, Skylake-X), and as much as the cache of others (Zen 2).
 BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 512 << 10
 MAX_BLOCK_COLUMNS = 256
-# Both for matrices on processors with narrower vectors. Tiles of few rows read B often there: small
-# blocks, whose rows lie near each other, come from the cache faster, and of fewer pages.
-MAX_BLOCK_COLUMNS_NARROW, MATRIX_BYTES_NARROW = 64, 64 << 10
+# Both for matrices on processors with narrower vectors: tiles of few rows read B often there.
+MAX_BLOCK_COLUMNS_NARROW, MATRIX_BYTES_NARROW = 64, 192 << 10
+# The first-level cache: 4 KiB of each of its (8 to 12) ways, half of which rows of A may take.
+CACHE_LINE, CACHE_SETS, ROWS_OF_SET = 64, 64, 4
 # Multiply-adds of a work item that are worth waking a thread for.
 ITEM_MULTIPLY_ADDS = 1 << 20
 # The share of the products' time that packing B again for each item of rows may cost: the second
@@ -145,10 +146,33 @@ class CpuSchedule:
         vectors = ceil_div(self.columns, self.lanes) + 1
         return (vectors | 1) * self.lanes
 
+    def packing(self, problem: Contraction) -> tuple[int, int]:
+        """Elements from one row of a packed block of B to the next, and from vector to vector.
+
+        Each vector of columns of a matrix that is packed once is contiguous, row after row: tiles
+        read few streams, which the processor foresees. A row of slack is between two of them.
+        """
+        if self.shared and isinstance(problem.b, Matrix):
+            return self.lanes, (ceil_div(problem.K, self.lanes) * self.lanes + 1) * self.lanes
+        return self.packed_row, self.lanes
+
+    def reads_in_place(self, problem: Contraction) -> bool:
+        """Whether tiles read rows of A where they lie. Else these are packed: converted, joined, or
+        because several compete for one set of the first-level cache."""
+        a = problem.a
+        plain = self.joined == 1 and a.column.stride == 1 and a.row.stride is not None
+        if not plain or a.element != self.packed_element(problem):
+            return False
+        step = a.row.stride * emit.element_bytes(a.element)
+        sets = [row * step // CACHE_LINE % CACHE_SETS for row in range(self.rows)]
+        return max(map(sets.count, sets)) <= ROWS_OF_SET
+
     def packed_block(self, problem: Contraction) -> int:
         """Elements of a packed block of B of full depth."""
-        depth = ceil_div(problem.K, self.lanes) * self.lanes
-        return depth * self.packed_row + self.lanes
+        k_step, vector_step = self.packing(problem)
+        if vector_step > k_step:
+            return ceil_div(self.columns, self.lanes) * vector_step
+        return ceil_div(problem.K, self.lanes) * self.lanes * k_step + self.lanes
 
     def packed_size(self, problem: Contraction) -> int:
         """Elements of B packed as a whole."""

@@ -71,20 +71,22 @@ def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
             f"its trees read feature {read[beyond][0]}, and examples have features 0 to {most}"
         )
     # A model of more nodes than 32 bits number would be too large for a file.
-    here, features, after = (
-        node.make(np.ascontiguousarray(numbers, np.int32))
-        for numbers in (
-            forest.roots[None],
-            np.where(inner, forest.features, 0),
-            forest.next.T.reshape(-1),
-        )
+    columns = (
+        np.arange(len(inner), dtype=np.int32),
+        np.where(inner, forest.features, 0).astype(np.int32),
+        forest.splits.astype(dtype),
     )
-    here = emit.broadcast(here, (batch, len(forest.roots)))
-    splits = node.make(forest.splits.astype(dtype))
+    # What a step reads of its node: the number, the feature and the threshold.
+    here, feature, split = (
+        emit.broadcast(node.make(column[forest.roots][None]), (batch, len(forest.roots)))
+        for column in columns
+    )
+    # The next nodes if false come first in the tables, then those if true.
+    after = forest.next.T.reshape(-1)
+    tables = [node.make(column[after]) for column in columns]
     modes = sorted(set(forest.modes.tolist()) - {_LEAF})
     for _ in range(forest.depth()):
-        value = mgx.gather_elements(x, mgx.gather(features, here, 0), 1)
-        split = mgx.gather(splits, here, 0)
+        value = mgx.gather_elements(x, feature, 1)
         holds = None
         for mode in modes:
             found = _compared(node, forest, mode, value, split, here)
@@ -97,9 +99,8 @@ def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
         if forest.missing_is_true.any():
             tracks = mgx.gather(node.make(forest.missing_is_true), here, 0)
             holds = mgx.logical_or(holds, mgx.logical_and(tracks, mgx.isnan(value)))
-        # The next nodes if false come first in the table, then those if true.
-        offset = emit.mul(emit.convert(holds, "i32"), len(forest.modes))
-        here = mgx.gather(after, mgx.add(here, offset), 0)
+        row = mgx.add(here, emit.mul(emit.convert(holds, "i32"), len(forest.modes)))
+        here, feature, split = (mgx.gather(table, row, 0) for table in tables)
     return here
 
 
