@@ -262,7 +262,7 @@ class _Part:
             run_pipeline(
                 module,
                 self.steps,
-                PassContext(target=target),
+                PassContext(target=target, kind=target.kind if target else "gpu"),
                 configure=self._configure,
                 reproducer=Path(crash) if crash else None,
             )

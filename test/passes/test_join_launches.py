@@ -43,7 +43,7 @@ def test_a_layer_of_a_decoder_s_step_takes_nine_launches(options: CompileOptions
 
 
 def test_a_cpu_runs_joined_kernels() -> None:
-    """Programs for any target have them; those for CPUs do not."""
+    """Programs for any target have them."""
     model = decoder_models.llama()
     rng = np.random.default_rng(0)
     feed = {

@@ -116,8 +116,6 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
 def packed_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -> Packed:
     """The first block of B in `memory`, packed for all items."""
     k_step, vector_step = schedule.packing(problem)
-    if schedule.joined > 1 and vector_step == schedule.lanes:
-        vector_step *= schedule.joined
     return Packed(memory, 1, k_step, vector_step=vector_step)
 
 
@@ -192,7 +190,7 @@ class _Emitter:
         self.element = problem.accumulator if schedule.joined > 1 else self.packed
         self.raw = None if schedule.shared else raw_block(schedule)
         if not schedule.shared:
-            b = emit.stack(depth * schedule.packed_row + self.lanes, self.packed)
+            b = emit.stack(schedule.packed_block(problem), self.packed)
         self.packed_b = packed_block(problem, schedule, b)
         self.packed_a: Packed | None = None
         if schedule.reads_in_place(problem):

@@ -149,11 +149,13 @@ class CpuSchedule:
     def packing(self, problem: Contraction) -> tuple[int, int]:
         """Elements from one row of a packed block of B to the next, and from vector to vector.
 
-        Each vector of columns of a matrix that is packed once is contiguous, row after row: tiles
-        read few streams, which the processor foresees. A row of slack is between two of them.
+        Each vector of columns is contiguous, row after row: tiles read few streams, which the
+        processor foresees. A row of slack is between two of them. Only the rows of an image, which
+        are written where no vector begins, are whole.
         """
-        if self.shared and isinstance(problem.b, Matrix):
-            return self.lanes, (ceil_div(problem.K, self.lanes) * self.lanes + 1) * self.lanes
+        rows = problem.K if self.shared else self.depth
+        if self.joined > 1 or (self.shared and isinstance(problem.b, Matrix)):
+            return self.lanes, (ceil_div(rows, self.lanes) * self.lanes + 1) * self.lanes
         return self.packed_row, self.lanes
 
     def reads_in_place(self, problem: Contraction) -> bool:
@@ -168,11 +170,12 @@ class CpuSchedule:
         return max(map(sets.count, sets)) <= ROWS_OF_SET
 
     def packed_block(self, problem: Contraction) -> int:
-        """Elements of a packed block of B of full depth."""
+        """Elements of a packed block of B: of full depth where that is shared."""
         k_step, vector_step = self.packing(problem)
         if vector_step > k_step:
             return ceil_div(self.columns, self.lanes) * vector_step
-        return ceil_div(problem.K, self.lanes) * self.lanes * k_step + self.lanes
+        rows = problem.K if self.shared else self.depth
+        return ceil_div(rows, self.lanes) * self.lanes * k_step + self.lanes
 
     def packed_size(self, problem: Contraction) -> int:
         """Elements of B packed as a whole."""
