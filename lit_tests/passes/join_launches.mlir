@@ -1,5 +1,4 @@
 // RUN: %mgx-opt %s --split-input-file --mgx-fuse-pointwise --mgx-outline-kernels --mgx-join-launches | FileCheck %s
-// RUN: %mgx-opt %s --arch x86-64-v3 --split-input-file --mgx-fuse-pointwise --mgx-outline-kernels --mgx-join-launches | FileCheck %s --check-prefix=CPU
 
 // Two works on one value are one launch; a concat takes what it copies with it.
 // CHECK:       mgx.kernel @joined0(%[[X:.*]]: tensor<1x6xf32>, %[[P:.*]]: tensor<1x7x2xf32>) -> (tensor<1x4xf32>, tensor<1x8x2xf32>)
@@ -47,25 +46,4 @@ func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x8xf32>) {
   %d = mgx.dot %a, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %c = mgx.concat %x, %d axis = 1 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x8xf32>
   return %a, %c : tensor<4x4xf32>, tensor<4x8xf32>
-}
-
-// -----
-
-// On a CPU, few elements are one launch from a table's entries to their sum, whatever reads what.
-// The product of many stays alone.
-// CPU-LABEL: func.func @steps
-// CPU-NEXT:    mgx.launch @joined0
-// CPU-NEXT:    mgx.launch @k{{.*}}_pointwise
-// CPU-NEXT:    return
-// CHECK-LABEL: func.func @steps
-// CHECK-COUNT-5: mgx.launch
-// CHECK:         return
-func.func @steps(%x: tensor<1x6xf32>, %t: tensor<9xi32>, %w: tensor<9xf32>, %i: tensor<1x4xi32>, %y: tensor<64x64xf32>) -> (tensor<1x1xf32>, tensor<64x64xf32>) {
-  %a = mgx.gather %t[%i] axis = 0 : tensor<9xi32>, tensor<1x4xi32> -> tensor<1x4xi32>
-  %b = mgx.gather_elements %x[%a] axis = 1 : tensor<1x6xf32>, tensor<1x4xi32> -> tensor<1x4xf32>
-  %c = mgx.gather %w[%a] axis = 0 : tensor<9xf32>, tensor<1x4xi32> -> tensor<1x4xf32>
-  %d = mgx.mul %b, %c : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x4xf32>
-  %s = mgx.reduce_sum %d axes = [1] : tensor<1x4xf32> -> tensor<1x1xf32>
-  %z = mgx.exp %y : tensor<64x64xf32>
-  return %s, %z : tensor<1x1xf32>, tensor<64x64xf32>
 }

@@ -276,8 +276,7 @@ class _Emitter:
                 if self.count is None and problem.M % height:
                     # The last tile begins before the rows that are left.
                     begin = emit.minimum(m, problem.M - height)
-                copy_a = Copy(self.a, self.packed_a, self.packed, lanes, batch, k, depth)
-                left = self._left_of(copy_a, begin, height)
+                left = self._left_of(batch, k, depth, begin, height)
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
@@ -308,16 +307,17 @@ class _Emitter:
 
         emit.loop(0, self.depths, 1, depth_block)
 
-    def _left_of(self, copy: Copy, first: Index, rows: int) -> _Left:
-        """Rows of A from `first` on: where they lie, or packed."""
-        problem, packed = self.problem, self.packed_a
+    def _left_of(self, batch: Index, k: Index, depth: Index, first: Index, rows: int) -> _Left:
+        """Columns k .. k + depth of rows of A from `first` on: where they lie, or packed."""
+        a, packed = self.problem.a, self.packed_a
         if packed is None:
-            start = emit.add(problem.a.start(copy.batch), copy.k)
-            places = [problem.a.row.offset(emit.add(first, row)) for row in range(rows)]
+            start = emit.add(a.start(batch), k)
+            places = [a.row.offset(emit.add(first, row)) for row in range(rows)]
             return _Left(self.a, [emit.add(start, place) for place in places], 1)
-        pack.pack_a(replace(copy, target=packed), problem.a, first, rows)
+        copy = Copy(self.a, packed, self.packed, self.lanes, batch, k, depth)
+        pack.pack_a(copy, a, first, rows)
         if self.offsets is not None:
-            joined.store_offsets(replace(copy, target=packed), rows, self.offsets)
+            joined.store_offsets(copy, rows, self.offsets)
         return _Left(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
 
     def _multiply(

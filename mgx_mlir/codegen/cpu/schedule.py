@@ -161,11 +161,12 @@ class CpuSchedule:
     def reads_in_place(self, problem: Contraction) -> bool:
         """Whether tiles read rows of A where they lie. Else these are packed: converted, joined, or
         because several compete for one set of the first-level cache."""
-        a = problem.a
-        plain = self.joined == 1 and a.column.stride == 1 and a.row.stride is not None
-        if not plain or a.element != self.packed_element(problem):
+        a, stride = problem.a, problem.a.row.stride
+        if self.joined > 1 or a.element != self.packed_element(problem):
             return False
-        step = a.row.stride * emit.element_bytes(a.element)
+        if stride is None or a.column.stride != 1:
+            return False
+        step = stride * emit.element_bytes(a.element)
         sets = [row * step // CACHE_LINE % CACHE_SETS for row in range(self.rows)]
         return max(map(sets.count, sets)) <= ROWS_OF_SET
 
