@@ -41,6 +41,7 @@ MOST_LAUNCHES = 8
 # Those that become one on the CPU, and the elements of each, which take as long as a launch.
 MOST_CHAINED, MOST_CHAINED_ELEMENTS = 64, 1 << 10
 
+_MOVES = (*mgx.MOVERS, mgx.ConstantOp)
 _SUMS = (*mgx.REDUCTION_OPS, mgx.FusedReduceOp, mgx.ArgmaxOp, mgx.ArgminOp)
 
 
@@ -231,12 +232,9 @@ class _Group:
         return found
 
 
-def _is_light(kernel: mgx.KernelOp, sums: bool = False) -> bool:
+def _is_light(kernel: mgx.KernelOp) -> bool:
     """Whether a kernel is pointwise work and moves of few elements, whose code can stand beside
-    other code.
-
-    sums: whether it may reduce elements, too.
-    """
+    other code."""
     block = kernel.regions[0].blocks[0]
     *ops, terminator = block.operations
     values = [*block.arguments, *(value for op in ops for value in op.results)]
@@ -249,23 +247,21 @@ def _is_light(kernel: mgx.KernelOp, sums: bool = False) -> bool:
         elif isinstance(op, mgx.PadOp):
             if enum(op.mode) != "constant":
                 return False
-        elif isinstance(op, _SUMS):
-            if not sums:
-                return False
-        elif not isinstance(op, (*mgx.MOVERS, mgx.ConstantOp)) and not mgx.is_view(op):
+        elif not isinstance(op, _MOVES) and not mgx.is_view(op):
             return False
     return all(0 not in shape(value) for value in terminator.operands)
 
 
 def _is_small(kernel: mgx.KernelOp) -> bool:
-    """Whether a kernel's code, on static tensors, takes little time; a gather reads few of x's."""
+    """Whether a kernel is pointwise work, moves and sums of few elements, of static tensors."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
-    read = (value for op in ops for value in op.operands if isinstance(op, _SUMS))
-    values = (*terminator.operands, *read)
-    return _is_light(kernel, sums=True) and all(
+    if not all(isinstance(op, (*_MOVES, *_SUMS, mgx.PointwiseOp)) or mgx.is_view(op) for op in ops):
+        return False
+    summed = (value for op in ops for value in op.operands if isinstance(op, _SUMS))
+    return all(
         ir.RankedTensorType(value.type).has_static_shape
-        and math.prod(shape(value)) <= MOST_CHAINED_ELEMENTS
-        for value in values
+        and 0 < math.prod(shape(value)) <= MOST_CHAINED_ELEMENTS
+        for value in (*terminator.operands, *summed)
     )
 
 

@@ -18,7 +18,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine, packs_once
 from mgx_mlir.codegen.problem.computed import readable
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, transposed
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -35,7 +35,8 @@ ITEM_BYTES = 256 << 10
 LEAST_COLUMNS, MOST_COLUMNS = 256, 2048
 # Vectors of products along k that one sum adds up before it goes to a total.
 SUM_VECTORS = 64
-# With more rows than this, packing B pays.
+# With more rows than this, packing B pays; with more than one where that is done once, and elements
+# stay as they are.
 MAX_ROWS_ACROSS = 2
 
 
@@ -92,7 +93,8 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
         wanted = max(1, ITEM_BYTES // (problem.K * size))
         columns = ceil_div(wanted, lanes) * lanes
         return Skinny(lanes, True, tile, min(columns, ceil_div(problem.N, lanes) * lanes))
-    if problem.b.column.stride == 1 and problem.M <= MAX_ROWS_ACROSS:
+    keeps = problem.b.element == problem.accumulator and packs_once(problem)
+    if problem.b.column.stride == 1 and problem.M <= (1 if keeps else MAX_ROWS_ACROSS):
         tile = min(8, max(1, (registers - problem.M) // problem.M), problem.K)
         wanted = min(max(problem.N // 4, LEAST_COLUMNS), MOST_COLUMNS)
         parts = ceil_div(problem.N, wanted)
