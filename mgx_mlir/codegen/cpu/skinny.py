@@ -95,7 +95,7 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
         return Skinny(lanes, True, tile, min(columns, ceil_div(problem.N, lanes) * lanes))
     keeps = problem.b.element == problem.accumulator and packs_once(problem)
     most = 1 if keeps else MAX_ROWS_ACROSS
-    if problem.b.column.stride == 1 and problem.M <= most:
+    if problem.b.column.stride == 1 and most >= problem.M:
         tile = min(8, max(1, (registers - problem.M) // problem.M), problem.K)
         wanted = min(max(problem.N // 4, LEAST_COLUMNS), MOST_COLUMNS)
         parts = ceil_div(problem.N, wanted)
