@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeGuard
 
@@ -38,9 +38,11 @@ from mgx_mlir.rewriting.topology import sort_topologically
 MOST_ELEMENTS = 1 << 16
 # Launches that become one.
 MOST_LAUNCHES = 8
-# Those that become one on the CPU, and the elements of each, which take as long as a launch.
+# Those of which each may read the one before, and, on the CPU, the elements of each, which take as
+# long as a launch.
 MOST_CHAINED, MOST_CHAINED_ELEMENTS = 64, 1 << 10
 
+_GATHERS = (mgx.GatherOp, mgx.GatherElementsOp)
 _MOVES = (*mgx.MOVERS, mgx.ConstantOp)
 _SUMS = (*mgx.REDUCTION_OPS, mgx.FusedReduceOp, mgx.ArgmaxOp, mgx.ArgminOp)
 
@@ -56,23 +58,32 @@ class JoinLaunches(Pass):
 
     The kernels are pointwise work, concats, gathers and paddings. A concat joins the pointwise work
     whose result it copies, too: that is stored where it belongs. A step of a decoder rotates its
-    queries and keys and extends its caches so, in one launch. A launch costs little on the CPU:
-    only work of few elements is joined there, chains of it too, such as the steps of a forest.
+    queries and keys and extends its caches so, in one launch. Gathers by indices that others made
+    are one launch with these, element by element: the steps of a forest. A launch costs little on
+    the CPU: only work of few elements is joined there, whatever reads what.
     """
 
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-join-launches"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        table = _Kernels(module, context.kind == "cpu")
-        for block in blocks(main_function(module)):
+        made: set[str] = set()
+        for rule in (_FEW,) if context.kind == "cpu" else (_WALKS, _LIGHT):
+            table = _Kernels(module, rule, frozenset(made))
+            self._join(table, context)
+            made.update(table.made.values())
+
+    def _join(self, table: _Kernels, context: PassContext) -> None:
+        for block in blocks(main_function(table.module)):
             order, joined = Order(block), False
             left = {identity(op): op for op in block.operations if table.is_light(op)}
             for key, op in list(left.items()):
-                if key not in left:
+                if key not in left or (table.rule is _WALKS and not table.is_gather(op)):
                     continue
                 group = _Group(table, order, [op])
                 group.grow(left)
+                if not group.pays():
+                    continue
                 for member in group.members:
                     del left[identity(member)]
                 if len(group.members) > 1:
@@ -89,25 +100,24 @@ class JoinLaunches(Pass):
 class _Kernels:
     """The kernels of a module, by symbol, and those that were made of several, by their text.
 
-    `chains`: whether a launch of a group may read what another one makes.
+    `done`: the symbols of kernels that are joined already.
     """
 
     module: ir.Module
-    chains: bool
+    rule: _Rule
+    done: frozenset[str]
     made: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.by_symbol = {symbol_name(op): op for op in kernels(self.module)}
-        is_light = _is_small if self.chains else _is_light
-        self._light = {name for name, op in self.by_symbol.items() if is_light(op)}
-
-    @property
-    def most(self) -> int:
-        """Launches that become one."""
-        return MOST_CHAINED if self.chains else MOST_LAUNCHES
+        left = ((name, op) for name, op in self.by_symbol.items() if name not in self.done)
+        self._light = {name for name, op in left if self.rule.may_join(op)}
 
     def of(self, launch: mgx.LaunchOp) -> mgx.KernelOp:
         return self.by_symbol[launch.kernel.value]
+
+    def is_gather(self, launch: mgx.LaunchOp) -> bool:
+        return any(isinstance(op, _GATHERS) for op in self.of(launch).regions[0].blocks[0])
 
     def is_light(self, op: ir.OpView) -> TypeGuard[mgx.LaunchOp]:
         return isinstance(op, mgx.LaunchOp) and op.kernel.value in self._light
@@ -156,7 +166,7 @@ class _Kernels:
         if text in self.made:
             kernel.erase()
             return self.made[text]
-        symbol = self.made[text] = f"joined{len(self.made)}"
+        symbol = self.made[text] = f"joined{len(self.done) + len(self.made)}"
         kernel.sym_name = ir.StringAttr.get(symbol)
         return symbol
 
@@ -175,7 +185,7 @@ class _Group:
             for op in self._near(member):
                 if op in self.members or not self.table.is_light(op) or identity(op) not in left:
                     continue
-                if len(self.members) == self.table.most or not self._may_enter(op):
+                if len(self.members) == self.table.rule.most or not self._may_enter(op):
                     continue
                 self.members.append(op)
         self.members.sort(key=self.order.of)
@@ -197,13 +207,14 @@ class _Group:
     def _may_enter(self, op: mgx.LaunchOp) -> bool:
         """Whether a launch has a place in the group: no path leads out of it and back."""
         tensors = {v for member in (*self.members, op) for v in (*member.operands, *member.outputs)}
-        if not self.table.chains and len(tensors) > MAX_TENSORS:
+        rule = self.table.rule
+        if len(tensors) > rule.tensors or (rule is _WALKS and _size(op) != _size(self.members[0])):
             return False
         wider = _Group(self.table, self.order, [*self.members, op])
         inside = set(map(identity, wider.members))
         first = min(self.order.level[key] for key in inside if key is not None)
         for member in wider.members:
-            direct = wider._read(member) if self.table.chains else wider._copied(member)
+            direct = wider._copied(member) if rule is _LIGHT else wider._read(member)
             if any(
                 _depends(value, inside, self.order, first)
                 for value in member.operands
@@ -212,10 +223,25 @@ class _Group:
                 return False
         return True
 
+    def pays(self) -> bool:
+        """Whether the group is worth a kernel: a walk has a gather by indices that it makes."""
+        return self.table.rule is not _WALKS or any(
+            self.table.is_gather(op) and self._read(op) for op in self.members
+        )
+
     def _read(self, op: mgx.LaunchOp) -> list[ir.Value]:
-        """The operands of a launch that the group makes."""
-        makers = self._makers()
-        return [value for value in op.operands if memory_of(value) in makers]
+        """The operands of a launch that the group makes, in a walk those read element by element.
+
+        The others of a walk are read anywhere, as tables are.
+        """
+        kernel, makers = self.table.of(op), self._makers()
+        arguments = kernel.regions[0].blocks[0].arguments
+        return [
+            value
+            for value, argument in zip(op.operands, arguments, strict=True)
+            if memory_of(value) in makers
+            and (self.table.rule is _FEW or _is_read_in_place(argument))
+        ]
 
     def _copied(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands of a concat that pointwise work of the group makes."""
@@ -263,6 +289,56 @@ def _is_small(kernel: mgx.KernelOp) -> bool:
         and 0 < math.prod(shape(value)) <= MOST_CHAINED_ELEMENTS
         for value in (*terminator.operands, *summed)
     )
+
+
+def _is_walk(kernel: mgx.KernelOp) -> bool:
+    """Whether a kernel is gathers and pointwise work of static tensors."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    known = (*_GATHERS, mgx.PointwiseOp, mgx.ConstantOp)
+    if not all(isinstance(op, known) or mgx.is_view(op) for op in ops):
+        return False
+    values = [*kernel.regions[0].blocks[0].arguments, *(v for op in ops for v in op.results)]
+    return len(terminator.operands) == 1 and all(
+        ir.RankedTensorType(v.type).has_static_shape and 0 not in shape(v) and _is_plain(v)
+        for v in values
+    )
+
+
+def _is_read_in_place(argument: ir.Value) -> bool:
+    """Whether a kernel reads an argument at the place of the element that it makes."""
+    return all(
+        isinstance(op, mgx.PointwiseOp) or (isinstance(op, _GATHERS) and op.indices == value)
+        for value, op in _reads(argument)
+    )
+
+
+def _reads(value: ir.Value) -> Iterator[tuple[ir.Value, ir.OpView]]:
+    """The ops that read a value in a kernel, and what they read: it, or its elements reshaped."""
+    for user in users(value):
+        if isinstance(user, mgx.RESHAPES):
+            yield from _reads(user.results[0])
+        elif not isinstance(user, mgx.ReturnOp):
+            yield value, user
+
+
+def _size(launch: mgx.LaunchOp) -> int:
+    """The elements of a launch's first result, of static shape."""
+    return math.prod(size for size in shape(launch.outputs[0]) if isinstance(size, int))
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Which kernels may be joined: how many, and of how many tensors."""
+
+    may_join: Callable[[mgx.KernelOp], bool]
+    most: int
+    tensors: int
+
+
+_LIGHT = _Rule(_is_light, MOST_LAUNCHES, MAX_TENSORS)
+# Each reads the one before: on GPUs element by element, on the CPU in any way.
+_WALKS = _Rule(_is_walk, MOST_CHAINED, 1 << 10)
+_FEW = _Rule(_is_small, MOST_CHAINED, 1 << 10)
 
 
 def _is_plain(value: ir.Value) -> bool:

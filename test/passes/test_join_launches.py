@@ -1,4 +1,4 @@
-"""Launches of a decoder's step, and joined kernels on the CPU."""
+"""Launches of a decoder's step and of a forest, and joined kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import mgx_mlir
 from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
 from mgx_mlir.pipelines.planning import build_plan
 from test import decoder_models
+from test.importer.agreement import contributed, floats
+from test.importer.test_classical_learning import forest, voting
 
 STEP = {"batch_size": 1, "sequence_length": 1, "past_sequence_length": 23,
         "total_sequence_length": 24}  # fmt: skip
@@ -62,3 +64,26 @@ def test_a_cpu_runs_joined_kernels() -> None:
         have = mgx_mlir.compile(artifact, "cpu").run(feed)
         for name, array in want.items():
             np.testing.assert_allclose(have[name], array, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_the_steps_of_a_forest_are_one_launch(chip: str) -> None:
+    """Then one each for the votes of its leaves, their sum, the best class and its label."""
+    feed = {"x": floats(70, 5, seed=3)}
+    for depth in (2, 4):
+        attributes = voting(forest(6, depth, 5, 3, seed=depth), "class")
+        # onnxruntime takes no class that no leaf votes for, even if the others' scores are below 0.
+        attributes["class_weights"] = np.abs(attributes["class_weights"]).tolist()
+        model, _ = contributed(
+            "TreeEnsembleClassifier", feed, (np.int64, np.float32), domain="ai.onnx.ml",
+            classlabels_int64s=[5, 6, 9], **attributes,
+        )  # fmt: skip
+        options = CompileOptions()
+        graph = import_model(model, options)
+        optimize(graph, options, Report())
+        with graph.module.context:
+            assert build_plan(graph).step_count == 5
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        have = mgx_mlir.compile(model, chip).run(feed)
+        for output, array in zip(session.get_outputs(), session.run(None, feed), strict=True):
+            np.testing.assert_allclose(have[output.name], array, rtol=1e-5, atol=1e-5)
