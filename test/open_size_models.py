@@ -48,6 +48,11 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, b] x => y",
         "r = Reshape(x, minus_ones) y = Concat <axis = 0> (r, float_of_one, r)",
     ),
+    "windows of an image with its end cut": (
+        "float[1, a, b, 7] x => y",
+        "made = Abs(x) "
+        'y = LpPool <kernel_shape = [3, 1], strides = [2, 1], auto_pad = "SAME_UPPER"> (made)',
+    ),
     "long rows apart": ("float[6501, a] x => y", "y = ReduceSum <keepdims = 0> (x, zero_axis)"),
     "a first layer, channels first": (
         "float[a, 3, b, c] x => y",
@@ -339,6 +344,7 @@ SIZES: dict[str, Sizes] = {
     "a first layer, padded to whole strides": [{"a": 1, "b": 5, "c": c} for c in (24, 26)],
     "a filter for each of few channels": [{"a": 2, "b": 9, "c": 12}, {"a": 1, "b": 5, "c": 7}],
     "channels by a name": [{"a": 1, "b": 5, "c": 2, "d": 7}, {"a": 2, "b": 9, "c": 2, "d": 4}],
+    "windows of an image with its end cut": [{"a": 64, "b": 5}, {"a": 3, "b": 6}],
     "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],
     "a window of as many": [{"a": 2, "b": 20}, {"a": 1, "b": 33}],
     "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],

@@ -49,7 +49,10 @@ class MemoryOperand:
         return vector_width(self.inner, self.outer, offset=self.offset, limit=limit)
 
     def start(self, outer: Index) -> Index:
-        return emit.add(self.offset, self.outer.offset(outer))
+        """The offset of an outer index."""
+        start = emit.add(self.offset, self.outer.offset(outer))
+        # A formula of sizes is a difference at times, which LLVM would split.
+        return start if isinstance(self.offset, int) else memory.opaque(start)
 
     def offset_of(self, start: Index, inner: Index) -> Index:
         """The offset of element `inner`, given `start`, the offset of its outer index."""
