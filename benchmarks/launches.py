@@ -27,6 +27,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks.cpu_nets import forest
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
@@ -71,6 +72,7 @@ MODEL_MAKERS: dict[str, Callable[[], onnx.ModelProto]] = {
     "gpt2": MODELS["gpt2"],
     "vit": MODELS["vit"],
     "lstm": MODELS["lstm"],
+    "forest": partial(forest, 1),
     "deep_5000": deep,
 }
 

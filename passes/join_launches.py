@@ -38,9 +38,10 @@ from mgx_mlir.rewriting.topology import sort_topologically
 MOST_ELEMENTS = 1 << 16
 # Launches that become one.
 MOST_LAUNCHES = 8
-# Those of which each may read the one before, and, on the CPU, the elements of each, which take as
-# long as a launch.
-MOST_CHAINED, MOST_CHAINED_ELEMENTS = 64, 1 << 10
+# Launches that become one where a launch may read the result of another, and their tensors.
+MOST_CHAINED, MOST_CHAINED_TENSORS = 64, 1 << 10
+# Elements of a launch that is joined on the CPU: work on more of them takes longer than a launch.
+MOST_SMALL_ELEMENTS = 1 << 10
 
 _GATHERS = (mgx.GatherOp, mgx.GatherElementsOp)
 _MOVES = (*mgx.MOVERS, mgx.ConstantOp)
@@ -68,7 +69,7 @@ class JoinLaunches(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         made: set[str] = set()
-        for rule in (_FEW,) if context.kind == "cpu" else (_WALKS, _LIGHT):
+        for rule in (_SMALL,) if context.kind == "cpu" else (_WALKS, _LIGHT):
             table = _Kernels(module, rule, frozenset(made))
             self._join(table, context)
             made.update(table.made.values())
@@ -78,7 +79,7 @@ class JoinLaunches(Pass):
             order, joined = Order(block), False
             left = {identity(op): op for op in block.operations if table.is_light(op)}
             for key, op in list(left.items()):
-                if key not in left or (table.rule is _WALKS and not table.is_gather(op)):
+                if key not in left or not table.may_start(op):
                     continue
                 group = _Group(table, order, [op])
                 group.grow(left)
@@ -118,6 +119,10 @@ class _Kernels:
 
     def is_gather(self, launch: mgx.LaunchOp) -> bool:
         return any(isinstance(op, _GATHERS) for op in self.of(launch).regions[0].blocks[0])
+
+    def may_start(self, launch: mgx.LaunchOp) -> bool:
+        """Whether a group may begin with a launch: a walk begins with a gather."""
+        return not self.rule.walks or self.is_gather(launch)
 
     def is_light(self, op: ir.OpView) -> TypeGuard[mgx.LaunchOp]:
         return isinstance(op, mgx.LaunchOp) and op.kernel.value in self._light
@@ -208,13 +213,15 @@ class _Group:
         """Whether a launch has a place in the group: no path leads out of it and back."""
         tensors = {v for member in (*self.members, op) for v in (*member.operands, *member.outputs)}
         rule = self.table.rule
-        if len(tensors) > rule.tensors or (rule is _WALKS and _size(op) != _size(self.members[0])):
+        if len(tensors) > rule.tensors:
+            return False
+        if rule.walks and _elements(op) != _elements(self.members[0]):
             return False
         wider = _Group(self.table, self.order, [*self.members, op])
         inside = set(map(identity, wider.members))
         first = min(self.order.level[key] for key in inside if key is not None)
         for member in wider.members:
-            direct = wider._copied(member) if rule is _LIGHT else wider._read(member)
+            direct = rule.direct(wider, member)
             if any(
                 _depends(value, inside, self.order, first)
                 for value in member.operands
@@ -225,25 +232,22 @@ class _Group:
 
     def pays(self) -> bool:
         """Whether the group is worth a kernel: a walk has a gather by indices that it makes."""
-        return self.table.rule is not _WALKS or any(
-            self.table.is_gather(op) and self._read(op) for op in self.members
+        return not self.table.rule.walks or any(
+            self.table.is_gather(op) and self.read_in_place(op) for op in self.members
         )
 
-    def _read(self, op: mgx.LaunchOp) -> list[ir.Value]:
-        """The operands of a launch that the group makes, in a walk those read element by element.
+    def made(self, op: mgx.LaunchOp) -> list[ir.Value]:
+        """The operands of a launch that the group makes."""
+        makers = self._makers()
+        return [value for value in op.operands if memory_of(value) in makers]
 
-        The others of a walk are read anywhere, as tables are.
-        """
-        kernel, makers = self.table.of(op), self._makers()
-        arguments = kernel.regions[0].blocks[0].arguments
-        return [
-            value
-            for value, argument in zip(op.operands, arguments, strict=True)
-            if memory_of(value) in makers
-            and (self.table.rule is _FEW or _is_read_in_place(argument))
-        ]
+    def read_in_place(self, op: mgx.LaunchOp) -> list[ir.Value]:
+        """The operands that the group makes and the launch reads element by element."""
+        arguments = self.table.of(op).regions[0].blocks[0].arguments
+        argument_of = dict(zip(op.operands, arguments, strict=True))
+        return [value for value in self.made(op) if _is_read_in_place(argument_of[value])]
 
-    def _copied(self, op: mgx.LaunchOp) -> list[ir.Value]:
+    def copied(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands of a concat that pointwise work of the group makes."""
         kernel, makers, found = self.table.of(op), self._makers(), []
         arguments = kernel.regions[0].blocks[0].arguments
@@ -286,7 +290,7 @@ def _is_small(kernel: mgx.KernelOp) -> bool:
     summed = (value for op in ops for value in op.operands if isinstance(op, _SUMS))
     return all(
         ir.RankedTensorType(value.type).has_static_shape
-        and 0 < math.prod(shape(value)) <= MOST_CHAINED_ELEMENTS
+        and 0 < math.prod(shape(value)) <= MOST_SMALL_ELEMENTS
         for value in (*terminator.operands, *summed)
     )
 
@@ -321,24 +325,29 @@ def _reads(value: ir.Value) -> Iterator[tuple[ir.Value, ir.OpView]]:
             yield value, user
 
 
-def _size(launch: mgx.LaunchOp) -> int:
+def _elements(launch: mgx.LaunchOp) -> int:
     """The elements of a launch's first result, of static shape."""
-    return math.prod(size for size in shape(launch.outputs[0]) if isinstance(size, int))
+    return math.prod(shape(launch.outputs[0]))
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """Which kernels may be joined: how many, and of how many tensors."""
+    """Which launches become one: at most `most`, with at most so many `tensors`.
+
+    `direct` gives the operands of a launch that others of its group may make. `walks`: groups of
+    results of one size, with gathers by indices that the group makes.
+    """
 
     may_join: Callable[[mgx.KernelOp], bool]
+    direct: Callable[[_Group, mgx.LaunchOp], list[ir.Value]]
     most: int
     tensors: int
+    walks: bool = False
 
 
-_LIGHT = _Rule(_is_light, MOST_LAUNCHES, MAX_TENSORS)
-# Each reads the one before: on GPUs element by element, on the CPU in any way.
-_WALKS = _Rule(_is_walk, MOST_CHAINED, 1 << 10)
-_FEW = _Rule(_is_small, MOST_CHAINED, 1 << 10)
+_LIGHT = _Rule(_is_light, _Group.copied, MOST_LAUNCHES, MAX_TENSORS)
+_WALKS = _Rule(_is_walk, _Group.read_in_place, MOST_CHAINED, MOST_CHAINED_TENSORS, walks=True)
+_SMALL = _Rule(_is_small, _Group.made, MOST_CHAINED, MOST_CHAINED_TENSORS)
 
 
 def _is_plain(value: ir.Value) -> bool:

@@ -1,7 +1,8 @@
 """Matrix products and convolutions as register tiles over packed blocks.
 
-A work item owns some rows and one block of columns of C. It packs its block of B, and for
-each register tile of rows the rows of A. The tile's sums stay in registers for the whole
+A work item owns some rows and one block of columns of C. It packs its block of B where that is not
+shared, and for each register tile of rows the rows of A where tiles do not read these in place. The
+tile's sums stay in registers for the whole
 depth of a block, pass through a small tile in memory, and leave through the epilogue.
 """
 
@@ -71,7 +72,7 @@ def emit_packing(
         batch = emit.div(block, blocks)
         columns = column_block(problem, schedule, emit.rem(block, blocks))
         start = emit.mul(block, schedule.packed_block(problem))
-        target = packed_block(problem, schedule, packed)
+        target = first_block(problem, schedule, packed)
         target = replace(target, start=emit.linear(start, (k, target.k_step)))
         element = schedule.packed_element(problem)
         copy = Copy(b, target, element, schedule.lanes, batch, k, depth)
@@ -113,8 +114,8 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
     return Columns(emit.linear(column, (row, width)), count, row, 1, column)
 
 
-def packed_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -> Packed:
-    """The first block of B in `memory`, packed for all items."""
+def first_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -> Packed:
+    """The first packed block of B in `memory`."""
     k_step, vector_step = schedule.packing(problem)
     return Packed(memory, 1, k_step, vector_step=vector_step)
 
@@ -161,7 +162,7 @@ def pack_block(
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Rows:
     """Rows of A: element k of row i lies at starts[i] + k * k_step."""
 
     memory: ir.Value
@@ -183,7 +184,6 @@ class _Emitter:
         self.a, self.b, self.store = a, b, store
         self.lanes = schedule.lanes
         self.depths = schedule.depths(problem)
-        depth = ceil_div(schedule.depth, self.lanes) * self.lanes
         self.width = ceil_div(schedule.columns, self.lanes) * self.lanes
         self.packed = schedule.packed_element(problem)
         # The type of the sums in registers.
@@ -191,16 +191,8 @@ class _Emitter:
         self.raw = None if schedule.shared else raw_block(schedule)
         if not schedule.shared:
             b = emit.stack(schedule.packed_block(problem), self.packed)
-        self.packed_b = packed_block(problem, schedule, b)
-        self.packed_a: Packed | None = None
-        if schedule.reads_in_place(problem):
-            pass
-        elif schedule.joined > 1 or pack.by_rows(problem.a, self.lanes):
-            a_row = depth + self.lanes
-            self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.packed), a_row, 1)
-        else:
-            a_row = ceil_div(schedule.rows, self.lanes) * self.lanes
-            self.packed_a = Packed(emit.stack(depth * a_row, self.packed), 1, a_row)
+        self.packed_b = first_block(problem, schedule, b)
+        self.packed_a = None if schedule.reads_in_place(problem) else self._room_for_rows()
         shifted = schedule.joined == 4 and are_signed(problem)
         self.offsets = emit.stack(schedule.rows, "i32") if shifted else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
@@ -213,6 +205,16 @@ class _Emitter:
         row = self.width if self.depths > 1 else most * self.lanes
         self.sum_row = row
         self.sums = emit.stack(tiles * schedule.rows * row, problem.accumulator)
+
+    def _room_for_rows(self) -> Packed:
+        """Memory for a tile's rows of A."""
+        schedule, lanes = self.schedule, self.lanes
+        depth = ceil_div(schedule.depth, lanes) * lanes
+        if schedule.joined > 1 or pack.by_rows(self.problem.a, lanes):
+            a_row = depth + lanes
+            return Packed(emit.stack(schedule.rows * a_row, self.packed), a_row, 1)
+        a_row = ceil_div(schedule.rows, lanes) * lanes
+        return Packed(emit.stack(depth * a_row, self.packed), 1, a_row)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
         """Orders items [batch, column block, row block], so that neighbours share B."""
@@ -276,14 +278,14 @@ class _Emitter:
                 if self.count is None and problem.M % height:
                     # The last tile begins before the rows that are left.
                     begin = emit.minimum(m, problem.M - height)
-                left = self._left_of(batch, k, depth, begin, height)
+                left = self._rows_of(batch, k, depth, begin, height)
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
                     at: Index = 0
                     if self.depths > 1:
                         at = emit.linear(column, (row, self.sum_row))
-                    self._multiply(column, (height, count), first_row, depth, at, left)
+                    self._multiply(vector, (height, count), first_row, depth, at, left)
                     rows = begin, emit.sub(m, begin)
                     store = partial(self._store_tile, batch, rows, columns, column, (height, count))
                     emit.when(last, lambda: store(at))
@@ -307,38 +309,37 @@ class _Emitter:
 
         emit.loop(0, self.depths, 1, depth_block)
 
-    def _left_of(self, batch: Index, k: Index, depth: Index, first: Index, rows: int) -> _Left:
+    def _rows_of(self, batch: Index, k: Index, depth: Index, first: Index, rows: int) -> _Rows:
         """Columns k .. k + depth of rows of A from `first` on: where they lie, or packed."""
         a, packed = self.problem.a, self.packed_a
         if packed is None:
             start = emit.add(a.start(batch), k)
             places = [a.row.offset(emit.add(first, row)) for row in range(rows)]
-            return _Left(self.a, [emit.add(start, place) for place in places], 1)
+            return _Rows(self.a, [emit.add(start, place) for place in places], 1)
         copy = Copy(self.a, packed, self.packed, self.lanes, batch, k, depth)
         pack.pack_a(copy, a, first, rows)
         if self.offsets is not None:
             joined.store_offsets(copy, rows, self.offsets)
-        return _Left(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
+        return _Rows(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
 
     def _multiply(
         self,
-        column: Index,
+        vector: Index,
         tile: tuple[int, int],
         row: Index,
         depth: Index,
         at: Index,
-        left: _Left,
+        left: _Rows,
     ) -> None:
         """Adds one register tile's products over a block's depth to the sums from `at` on.
 
-        `tile`: its rows and vectors. The block starts at row `row` of the packed B.
+        `vector`: the tile's first. `tile`: its rows and vectors. The block starts at row `row` of
+        the packed B.
         """
         together = self.schedule.joined
         lanes, (rows, vectors) = self.lanes, tile
         packed_b = self.packed_b
-        right_start = emit.linear(
-            packed_b.vector(emit.div(column, lanes), lanes), (row, packed_b.k_step)
-        )
+        right_start = emit.linear(packed_b.vector(vector, lanes), (row, packed_b.k_step))
         element, accumulator, wide = self.element, self.problem.accumulator, lanes * together
         places = [
             emit.add(at, row * self.sum_row + j * lanes)

@@ -153,9 +153,8 @@ class CpuSchedule:
         processor foresees. A row of slack is between two of them. Only the rows of an image, which
         are written where no vector begins, are whole.
         """
-        rows = problem.K if self.shared else self.depth
         if self.joined > 1 or (self.shared and isinstance(problem.b, Matrix)):
-            return self.lanes, (ceil_div(rows, self.lanes) * self.lanes + 1) * self.lanes
+            return self.lanes, (self._block_rows(problem) + 1) * self.lanes
         return self.packed_row, self.lanes
 
     def reads_in_place(self, problem: Contraction) -> bool:
@@ -175,8 +174,12 @@ class CpuSchedule:
         k_step, vector_step = self.packing(problem)
         if vector_step > k_step:
             return ceil_div(self.columns, self.lanes) * vector_step
+        return self._block_rows(problem) * k_step + self.lanes
+
+    def _block_rows(self, problem: Contraction) -> int:
+        """Rows of a packed block of B, in whole vectors."""
         rows = problem.K if self.shared else self.depth
-        return ceil_div(rows, self.lanes) * self.lanes * k_step + self.lanes
+        return ceil_div(rows, self.lanes) * self.lanes
 
     def packed_size(self, problem: Contraction) -> int:
         """Elements of B packed as a whole."""

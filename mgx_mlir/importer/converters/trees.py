@@ -76,7 +76,7 @@ def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
         np.where(inner, forest.features, 0).astype(np.int32),
         forest.splits.astype(dtype),
     )
-    # What a step reads of its node: the number, the feature and the threshold.
+    # A step reads the number, the feature and the threshold of its node.
     here, feature, split = (
         emit.broadcast(node.make(column[forest.roots][None]), (batch, len(forest.roots)))
         for column in columns

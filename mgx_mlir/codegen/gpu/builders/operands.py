@@ -51,7 +51,7 @@ class MemoryOperand:
     def start(self, outer: Index) -> Index:
         """The offset of an outer index."""
         start = emit.add(self.offset, self.outer.offset(outer))
-        # A formula of sizes is a difference at times, which LLVM would split.
+        # A formula of sizes may be a difference, which LLVM would split.
         return start if isinstance(self.offset, int) else memory.opaque(start)
 
     def offset_of(self, start: Index, inner: Index) -> Index:
