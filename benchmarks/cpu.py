@@ -6,12 +6,14 @@ Each side is alone in a process of its own. They take turns, and one that waits 
 figure is the least milliseconds of one run over all turns; the ratio is ours to onnxruntime's,
 below 1 where ours is faster. On a machine with other work, `--clock process` counts a process' own
 time, which is right for one thread. `perceptron`, `step` and `forest` are small graphs, whose time
-is that of starting a run.
+is that of starting a run. `decode`, `decode int4` and `bilstm` have open sizes: one program for any
+runs them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -28,7 +30,9 @@ import onnx
 
 from benchmarks import without_avx512
 from benchmarks.cpu_nets import MODELS as CPU_NETS
+from benchmarks.cpu_nets import SIZES
 from benchmarks.nets import MODELS as NETS
+from test.dynamic_models import inputs_of
 from test.onnx_models import MODELS, light, light_names, random_inputs
 
 # Seconds and runs of a turn, at the least.
@@ -53,10 +57,13 @@ def main() -> int:
     parser.add_argument("--target", default="cpu", help="cpu, or a level such as x86-64-v3")
     parser.add_argument("--clock", default="wall", choices=CLOCKS)
     parser.add_argument("--serve", nargs=3, metavar=("SIDE", "FILE", "N"), help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", default="null", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         side, file, threads = options.serve
-        serve(runner(side, Path(file), int(threads), options.target), CLOCKS[options.clock])
+        sizes = json.loads(options.sizes)
+        run = runner(side, Path(file), int(threads), options.target, sizes)
+        serve(run, CLOCKS[options.clock])
         return 0
     with tempfile.TemporaryDirectory() as folder:
         peer = None
@@ -77,7 +84,7 @@ def compare(options: argparse.Namespace, peer: Path | None) -> None:
                 file = Path(folder) / "model.onnx"
                 onnx.save(SOURCES[name](), file)
                 setting = options.rounds, options.target, options.clock, peer
-                ours, theirs = fastest(file, count, *setting)
+                ours, theirs = fastest(file, count, *setting, SIZES.get(name))
             ratios.append(ours / theirs)
             print(f"{name:18}{count:8}{ours:10.3f}{theirs:13.3f}{ratios[-1]:7.2f}", flush=True)
         print(f"{'geometric mean':18}{count:8}{geometric_mean(ratios):30.2f}", flush=True)
@@ -90,10 +97,14 @@ def fastest(
     target: str = "cpu",
     clock: str = "wall",
     peer: Path | None = None,
+    sizes: dict[str, int] | None = None,
 ) -> tuple[float, float]:
-    """The least milliseconds of a run of a model: ours, and onnxruntime's."""
+    """The least milliseconds of a run of a model: ours, and onnxruntime's.
+
+    `sizes`: those of a run of a model that leaves them open.
+    """
     with ExitStack() as stack:
-        setting = model, threads, target, clock, peer
+        setting = model, threads, target, clock, peer, sizes
         sides = [stack.enter_context(_side(x, *setting)) for x in SIDES]
         times = [[_turn(side) for side in sides] for _ in range(1 + rounds)][1:]
         for side in sides:
@@ -103,10 +114,16 @@ def fastest(
 
 
 def _side(
-    side: str, model: Path, threads: int, target: str, clock: str, peer: Path | None
+    side: str,
+    model: Path,
+    threads: int,
+    target: str,
+    clock: str,
+    peer: Path | None,
+    sizes: dict[str, int] | None,
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.cpu", "--target", target, "--clock", clock]
-    command += ["--serve", side, str(model), str(threads)]
+    command += ["--serve", side, str(model), str(threads), "--sizes", json.dumps(sizes)]
     changed = {"PYTHONPATH": str(peer)} if peer and side == "theirs" else {}
     pipe = subprocess.PIPE
     environment = {**os.environ, **changed}
@@ -134,14 +151,19 @@ def serve(run: Callable[[], Any], clock: Callable[[], float] = time.perf_counter
         print(min(times) * 1e3, flush=True)
 
 
-def runner(side: str, model: Path, threads: int, target: str) -> Callable[[], Any]:
+def runner(
+    side: str, model: Path, threads: int, target: str, sizes: dict[str, int] | None
+) -> Callable[[], Any]:
     """A function that runs a model once: compiled for the target, or in onnxruntime."""
-    inputs = random_inputs(onnx.load(model))
+    onnx_model = onnx.load(model)
+    inputs = inputs_of(onnx_model, sizes) if sizes else random_inputs(onnx_model)
     if side == "ours":
         import mgx_mlir
+        from mgx_mlir.compiler import CompileOptions
         from mgx_mlir.settings import Settings
 
-        program = mgx_mlir.compile(model, target, settings=Settings(threads=threads))
+        compiling = CompileOptions(mode="full-dynamic" if sizes else "default")
+        program = mgx_mlir.compile(model, target, compiling, settings=Settings(threads=threads))
         return lambda: program.run(inputs)
     import onnxruntime
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from test import quantized_models
+from mgx_mlir import Precision, quantize
+from test import decoder_models, quantized_models
 from test.onnx_models import Builder, lstm
 
 
@@ -174,6 +177,27 @@ def _int8(make: Callable[[], onnx.ModelProto]) -> onnx.ModelProto:
     return quantized_models.quantized(make(), "qdq_s8s8_channel")
 
 
+def decode(weights: str = "") -> onnx.ModelProto:
+    """A step of a LLaMA of 87 million weights with its cache; in blocks of `weights`, as "int4"."""
+    sizes = {"VOCABULARY": 20000, "WIDTH": 768, "INNER": 2048, "HEADS": 12, "SHARED": 12,
+             "EACH": 64, "LAYERS": 8, "POSITIONS": 512}  # fmt: skip
+    with patch.multiple(decoder_models, **sizes):
+        model = decoder_models.llama()
+    if not weights:
+        return model
+    with TemporaryDirectory() as folder:
+        quantize(model.SerializeToString(), Precision(weights=weights)).save(f"{folder}/small.onnx")
+        return onnx.load(f"{folder}/small.onnx")
+
+
+_STEP = {"batch_size": 1, "sequence_length": 1, "past_sequence_length": 127,
+         "total_sequence_length": 128}  # fmt: skip
+# Models whose sizes are open, which one program for any sizes runs, and the sizes of a run.
+SIZES: dict[str, dict[str, int]] = {
+    "decode": _STEP,
+    "decode int4": _STEP,
+    "bilstm": {"batch": 1, "tokens": 200},
+}
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "regnet": regnet,
     "segformer": segformer,
@@ -188,4 +212,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "forest": partial(forest, 1),
     "forest of 1000": partial(forest, 1000),
     "kmeans": kmeans,
+    "decode": decode,
+    "decode int4": partial(decode, "int4"),
+    "bilstm": partial(lstm, batch="batch", tokens="tokens"),
 }

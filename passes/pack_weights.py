@@ -42,6 +42,7 @@ class PackWeights(Pass):
     Only weights that the product's kernel expands as it reads them (see `prologues`).
     """
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-pack-weights"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from test.onnx_models import Builder
 
-VOCABULARY, WIDTH, HEADS, SHARED, EACH, LAYERS, POSITIONS = 48, 32, 4, 2, 8, 2, 64
+VOCABULARY, WIDTH, INNER, HEADS, SHARED, EACH, LAYERS, POSITIONS = 48, 32, 64, 4, 2, 8, 2, 64
 
 
 def _norm(b: Builder, x: str, name: str) -> str:
@@ -113,10 +113,10 @@ def llama(positions: bool = True, seed: int = 0, static: int = 0) -> onnx.ModelP
         y = b.op("Reshape", y, b.constant([0, 0, WIDTH]))
         x = b.op("Add", x, b.op("MatMul", y, b.weight(f"{name}.o", WIDTH, WIDTH)))
         normal = _norm(b, x, f"{name}.second")
-        gate = b.op("MatMul", normal, b.weight(f"{name}.gate", WIDTH, 64))
+        gate = b.op("MatMul", normal, b.weight(f"{name}.gate", WIDTH, INNER))
         gate = b.op("Mul", gate, b.op("Sigmoid", gate))
-        up = b.op("Mul", gate, b.op("MatMul", normal, b.weight(f"{name}.up", WIDTH, 64)))
-        x = b.op("Add", x, b.op("MatMul", up, b.weight(f"{name}.down", 64, WIDTH)))
+        up = b.op("Mul", gate, b.op("MatMul", normal, b.weight(f"{name}.up", WIDTH, INNER)))
+        x = b.op("Add", x, b.op("MatMul", up, b.weight(f"{name}.down", INNER, WIDTH)))
     logits = b.op("MatMul", _norm(b, x, "last"), b.weight("head", WIDTH, VOCABULARY, scale=1.0))
     cache = ["batch_size", SHARED, static or "past_sequence_length", EACH]
     total = static or "total_sequence_length"
@@ -185,10 +185,10 @@ def grouped(packed: bool = True, window: int = -1) -> onnx.ModelProto:
         normal, _, _, skipped = _contributed(
             b, "SkipSimplifiedLayerNormalization", y, skipped, ones, outputs=4, epsilon=1e-6
         )
-        gate = b.op("MatMul", normal, b.weight(f"{name}.gate", width, 64))
+        gate = b.op("MatMul", normal, b.weight(f"{name}.gate", width, INNER))
         gate = b.op("Mul", gate, b.op("Sigmoid", gate))
-        up = b.op("Mul", gate, b.op("MatMul", normal, b.weight(f"{name}.up", width, 64)))
-        y = b.op("MatMul", up, b.weight(f"{name}.down", 64, width))
+        up = b.op("Mul", gate, b.op("MatMul", normal, b.weight(f"{name}.up", width, INNER)))
+        y = b.op("MatMul", up, b.weight(f"{name}.down", INNER, width))
         normal, _, _, skipped = _contributed(
             b, "SkipSimplifiedLayerNormalization", y, skipped, ones, outputs=4, epsilon=1e-6
         )

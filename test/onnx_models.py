@@ -294,10 +294,10 @@ def resnet(
 def lstm(
     layers: int = 2,
     width: int = 128,
-    tokens: int = 32,
+    tokens: int | str = 32,
     vocabulary: int = 5000,
     classes: int = 5,
-    batch: int = 1,
+    batch: int | str = 1,
     seed: int = 2,
 ) -> onnx.ModelProto:
     """A classifier of token sequences: bidirectional LSTMs. Input: input_ids (int64)."""
@@ -324,7 +324,7 @@ def lstm(
         x = b.op("Reshape", y, b.constant([0, 0, -1]))
         size = 2 * width
     both = b.op("Transpose", last, perm=[1, 0, 2])
-    both = b.op("Reshape", both, b.constant([batch, 2 * width]))
+    both = b.op("Reshape", both, b.constant([-1, 2 * width]))
     scores = b.op("Gemm", both, b.weight("head.weight", classes, 2 * width),
                   b.weight("head.bias", classes, scale=0.02), transB=1)  # fmt: skip
     inputs = {"input_ids": (TensorProto.INT64, [batch, tokens])}

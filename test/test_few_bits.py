@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 N, K, BLOCK = 48, 128, 32
 
 
-def n_bits(rows: int, bits: int, zeros: bool) -> tuple[onnx.ModelProto, Array]:
+def n_bits(rows: int | str, bits: int, zeros: bool) -> tuple[onnx.ModelProto, Array]:
     """com.microsoft's MatMulNBits, and its weights [N, K]."""
     rng = np.random.default_rng(bits)
     blocks, per_byte = K // BLOCK, 8 // bits
@@ -40,7 +40,7 @@ def n_bits(rows: int, bits: int, zeros: bool) -> tuple[onnx.ModelProto, Array]:
     return _model([node], tensors, rows, TensorProto.FLOAT16), weights.reshape(N, K)
 
 
-def dequantized(rows: int, code: str, axis: int) -> tuple[onnx.ModelProto, Array]:
+def dequantized(rows: int | str, code: str, axis: int) -> tuple[onnx.ModelProto, Array]:
     """ONNX's DequantizeLinear of [K, N] in blocks along `axis`, and its weights [N, K]."""
     rng = np.random.default_rng(3)
     shape = (K // BLOCK, N) if axis == 0 else (K, N // 16)
@@ -66,7 +66,7 @@ def dequantized(rows: int, code: str, axis: int) -> tuple[onnx.ModelProto, Array
 
 
 def _model(
-    nodes: list[onnx.NodeProto], tensors: list[onnx.TensorProto], rows: int, type_: int
+    nodes: list[onnx.NodeProto], tensors: list[onnx.TensorProto], rows: int | str, type_: int
 ) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
@@ -94,7 +94,7 @@ MODELS = {
 def test_products_with_weights_of_few_bits(name: str, rows: int) -> None:
     model, weights = MODELS[name](rows)
     artifact = compile_to_bytecode(model)
-    stored = sum(weight.nbytes for weight in artifact.weights.values())
+    stored = _bytes(artifact)
     bits = 8 if "int8" in name else 2 if "of 2" in name else 4
     assert stored <= N * K * bits // 8 + 2 * 4 * N * K // 16
     assert artifact.plan.step_count == 1
@@ -103,6 +103,40 @@ def test_products_with_weights_of_few_bits(name: str, rows: int) -> None:
     (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
     want, size = x.astype(float) @ weights.T, np.abs(x).astype(float) @ np.abs(weights).T
     assert (np.abs(y - want) <= size * (2**-9 if y.dtype == np.float16 else 2**-20) + 1e-6).all()
+
+
+@pytest.mark.parametrize("target", ["cpu", "x86-64-v3", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("name", MODELS)
+def test_any_number_of_rows(name: str, target: str) -> None:
+    """One program, whose weights have few bits for one row and for many."""
+    model, weights = MODELS[name]("rows")
+    artifact = compile_to_bytecode(model, CompileOptions(mode="full-dynamic"))
+    given, _ = MODELS[name](1)
+    # Scales of one block each may have other shapes, of as many bytes.
+    assert _bytes(artifact) == _bytes(compile_to_bytecode(given))
+    program = mgx_mlir.compile(artifact, target=target)
+    for rows in (1, 3, 6, 7, 20, 300):
+        x = np.random.default_rng(rows).uniform(-1, 1, (rows, K))
+        x = x.astype(np.float16 if "NBits" in name else np.float32)
+        (y,) = program.run({"x": x}).values()
+        want, size = x.astype(float) @ weights.T, np.abs(x).astype(float) @ np.abs(weights).T
+        error = size * (2**-9 if y.dtype == np.float16 else 2**-20) + 1e-6
+        assert (np.abs(y - want) <= error).all()
+
+
+def test_each_matrix_of_a_batch_by_weights_of_few_bits() -> None:
+    model, weights = MODELS["MatMulNBits of 4"]("rows")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim.insert(0, onnx.TensorShapeProto.Dimension(dim_param="b"))
+    artifact = compile_to_bytecode(model, CompileOptions(mode="full-dynamic"))
+    assert _bytes(artifact) < N * K
+    x = np.random.default_rng(1).uniform(-1, 1, (3, 5, K)).astype(np.float16)
+    (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
+    np.testing.assert_allclose(y, x.astype(float) @ weights.T, rtol=2e-2, atol=2e-2)
+
+
+def _bytes(artifact: mgx_mlir.Artifact) -> int:
+    return sum(weight.nbytes for weight in artifact.weights.values())
 
 
 @pytest.mark.parametrize("mode", ["fast", "debug"])

@@ -46,7 +46,7 @@ from mgx_mlir.rewriting.queries import (
     users,
 )
 from mgx_mlir.rewriting.views import Layout, apply, is_view, whole
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # Operands of fewer elements save too little to matter.
 _LEAST_ELEMENTS = 1 << 10
@@ -70,13 +70,16 @@ class Prologue:
 def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     """The prologue of a product on operand `number`; None where it does not pay.
 
-    A product is a `mgx.dot` or a `mgx.convolution`, whose operand 0 are the images.
+    A product is a `mgx.dot` or a `mgx.convolution`, whose operand 0 are the images. Of a dot of any
+    sizes it is work on weights alone.
     """
-    if not isinstance(product, _PRODUCTS) or not is_static(product):
+    if not isinstance(product, _PRODUCTS):
         return None
     if isinstance(product, mgx.ConvolutionOp) and not _may_be_computed(product, number):
         return None
-    operand = product.operands[number]
+    operand, reader = _matrix(product, number)
+    if not is_static(product) and not (number == 1 and _is_weight(product, operand)):
+        return None
     if not isinstance(element_type(operand), ir.FloatType):
         return None
     tree = Prologue()
@@ -84,8 +87,10 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
         return None
     if not any(_computes(op) for op in tree.ops) or len(tree.leaves) > _MOST_LEAVES:
         return None
-    layouts = _layouts(tree, product)
+    layouts = _layouts(tree, reader)
     if layouts is None or not all(_is_readable(layout, product, number) for layout in layouts):
+        return None
+    if not is_static(product) and not all(is_constant(leaf) for leaf in tree.leaves):
         return None
     depth = _depth(product)
     if not _is_finite(tree, depth):
@@ -99,6 +104,22 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
         return None  # past the end of k, one operand has to be zero
     work = _work(tree, product, number, layouts)
     return tree if work <= OPERATIONS_A_BYTE * _saved(tree, operand) else None
+
+
+def _matrix(product: Product, number: int) -> tuple[ir.Value, ir.OpView]:
+    """An operand, and its reader: without the broadcast that repeats one matrix for each of many."""
+    operand = product.operands[number]
+    repeat = definition(operand)
+    if number == 0 or not isinstance(product, mgx.DotOp) or not isinstance(repeat, mgx.BROADCASTS):
+        return operand, product
+    is_matrix = has_one_use(operand) and shape(repeat.x) == shape(operand)[-2:]
+    return (repeat.x, repeat) if is_matrix else (operand, product)
+
+
+def _is_weight(product: Product, operand: ir.Value) -> bool:
+    """Whether an operand of a product of any sizes is the matrix by which a dot multiplies rows."""
+    type_ = ir.RankedTensorType(operand.type)
+    return isinstance(product, mgx.DotOp) and type_.has_static_shape and type_.rank == 2
 
 
 def _may_be_computed(convolution: mgx.ConvolutionOp, number: int) -> bool:
@@ -133,7 +154,7 @@ def _taps(convolution: mgx.ConvolutionOp) -> int:
 def _depth(product: Product) -> int:
     """The products that are summed up for one result."""
     if isinstance(product, mgx.DotOp):
-        return shape(product.a)[-1]
+        return shape(product.b)[-2]
     return math.prod(shape(product.w)[1:])
 
 
@@ -175,8 +196,9 @@ def _follows_pointwise(op: ir.OpView) -> bool:
     return any(isinstance(reader, mgx.PointwiseOp) for reader in readers)
 
 
-def _layouts(tree: Prologue, product: Product) -> list[Layout] | None:
-    """The layout, in each leaf, of the elements that the operand needs; None without strides."""
+def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
+    """The layout, in each leaf, of the elements that the operand's reader needs; None without
+    strides."""
     inside = {op.result for op in tree.ops}
     found = []
     for leaf in tree.leaves:
@@ -203,7 +225,7 @@ def _is_readable(layout: Layout, product: Product, number: int) -> bool:
     """Whether a product can read an operand with this layout: a convolution's images have one
     stride for each dimension of their pixels, and for their channels."""
     if isinstance(product, mgx.DotOp) or number == 1:
-        return len(layout.dims) == len(shape(product.operands[number]))
+        return len(layout.dims) == len(shape(_matrix(product, number)[0]))
     count, *sizes = layout.shape
     group, last = group_of(product), product.channels_last
     channels = sizes.pop(-1 if last else 0)
@@ -249,9 +271,14 @@ def _saved(tree: Prologue, operand: ir.Value) -> float:
 
 
 def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layout]) -> float:
-    """The operations of a prologue: blocks that read the same elements repeat them."""
+    """The operations of a prologue: blocks that read the same elements repeat them.
+
+    A product of any number of rows counts as one of few.
+    """
     result = shape(product.result)
     others = result[-1 if number == 0 else -2]
+    if isinstance(others, Size):
+        others = 1
     repeated = 1.0
     if isinstance(product, mgx.ConvolutionOp):
         group, last = group_of(product), product.channels_last
@@ -260,7 +287,7 @@ def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layou
         if last or any(_lie_last(layout) for layout in layouts):
             # With other layouts, pixels are packed and computed once.
             repeated = max(1.0, _taps(product) / math.prod(product.strides))
-    size = math.prod(shape(product.operands[number])) * repeated
+    size = math.prod(shape(_matrix(product, number)[0])) * repeated
     return sum(_operations(op) for op in tree.ops) * size * ceil_div(others, PRODUCT_TILE)
 
 

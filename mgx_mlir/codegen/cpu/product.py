@@ -317,35 +317,66 @@ def _computing_launch(
     builder: Builder, matrix: Computed, inputs: Mapping[int, Memory], number: int
 ) -> tuple[Matrix, Memory]:
     """Adds the launch that computes an operand; gives its matrix in scratch, argument `number`."""
-    lanes, along_rows = vector_lanes(matrix)
-    if not along_rows:
-        transposed, memory = _computing_launch(builder, matrix.transposed(), inputs, number)
-        return transposed.transposed(), memory
-    batch, rows, columns = (x.size for x in (matrix.batch, matrix.row, matrix.column))
-    scratch = builder.scratch(batch * rows * columns, matrix.element)
-    numbers = sorted({read.matrix.argument for read in matrix.tensors})
+    work = Computing.of(matrix, number)
+    scratch = builder.scratch(work.size, matrix.element)
+    read = [inputs[n] for n in work.arguments]
+    builder.add([*read, scratch], work.items, work.emit)
+    return work.result, scratch
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+
+@dataclass(frozen=True)
+class Computing:
+    """The work that computes an operand into memory. `result`: its matrix there.
+
+    `matrix`: the operand, or its transpose, whose rows are read in vectors of `lanes`.
+    """
+
+    matrix: Computed
+    lanes: int
+    result: Matrix
+
+    @staticmethod
+    def of(matrix: Computed, number: int) -> Computing:
+        """The work on a matrix, whose result is argument `number`."""
+        lanes, along_rows = vector_lanes(matrix)
+        own = matrix if along_rows else matrix.transposed()
+        batch, rows, columns = (x.size for x in (own.batch, own.row, own.column))
+        result = Matrix(
+            number, matrix.element, 0,
+            Axis.of((batch, rows * columns)), Axis.of((rows, 1)), Axis.of((columns, rows)),
+        )  # fmt: skip
+        return Computing(own, lanes, result if along_rows else result.transposed())
+
+    @property
+    def arguments(self) -> list[int]:
+        """The inputs that are read, in the order of the pointers."""
+        return sorted({read.matrix.argument for read in self.matrix.tensors})
+
+    @property
+    def items(self) -> int:
+        return self.matrix.batch.size * self.matrix.column.size
+
+    @property
+    def size(self) -> int:
+        """Elements of the result."""
+        return self.items * self.matrix.row.size
+
+    def emit(self, pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        """Builds the work of items begin .. end; the last pointer is the result's."""
         *read, result = pointers
-        places = dict(zip(numbers, read, strict=True))
+        places = dict(zip(self.arguments, read, strict=True))
+        rows, columns = self.matrix.row.size, self.matrix.column.size
 
         def item(number: Index) -> None:
             at, column = emit.div(number, columns), emit.rem(number, columns)
 
             def vectors(row: Index) -> None:
-                x = vector_of(matrix, places, at, row, column, lanes, True)
+                x = vector_of(self.matrix, places, at, row, column, self.lanes, True)
                 emit.store_vector(x, result, emit.linear(row, (number, rows)))
 
-            emit.loop(0, rows, lanes, vectors)
+            emit.loop(0, rows, self.lanes, vectors)
 
         emit.loop(begin, end, 1, item)
-
-    builder.add([*(inputs[n] for n in numbers), scratch], batch * columns, body)
-    place = Matrix(
-        number, matrix.element, 0,
-        Axis.of((batch, rows * columns)), Axis.of((rows, 1)), Axis.of((columns, rows)),
-    )  # fmt: skip
-    return place, scratch
 
 
 def _packing_launch(
