@@ -107,7 +107,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
 
 
 def _matrix(product: Product, number: int) -> tuple[ir.Value, ir.OpView]:
-    """An operand, and its reader: without the broadcast that repeats one matrix for each of many."""
+    """An operand and its reader, before the broadcast of one matrix for each of many."""
     operand = product.operands[number]
     repeat = definition(operand)
     if number == 0 or not isinstance(product, mgx.DotOp) or not isinstance(repeat, mgx.BROADCASTS):
