@@ -55,10 +55,11 @@ class LayoutConvolution(Pass):
 
     A window's channels are then contiguous, and so are the channels of a constant filter, a new
     weight; of depthwise filters, the elements of all filters for one tap are contiguous. Values
-    that pointwise ops, pooling, resizes, reductions or concats tie together have one layout. The
-    layout stays as it is where one of them is a concat of channels of one image, whose parts are
-    pieces of its memory; where more of them are returned than convolutions gain; and where no
-    convolution gains but some have groups of several channels. Other ops read through views.
+    that pointwise ops, pooling, padding, resizes, reductions or concats tie together have one
+    layout. The layout stays as it is where one of them is a concat of channels of one image, whose
+    parts are pieces of its memory; where more of them are returned than convolutions gain; and
+    where no convolution gains but some have groups of several channels. Other ops read through
+    views.
 
     In a program for CPUs alone, concats and groups make no difference, and constant filters of
     several channels are stored as vectors: [filters / 32, window, channels, 32], or blocks of 16 or
@@ -266,7 +267,7 @@ def _is_movable(op: ir.OpView) -> bool:
     if mgx.is_pointwise(op):
         return all(shape(value) == sizes for value in op.operands)
     alike = all(len(shape(value)) == len(sizes) for value in op.operands)
-    kinds = mgx.ConcatOp | mgx.PoolingOp | mgx.ResizeOp
+    kinds = mgx.ConcatOp | mgx.PadOp | mgx.PoolingOp | mgx.ResizeOp
     return alike and (mgx.is_reduction(op) or isinstance(op, kinds))
 
 
@@ -323,13 +324,19 @@ class _Rewriter:
         return create_like(op, operands, dims, **attributes)
 
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
-        """What a reduction, concat or resize says of axes, for channels last."""
+        """What a reduction, concat, padding or resize says of axes, for channels last."""
         order = _last(len(shape(op.result)))
         if isinstance(op, mgx.REDUCTION_OPS):
             axes = sorted(order.index(a) for a in op.axes)
             return {"axes": ir.DenseI64ArrayAttr.get(axes)}
         if isinstance(op, mgx.ConcatOp):
             return {"axis": ir.IntegerAttr.get(op.axis.type, order.index(op.axis.value))}
+        if isinstance(op, mgx.PadOp):
+            ends = {"low": op.low, "high": op.high}
+            return {
+                name: ir.DenseI64ArrayAttr.get([end[i] for i in order])
+                for name, end in ends.items()
+            }
         if isinstance(op, mgx.ResizeOp):
             own = {"scales": [op.scales[i] for i in order]}
             if op.roi is not None:

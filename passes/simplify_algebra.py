@@ -22,7 +22,6 @@ from mgx_mlir.rewriting.queries import (
     has_one_use,
     has_sizes,
     is_constant,
-    is_static,
     shape,
     source_sizes,
     splat,
@@ -64,11 +63,22 @@ def _constant_operand(op: mgx.AddOp | mgx.MulOp) -> tuple[ir.Value, ir.Value] | 
 
 
 def _broadcast_together(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The sources of two broadcasts to one shape, broadcast to their smallest common shape."""
+    """The sources of two broadcasts to one shape, broadcast to their smallest common shape.
+
+    A constant whose elements are all equal is the broadcast of one.
+    """
+    a, b = _as_one(a), _as_one(b)
     common = [max(pair) for pair in zip(source_sizes(a), source_sizes(b), strict=True)]
     a, b = broadcast_source(a), broadcast_source(b)
     common = common[len(common) - max(len(shape(a)), len(shape(b))) :]
     return broadcast_to(a, common), broadcast_to(b, common)
+
+
+def _as_one(value: ir.Value) -> ir.Value:
+    number = splat(value)
+    if number is None:
+        return value
+    return mgx.splat(number, mgx.tensor_type([1] * len(shape(value)), element_type(value)))
 
 
 @_rewrites(mgx.AddOp, mgx.MulOp)
@@ -197,21 +207,6 @@ def multiply_batch_of_broadcasts(op: mgx.DotOp) -> ir.Value | None:
         few = [1 if i in same else size for i, size in enumerate(shape(value))]
         parts.append(broadcast_to(source, few))
     return broadcast_to(mgx.dot(*parts), shape(op.c))
-
-
-@_rewrites(mgx.DotOp)
-def multiply_all_rows_by_one_matrix(op: mgx.DotOp) -> ir.Value | None:
-    """A batch of products with the same right operand as one product with more rows.
-
-    The importer does so where the sizes are known.
-    """
-    *batch, rows, depth = shape(op.a)
-    source, dims = broadcast_source(op.b), source_sizes(op.b)
-    if is_static(op) or not batch or any(size != 1 for size in dims[:-2]):
-        return None
-    flat = mgx.reshape(op.a, [prod([*batch, rows]), depth])
-    matrix = source if len(shape(source)) == 2 else mgx.reshape(source, dims[-2:])
-    return mgx.reshape(mgx.dot(flat, matrix), shape(op.c))
 
 
 @_rewrites(mgx.SubOp)
@@ -363,7 +358,6 @@ class SimplifyAlgebra(PatternPass):
         divide_by_constant,
         divide_once,
         multiply_batch_of_broadcasts,
-        multiply_all_rows_by_one_matrix,
         log_of_softmax,
         power_to_products,
         subtract_to_add,

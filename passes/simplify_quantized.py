@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from mlir import ir
@@ -24,14 +24,16 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     erase_dead,
     group_of,
+    has_sizes,
     is_constant,
-    is_static,
     replace,
     shape,
     splat,
     users,
 )
 from mgx_mlir.rewriting.views import trace
+
+_Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 _INTEGERS = frozenset({"i8", "ui8"})
 # The most bytes of the offsets that a zero point adds at each position of a padded result.
@@ -69,6 +71,7 @@ class SimplifyQuantized(Pass):
 
     cleanup: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-quantized"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
@@ -76,7 +79,7 @@ class SimplifyQuantized(Pass):
             if context.kind == "cpu":
                 _drop_signs(block)
             for op in list(block.operations):
-                if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)) or not is_static(op):
+                if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)) or not has_sizes(op):
                     continue
                 node = node_name(op)
                 with ir.InsertionPoint(op), op.location:
@@ -90,7 +93,7 @@ class SimplifyQuantized(Pass):
 def _drop_signs(block: ir.Block) -> None:
     """Gives tensors that are quantized with the zero point -128 numbers without a sign, and 0."""
     for op in list(block.operations):
-        if not isinstance(op, mgx.QuantizelinearOp) or not is_static(op):
+        if not isinstance(op, mgx.QuantizelinearOp) or not has_sizes(op):
             continue
         if not _is_least(op.zero_point):
             continue
@@ -100,7 +103,7 @@ def _drop_signs(block: ir.Block) -> None:
             continue
         unsigned = ir.IntegerType.get_unsigned(8)
         with ir.InsertionPoint(op), op.location:
-            zero = mgx.splat(0, ir.RankedTensorType.get(shape(op.y), unsigned))
+            zero = mgx.splat(0, mgx.tensor_type(shape(op.y), unsigned))
             made = _with_zero(op, op.x, zero, unsigned)
             for reader in readers:
                 with ir.InsertionPoint(reader), reader.location:
@@ -121,7 +124,7 @@ def _with_zero(
     """The result of a quantization, or of its inverse, with another x and zero point."""
     created = ir.Operation.create(
         op.operation.name,
-        results=[ir.RankedTensorType.get(shape(op.y), element)],
+        results=[mgx.tensor_type(shape(op.y), element)],
         operands=[x, op.scale, zero],
         attributes={key: op.attributes[key] for key in op.attributes},
     )
@@ -231,7 +234,7 @@ def _narrow(value: ir.Value) -> ir.Value:
     dims, number, varying = shape(value), _number(value), _varying(value)
     if number is not None:
         return mgx.splat(number, ir.RankedTensorType.get([1] * len(dims), element_type(value)))
-    once = [axis for axis, size in enumerate(dims) if axis not in varying and size > 1]
+    once = [axis for axis, size in enumerate(dims) if axis not in varying and size != 1]
     return mgx.slice(value, once, [0] * len(once), [1] * len(once)) if once else value
 
 
@@ -259,7 +262,7 @@ def _may_leave(op: ir.OpView, number: int, parameter: ir.Value | None) -> bool:
     """Whether a scale or zero point of an operand is the same for all that are summed up."""
     if parameter is None:
         return True
-    differs = {axis for axis, size in enumerate(shape(parameter)) if size > 1}
+    differs = {axis for axis, size in enumerate(shape(parameter)) if size != 1}
     if isinstance(op, mgx.CONVOLUTIONS):
         return differs <= ({0} if number else set())
     return len(shape(parameter)) - 1 - number not in differs
@@ -335,7 +338,9 @@ def _padded(op: ir.OpView, x: _Quantized) -> ir.Value | None:
     if number is None or 4 * prod(shape(op.result)[1:]) <= MAX_BORDER:
         return None
     low, high = ([0, 0, *list(op.pads)[i : i + half]] for i in (0, half))
-    return mgx.pad(x.value, low, high, value=float(number))
+    dims = [sum(sizes) for sizes in zip(shape(x.value), low, high, strict=True)]
+    type_ = mgx.tensor_type(dims, element_type(x.value))
+    return mgx.PadOp(x.value, low, high, value=float(number), results=[type_]).result
 
 
 def _product(op: ir.OpView, x: ir.Value, w: ir.Value, **changed: ir.Attribute) -> ir.Value:
@@ -345,7 +350,7 @@ def _product(op: ir.OpView, x: ir.Value, w: ir.Value, **changed: ir.Attribute) -
     wide = ir.F32Type.get() if floats else ir.IntegerType.get_signless(32)
     created = ir.Operation.create(
         kind.OPERATION_NAME,
-        results=[ir.RankedTensorType.get(shape(op.result), wide)],
+        results=[mgx.tensor_type(shape(op.result), wide)],
         operands=[x, w],
         attributes={key: op.attributes[key] for key in op.attributes} | changed,
     )
@@ -363,14 +368,13 @@ def _sums(op: ir.OpView, number: int, operand: _Quantized) -> ir.Value:
     if not isinstance(op, mgx.CONVOLUTIONS):
         return mgx.reduce_sum(values, [rank - 1 - number])
     group, (count, channels, *image) = group_of(op), shape(op.x)
-    window = list(op.pads), list(op.strides), list(op.dilations)
     if number == 0:  # each group's channels, below a window of ones
         outputs, filters = shape(op.result)[2:], shape(op.w)[2:]
         parts = mgx.reshape(values, [count, group, channels // group, *image])
         sums = mgx.reshape(mgx.reduce_sum(parts, [2]), [count, group, *image])
         if prod(filters) > 1 or list(outputs) != image:
             taps = ir.RankedTensorType.get([group, 1, *filters], element_type(values))
-            sums = mgx.quant_convolution(sums, mgx.splat(1, taps), *window, group=group)
+            sums = _convolution(sums, mgx.splat(1, taps), op, outputs, group)
         wide = [count, group, 1 if group == 1 else shape(op.w)[0] // group, *outputs]
         sums = broadcast_to(mgx.reshape(sums, [count, group, 1, *outputs]), wide)
         return mgx.reshape(sums, [count, wide[1] * wide[2], *outputs])
@@ -379,8 +383,17 @@ def _sums(op: ir.OpView, number: int, operand: _Quantized) -> ir.Value:
         total = mgx.reduce_sum(filter_, list(range(2, rank)))
         return mgx.reshape(total, [1, shape(op.w)[0], *[1] * (rank - 2)])
     # Taps that read padding add nothing: a convolution of ones counts the taps that do not.
-    ones = mgx.splat(1, ir.RankedTensorType.get([1, 1, *image], element_type(filter_)))
-    return mgx.quant_convolution(ones, filter_, *window)
+    ones = mgx.splat(1, mgx.tensor_type([1, 1, *image], element_type(filter_)))
+    return _convolution(ones, filter_, op, shape(op.result)[2:])
+
+
+def _convolution(
+    x: ir.Value, w: ir.Value, op: _Convolution, outputs: Sequence[int], group: int = 1
+) -> ir.Value:
+    """x through w by the window of another convolution, whose results have `outputs` pixels."""
+    window = list(op.pads), list(op.strides), list(op.dilations)
+    type_ = mgx.tensor_type([shape(x)[0], shape(w)[0], *outputs], element_type(x))
+    return mgx.QuantConvolutionOp(x, w, *window, group=group, results=[type_]).result
 
 
 def _as(value: ir.Value, element: ir.Type) -> ir.Value:

@@ -20,7 +20,7 @@ from mgx_mlir.rewriting.queries import (
     definition,
     element_bits,
     element_type,
-    is_static,
+    has_sizes,
     replace,
     shape,
     splat,
@@ -37,7 +37,7 @@ _Linear: TypeAlias = mgx.QuantizelinearOp | mgx.DequantizelinearOp
 def quantize_as_it_was(op: mgx.QuantizelinearOp, context: PassContext) -> ir.Value | None:
     """The integers that were dequantized, where they are quantized again in the same way."""
     inner = _dequantize(op.x)
-    if inner is None or inner.x.type != op.y.type or not is_static(op):
+    if inner is None or inner.x.type != op.y.type or not has_sizes(op):
         return None
     element, numbers = element_type(inner.x), _numbers(op)
     if not isinstance(element, ir.IntegerType) or numbers is None or numbers != _numbers(inner):
@@ -55,7 +55,7 @@ def quantize_as_it_was(op: mgx.QuantizelinearOp, context: PassContext) -> ir.Val
 def dequantize_whole_concat(op: mgx.ConcatOp, context: PassContext) -> ir.Value | None:
     """The concat of quantized parts of one scale and one zero point, dequantized."""
     parts = [part for part in map(_dequantize, op.xs) if part is not None]
-    if len(parts) < len(op.xs) or not is_static(op):
+    if len(parts) < len(op.xs) or not has_sizes(op):
         return None
     numbers, element = _numbers(parts[0]), element_type(parts[0].x)
     alike = all(_numbers(p) == numbers and element_type(p.x) == element for p in parts)
@@ -68,7 +68,7 @@ def dequantize_whole_concat(op: mgx.ConcatOp, context: PassContext) -> ir.Value 
 def gather_quantized(op: mgx.GatherOp, context: PassContext) -> ir.Value | None:
     """Quantized elements by their numbers, dequantized."""
     inner = _dequantize(op.x)
-    if inner is None or _numbers(inner) is None or not is_static(op):
+    if inner is None or _numbers(inner) is None or not has_sizes(op):
         return None
     return _dequantized(_like(op, [inner.x, op.indices]), inner, op)
 
@@ -77,7 +77,7 @@ def gather_quantized(op: mgx.GatherOp, context: PassContext) -> ir.Value | None:
 def pool_quantized(op: mgx.PoolingOp, context: PassContext) -> ir.Value | None:
     """The maximum of quantized windows, dequantized by a positive scale."""
     inner = _dequantize(op.x)
-    if inner is None or enum(op.mode) != "max" or not is_static(op):
+    if inner is None or enum(op.mode) != "max" or not has_sizes(op):
         return None
     numbers = _numbers(inner)
     if numbers is None or numbers[0] <= 0 or _may_be_empty(op):
@@ -89,7 +89,7 @@ def pool_quantized(op: mgx.PoolingOp, context: PassContext) -> ir.Value | None:
 def view_quantized(op: ir.OpView, context: PassContext) -> ir.Value | None:
     """A view of quantized elements, dequantized. To broadcast after dequantizing is cheaper."""
     inner = _dequantize(op.operands[0])
-    if inner is None or not is_static(op):
+    if inner is None or not has_sizes(op):
         return None
     x, *scale_and_zero = inner.operands
     if any(shape(value) != shape(x) for value in scale_and_zero):
@@ -101,7 +101,7 @@ def view_quantized(op: ir.OpView, context: PassContext) -> ir.Value | None:
 def view_narrow(op: ir.OpView, context: PassContext) -> ir.Value | None:
     """A view of 8-bit integers, widened after it; and of these less their zero points."""
     inner = definition(op.operands[0])
-    if not is_static(op) or not isinstance(inner, mgx.SubOp | mgx.ConvertOp):
+    if not has_sizes(op) or not isinstance(inner, mgx.SubOp | mgx.ConvertOp):
         return None
     if isinstance(inner, mgx.ConvertOp):
         return mgx.convert(_like(op, [inner.x]), element_type(inner.y)) if _widens(inner) else None
@@ -129,6 +129,7 @@ class SinkDequantize(PatternPass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-sink-dequantize"
     patterns: ClassVar = (
         quantize_as_it_was,
@@ -152,7 +153,7 @@ def _is_unsigned(op: mgx.QuantizelinearOp) -> bool:
     """Whether an op quantizes to ui8, and all its readers dequantize."""
     readers = users(op.y)
     return (
-        is_static(op)
+        has_sizes(op)
         and str(element_type(op.y)) == "ui8"
         and bool(readers)
         and all(isinstance(r, mgx.DequantizelinearOp) and r.x == op.y for r in readers)
@@ -162,7 +163,7 @@ def _is_unsigned(op: mgx.QuantizelinearOp) -> bool:
 def _sign(op: mgx.QuantizelinearOp) -> None:
     """Subtracts 128 from an op's result, and from the zero points of the ops that read it."""
     with ir.InsertionPoint(op), op.location:
-        narrow = ir.RankedTensorType.get(shape(op.y), ir.IntegerType.get_signless(8))
+        narrow = mgx.tensor_type(shape(op.y), ir.IntegerType.get_signless(8))
         attributes = {name: op.attributes[name] for name in op.attributes}
         operands = [op.x, op.scale, _less_128(op)]
         made = ir.Operation.create(op.operation.name, [narrow], operands, attributes)
@@ -180,7 +181,7 @@ def _less_128(op: _Linear) -> ir.Value:
     i8 = ir.IntegerType.get_signless(8)
     number = 0 if op.zero_point is None else splat(op.zero_point)
     if op.zero_point is None or number is not None:
-        type_ = ir.RankedTensorType.get(shape(op.scale), i8)
+        type_ = mgx.tensor_type(shape(op.scale), i8)
         return mgx.splat(int(number or 0) - 128, type_)
     wide = mgx.convert(op.zero_point, "int32")
     return mgx.convert(mgx.sub(wide, mgx.splat(128, wide.type)), i8)
@@ -213,7 +214,7 @@ def _dequantized(x: ir.Value, inner: mgx.DequantizelinearOp, op: ir.OpView) -> i
 
 def _viewed(op: ir.OpView, value: ir.Value) -> ir.Value:
     """A scale or zero point in the order of `op`."""
-    number, type_ = splat(value), ir.RankedTensorType.get(shape(op.result), element_type(value))
+    number, type_ = splat(value), mgx.tensor_type(shape(op.result), element_type(value))
     return _like(op, [value]) if number is None else mgx.splat(number, type_)
 
 
@@ -225,7 +226,7 @@ def _like(op: ir.OpView, operands: Sequence[ir.Value]) -> ir.Value:
     """The op on operands of another element type."""
     created = ir.Operation.create(
         op.operation.name,
-        results=[ir.RankedTensorType.get(shape(op.result), element_type(operands[0]))],
+        results=[mgx.tensor_type(shape(op.result), element_type(operands[0]))],
         operands=operands,
         attributes={name: op.attributes[name] for name in op.attributes},
     )

@@ -16,10 +16,11 @@ from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.codegen.problem.halves import split_kernel
 from mgx_mlir.codegen.problem.match import match_contraction
-from mgx_mlir.compiler import compile_to_bytecode
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.portable import read_kernel
 from mgx_mlir.rewriting.queries import element_type, ops_inside
+from test.dynamic_models import inputs_of
 from test.onnx_models import random_inputs
 from test.quantized_models import FORMS, MODELS, SMALL, quantized
 
@@ -85,6 +86,34 @@ def test_products_are_of_integers_and_results_onnxruntimes(name: str, form: str)
     inputs = random_inputs(source, 5)
     (mine,) = list(mgx_mlir.compile(model, target="cpu").run(inputs).values())[:1]
     assert max(signal_to_noise(mine, theirs) for theirs in references(model, inputs)) > 100
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx1100"])
+@pytest.mark.parametrize(("name", "form"), [c for c in CASES if c.values[0] != "llama"])
+def test_programs_for_any_sizes_multiply_integers_too(name: str, form: str, target: str) -> None:
+    """Any number of images of any height and width, or of sequences."""
+    model = quantized(MODELS[name](**SMALL[name]), form)
+    sizes = {"batch": 2, "h": 40, "w": 24} if name != "bert" else {"batch": 3}
+    places = (0, 2, 3)[: len(sizes)]
+    for value in (*model.graph.input, *model.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        for place, size in zip(places, sizes, strict=True):
+            if place < len(dims):
+                dims[place].dim_param = size
+    del model.graph.value_info[:]
+    programs = [
+        mgx_mlir.compile(model, target, options)
+        for options in (CompileOptions(mode="full-dynamic"), CompileOptions(dim_params=sizes))
+    ]
+    inputs = inputs_of(model, sizes)
+    mine, given = (program.run(inputs) for program in programs)
+    for result, array in given.items():
+        np.testing.assert_allclose(mine[result], array, rtol=1e-5, atol=1e-5)
+    artifact = compile_to_bytecode(model, CompileOptions(mode="full-dynamic"))
+    for step in artifact.plan.steps:
+        _module, kernel = read_kernel(artifact.kernels[step.kernel].bytecode)
+        for op in ops_inside(kernel, *mgx.DOTS, *mgx.CONVOLUTIONS):
+            assert str(element_type(op.operands[0])) in ("i8", "ui8", "i32")
 
 
 def test_residual_additions_are_in_the_kernels_of_convolutions() -> None:

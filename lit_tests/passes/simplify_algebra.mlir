@@ -252,14 +252,16 @@ func.func @main(%x: tensor<3x2x4xf32>, %y: tensor<4x5xf32>) -> tensor<6x3x2x5xf3
 
 // -----
 
-// One matrix for a batch of named size: a product with more rows.
+// A constant of equal elements takes part as one number.
 // CHECK-LABEL: func.func @main
-// CHECK:         mgx.reshape %{{.*}} -> tensor<?x4xf32, #mgx.dims<["batch*seq" : 1 ... ?, _]>>
-// CHECK:         mgx.dot %{{.*}}, %{{.*}} : {{.*}}, tensor<4x6xf32> -> tensor<?x6xf32, #mgx.dims<["batch*seq" : 1 ... ?, _]>>
-#x = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>
-#w = #mgx.dims<[batch : 1 ... ?, _, _]>
-func.func @main(%x: tensor<?x?x4xf32, #x>, %w: tensor<4x6xf32>) -> tensor<?x?x6xf32, #x> {
-  %b = mgx.multibroadcast %w : tensor<4x6xf32> -> tensor<?x4x6xf32, #w>
-  %y = mgx.dot %x, %b : tensor<?x?x4xf32, #x>, tensor<?x4x6xf32, #w> -> tensor<?x?x6xf32, #x>
-  return %y : tensor<?x?x6xf32, #x>
+// CHECK:         %[[A:.*]] = mgx.constant {{.*}} : tensor<1x3x1x1xf32>
+// CHECK:         %[[B:.*]] = mgx.multibroadcast %[[A]] : tensor<1x3x1x1xf32> -> tensor<2x3x4x4xf32>
+// CHECK:         mgx.mul %{{.*}}, %[[B]]
+func.func @main(%x: tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32> {
+  %a = mgx.constant dense<0.5> : tensor<2x3x4x4xf32>
+  %b = mgx.constant dense<[[[[1.0]], [[2.0]], [[3.0]]]]> : tensor<1x3x1x1xf32>
+  %w = mgx.multibroadcast %b : tensor<1x3x1x1xf32> -> tensor<2x3x4x4xf32>
+  %0 = mgx.mul %x, %a : tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32> -> tensor<2x3x4x4xf32>
+  %1 = mgx.mul %0, %w : tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32> -> tensor<2x3x4x4xf32>
+  return %1 : tensor<2x3x4x4xf32>
 }

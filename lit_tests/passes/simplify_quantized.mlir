@@ -117,3 +117,25 @@ func.func @main(%x: tensor<2x3xi8>, %w: tensor<3x4xi8>) -> tensor<2x4xi32> {
   %y = mgx.dot %a, %b : tensor<2x3xi32>, tensor<3x4xi32> -> tensor<2x4xi32>
   return %y : tensor<2x4xi32>
 }
+
+// -----
+
+// Any number of images. Padding with a zero point would need a constant of each position, whose
+// number is not known: the image is padded first.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<?x3x?x8xi8
+// CHECK:         %[[I:.*]] = mgx.pad %[[X]] {{.*}}value = 5.000000e+00
+// CHECK:         mgx.quant_convolution %[[I]], {{.*}}pads = [0, 0, 0, 0]{{.*}} -> tensor<?x2x?x8xi32, #mgx.dims<[n : 1 ... ?, _, h : 1 ... ?, _]>>
+#x = #mgx.dims<[n : 1 ... ?, _, h : 1 ... ?, _]>
+func.func @main(%x: tensor<?x3x?x8xi8, #x>) -> tensor<?x2x?x8xf32, #x> {
+  %w = mgx.literal "w" : tensor<2x3x3x3xi8>
+  %s1 = mgx.constant dense<0.5> : tensor<1x1x1x1xf32>
+  %s = mgx.multibroadcast %s1 : tensor<1x1x1x1xf32> -> tensor<?x3x?x8xf32, #x>
+  %z1 = mgx.constant dense<5> : tensor<1x1x1x1xi8>
+  %z = mgx.multibroadcast %z1 : tensor<1x1x1x1xi8> -> tensor<?x3x?x8xi8, #x>
+  %t = mgx.constant dense<0.25> : tensor<2x3x3x3xf32>
+  %a = mgx.dequantizelinear %x scale %s zero_point %z : tensor<?x3x?x8xi8, #x>, tensor<?x3x?x8xf32, #x>, tensor<?x3x?x8xi8, #x> -> tensor<?x3x?x8xf32, #x>
+  %b = mgx.dequantizelinear %w scale %t : tensor<2x3x3x3xi8>, tensor<2x3x3x3xf32> -> tensor<2x3x3x3xf32>
+  %y = mgx.convolution %a, %b pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] : tensor<?x3x?x8xf32, #x>, tensor<2x3x3x3xf32> -> tensor<?x2x?x8xf32, #x>
+  return %y : tensor<?x2x?x8xf32, #x>
+}

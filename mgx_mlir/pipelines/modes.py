@@ -32,7 +32,7 @@ MODES: dict[str, Mode] = {
     "debug": Mode("a kernel for each op", ("dynamic_shapes", "core", "backend")),
     "full-dynamic": Mode(
         "one program for all sizes, whose kernels get them as arguments",
-        ("dynamic_shapes", "core", "optimize", "fusion", "backend"),
+        _EVERY,
         symbolic=True,
     ),
 }

@@ -77,7 +77,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
         return None
     if isinstance(product, mgx.ConvolutionOp) and not _may_be_computed(product, number):
         return None
-    operand, reader = _matrix(product, number)
+    operand = product.operands[number]
     if not is_static(product) and not (number == 1 and _is_weight(product, operand)):
         return None
     if not isinstance(element_type(operand), ir.FloatType):
@@ -87,7 +87,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
         return None
     if not any(_computes(op) for op in tree.ops) or len(tree.leaves) > _MOST_LEAVES:
         return None
-    layouts = _layouts(tree, reader)
+    layouts = _layouts(tree, product)
     if layouts is None or not all(_is_readable(layout, product, number) for layout in layouts):
         return None
     if not is_static(product) and not all(is_constant(leaf) for leaf in tree.leaves):
@@ -104,16 +104,6 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
         return None  # past the end of k, one operand has to be zero
     work = _work(tree, product, number, layouts)
     return tree if work <= OPERATIONS_A_BYTE * _saved(tree, operand) else None
-
-
-def _matrix(product: Product, number: int) -> tuple[ir.Value, ir.OpView]:
-    """An operand and its reader, before the broadcast of one matrix for each of many."""
-    operand = product.operands[number]
-    repeat = definition(operand)
-    if number == 0 or not isinstance(product, mgx.DotOp) or not isinstance(repeat, mgx.BROADCASTS):
-        return operand, product
-    is_matrix = has_one_use(operand) and shape(repeat.x) == shape(operand)[-2:]
-    return (repeat.x, repeat) if is_matrix else (operand, product)
 
 
 def _is_weight(product: Product, operand: ir.Value) -> bool:
@@ -196,9 +186,8 @@ def _follows_pointwise(op: ir.OpView) -> bool:
     return any(isinstance(reader, mgx.PointwiseOp) for reader in readers)
 
 
-def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
-    """The layout, in each leaf, of the elements that the operand's reader needs; None without
-    strides."""
+def _layouts(tree: Prologue, product: Product) -> list[Layout] | None:
+    """The layout, in each leaf, of the elements that the operand needs; None without strides."""
     inside = {op.result for op in tree.ops}
     found = []
     for leaf in tree.leaves:
@@ -225,7 +214,7 @@ def _is_readable(layout: Layout, product: Product, number: int) -> bool:
     """Whether a product can read an operand with this layout: a convolution's images have one
     stride for each dimension of their pixels, and for their channels."""
     if isinstance(product, mgx.DotOp) or number == 1:
-        return len(layout.dims) == len(shape(_matrix(product, number)[0]))
+        return len(layout.dims) == len(shape(product.operands[number]))
     count, *sizes = layout.shape
     group, last = group_of(product), product.channels_last
     channels = sizes.pop(-1 if last else 0)
@@ -287,7 +276,7 @@ def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layou
         if last or any(_lie_last(layout) for layout in layouts):
             # With other layouts, pixels are packed and computed once.
             repeated = max(1.0, _taps(product) / math.prod(product.strides))
-    size = math.prod(shape(_matrix(product, number)[0])) * repeated
+    size = math.prod(shape(product.operands[number])) * repeated
     return sum(_operations(op) for op in tree.ops) * size * ceil_div(others, PRODUCT_TILE)
 
 

@@ -52,16 +52,13 @@ def match_product(kernel: mgx.KernelOp, machine: Machine) -> Rows | None:
         for op in kernel.regions[0].blocks[0].operations
         if isinstance(op, (*mgx.CONTRACTIONS, *mgx.DOTS))
     ]
-    if len(anchors) != 1 or not isinstance(anchors[0], mgx.DotOp):
+    if len(anchors) != 1 or not isinstance(anchors[0], mgx.DOTS):
         return None
     found = match_rows(kernel, anchors[0].operation)
     if isinstance(found, Refusal):
         return None
     problem = with_rows(found.match, USUAL_ROWS).problem
-    suits = emit.is_float(problem.accumulator) and by_rows(
-        problem.a, machine.lanes(problem.accumulator)
-    )
-    return found if suits else None
+    return found if by_rows(problem.a, machine.lanes(problem.accumulator)) else None
 
 
 def add_product(

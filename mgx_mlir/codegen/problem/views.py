@@ -7,7 +7,7 @@ is input b with dimensions of stride 1 and 4 (see mgx_mlir.rewriting.views).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -31,9 +31,9 @@ class View(views.Layout):
 
     def split(self, dim: int, outer: int) -> View | None:
         """The view with dimension `dim` as two, the first of size `outer`."""
-        shape = list(self.shape)
-        shape[dim : dim + 1] = [outer, shape[dim] // outer]
-        return self.reshaped(shape)
+        own = replace(self, dims=self.dims[dim : dim + 1])
+        parts = own.reshaped([outer, self.shape[dim] // outer])
+        return parts and replace(self, dims=(*self.dims[:dim], *parts.dims, *self.dims[dim + 1 :]))
 
 
 def element_name(type_: ir.Type) -> str:

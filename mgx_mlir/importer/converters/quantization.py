@@ -141,7 +141,7 @@ def _convolution(node: Node, data: ir.Value, w: int, x_zero: int, w_zero: int) -
     if not plain or tensors.element(data) != tensors.element(weights):
         data = _shifted(data, node.optional(x_zero), 1)
         weights = _shifted(weights, node.optional(w_zero), 0)
-    return mgx.quant_convolution(
+    total = mgx.quant_convolution(
         data,
         weights,
         pads=window.pads,
@@ -149,6 +149,8 @@ def _convolution(node: Node, data: ir.Value, w: int, x_zero: int, w_zero: int) -
         dilations=window.dilations,
         group=node.attribute("group", 1),
     )
+    tensors.name_dims(total)
+    return total
 
 
 @operator("ConvInteger", (10, 10), "quant_convolution sub")
