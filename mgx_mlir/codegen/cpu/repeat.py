@@ -46,8 +46,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.sizes.arithmetic import Number
 
-# Vectors of sums that stay in registers while they read an operand.
-VECTORS = 8
 # Parts are work items: with more than a few, they would read the same weights too often.
 MOST_PARTS = 4
 
@@ -78,7 +76,8 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
             lower_dynamic(kernel, group, RepeatKernel(group))
 
         function = PartFunction(entry, parts=parts)
-        group = _Group(function, Machine.of(target).lanes("f32"))
+        machine = Machine.of(target)
+        group = _Group(function, machine.lanes("f32"), machine.registers // 2)
         with symbol_values(dict(zip(symbols, values, strict=True))):
             emit.loop(begin, end, 1, one)
         places.extend(function.pointers)
@@ -164,8 +163,9 @@ class _Group:
     """See `repeat.Group`."""
 
     function: PartFunction
-    # Elements of a vector.
+    # Elements of a vector, and vectors of sums that stay in registers, at most.
     lanes: int
+    vectors: int
 
     def cuts(self, shape: Sequence[Number], depth: int) -> int:
         return 0
@@ -190,8 +190,10 @@ class _Group:
             if not left:
                 self._one(dims, extents, build)
                 return
-            for count in (VECTORS, 1) if neighbours else (1,):
+            count = self.vectors if neighbours else 1
+            while count:
                 first = self._vectors(dims, extents, build, first, count)
+                count //= 2
             last = _bound(left[0])
             emit.loop(first, last, 1, lambda i: self._one([*dims, emit.value(i)], extents, build))
 

@@ -7,7 +7,6 @@ Layouts, gate orders and formulas are those of ONNX's operator documentation.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,6 @@ from mgx_mlir.importer.converters.activations import (
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.sizes.arithmetic import Number
 
 # Up to so many steps become ops of their own where their loop is no kernel.
 MAX_WRITTEN_OUT = 64
@@ -263,12 +261,13 @@ def _run_both(
     cell: Cell, x: ir.Value, state: list[ir.Value], masks: _Masks | None, step: Step
 ) -> tuple[ir.Value, list[ir.Value]]:
     """All steps of both directions: Y, and the last states."""
-    length, batch, size = tensors.dims(x)
-    both = emit.stack([x, mgx.reverse(x, [0])], 0)
-    rows = tensors.named([math.prod(_known_sizes(x)[:2])])[0]
-    projected = cell.product(emit.reshape(both, (2, rows, size)), cell.w, cell.bias_w)
-    columns = tensors.dims(projected)[2]
-    projected = emit.reshape(projected, (2, length, batch, columns))
+    # One product for both, whose weights stand side by side.
+    w = emit.concat([_part(cell.w, 0), _part(cell.w, 1)], 1)
+    _, size = ir.RankedTensorType(w.type).shape
+    bias = cell.bias_w and emit.reshape(cell.bias_w, (size,))
+    both = cell.product(x, w, bias)
+    forwards, backwards = (emit.take(both, 2, i, i + size // 2) for i in (0, size // 2))
+    projected = emit.stack([forwards, mgx.reverse(backwards, [0])], 0)
 
     def advance(here: ir.Value, state: list[ir.Value], time: Any) -> list[ir.Value]:
         mask = None
@@ -277,12 +276,8 @@ def _run_both(
         return _masked(mask, step(cell, here, state), state)
 
     every, final = _steps(projected, 1, state, advance)
-    backwards = mgx.reverse(emit.take(every, 1, 1, 2), [0])
-    return emit.concat([emit.take(every, 1, 0, 1), backwards], 1), final
-
-
-def _known_sizes(x: ir.Value) -> list[Number]:
-    return [size for size in tensors.sizes(x) if size is not None]
+    later = mgx.reverse(emit.take(every, 1, 1, 2), [0])
+    return emit.concat([emit.take(every, 1, 0, 1), later], 1), final
 
 
 def _of_steps(node: Node, final: ir.Value, masks: _Masks | None) -> ir.Value:
