@@ -10,7 +10,12 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, product_of
+from mgx_mlir.rewriting.fusing import (
+    WITH_EPILOGUE,
+    contractions_of,
+    product_of,
+    reader_of_pairs,
+)
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -96,6 +101,8 @@ def _is_anchor(op: ir.OpView) -> bool:
 def _waits_for_epilogue(op: ir.OpView) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
     waits = isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp))
+    if reader_of_pairs(op) is not None:
+        return True
     if not waits or not has_one_use(op.results[0]):
         return False
     user = users(op.results[0])[0]
@@ -116,6 +123,13 @@ def _is_copied(op: ir.OpView) -> bool:
     if not isinstance(user, mgx.ConcatOp) or IN_PLACE in user.attributes:
         return False
     return user.y.type.has_static_shape and user.operation.block == op.operation.block
+
+
+def _erase(op: ir.OpView) -> None:
+    """Erases an op, and the views of its results that nobody reads."""
+    for view in [user for result in op.results for user in users(result)]:
+        _erase(view)
+    op.operation.erase()
 
 
 def _is_used(op: ir.OpView) -> bool:
@@ -246,7 +260,7 @@ class _Kernels:
             return  # the views, which the walk over the block has yet to pass, are dead
         anchor.erase()
         for op in reversed(made):
-            op.erase()
+            _erase(op.opview)
 
     def _build(self, body: _Body, taken: list[ir.OpView]) -> mgx.KernelOp:
         inputs = [value.type for value in body.inputs]

@@ -25,6 +25,7 @@ from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
 from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
 from mgx_mlir.passes.pack_weights import PackWeights
+from mgx_mlir.passes.pair_products import PairProducts
 from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.relax_convolutions import RelaxConvolutions
@@ -126,6 +127,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             SplitConversions(),
             FuseReduce(),
             FusePointwise(),
+            PairProducts(),
             MergePointwise(),
             YieldProducts(),
             "canonicalize",

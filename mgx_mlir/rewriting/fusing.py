@@ -207,6 +207,8 @@ def _product(value: ir.Value, columns: int) -> list[ir.OpView]:
     if len(shape(value)) != 2:
         return []
     if isinstance(producer, mgx.PointwiseOp) and len(producer.results) == 1:
+        if paired_product(producer) is not None:
+            return []
         dots = contractions_of(producer)
         plain = dots and all(isinstance(op, mgx.DotOp) for op in dots)
         return [*dots, producer] if plain else []
@@ -258,11 +260,63 @@ def _sums_of(value: ir.Value) -> list[ir.Value]:
     return found
 
 
+def half_of(value: ir.Value, product: ir.Value) -> int | None:
+    """0 or 1 where a value is the even or the odd columns of a product; else None.
+
+    %e = mgx.step %p axes = [1] steps = [2]
+    %s = mgx.slice %p axes = [1] starts = [1] ends = [8]
+    %o = mgx.step %s axes = [1] steps = [2]
+    """
+    step = definition(value)
+    last = [len(shape(product)) - 1]
+    if not isinstance(step, mgx.StepOp) or (list(step.axes), list(step.steps)) != (last, [2]):
+        return None
+    if step.x == product:
+        return 0
+    cut, size = definition(step.x), shape(product)[-1]
+    if not isinstance(cut, mgx.SliceOp) or cut.x != product or size % 2:
+        return None
+    ends = list(cut.axes), list(cut.starts), list(cut.ends)
+    return 1 if ends == (last, [1], [size]) else None
+
+
+def paired_product(pointwise: mgx.PointwiseOp) -> mgx.DotOp | None:
+    """The product whose even and odd columns a `mgx.pointwise` alone reads; None without one."""
+    halves = [value for value in pointwise.inputs if isinstance(definition(value), mgx.StepOp)]
+    if len(halves) != 2:
+        return None
+    step = definition(halves[0])
+    source = definition(step.x)
+    product = definition(source.x) if isinstance(source, mgx.SliceOp) else source
+    if not isinstance(product, mgx.DotOp) or len(users(product.c)) != 2:
+        return None
+    if {half_of(value, product.c) for value in halves} != {0, 1}:
+        return None
+    behind = [value.owner.opview.x for value in halves]
+    alone = all(has_one_use(value) for value in (*halves, *behind) if value != product.c)
+    return product if alone and product.operation.block == pointwise.operation.block else None
+
+
+def reader_of_pairs(product: ir.OpView) -> mgx.PointwiseOp | None:
+    """The `mgx.pointwise` that alone reads a product's columns in pairs; None without one."""
+    if not isinstance(product, mgx.DotOp):
+        return None
+    for user in users(product.c):
+        if isinstance(user, mgx.StepOp):
+            readers = users(user.y)
+            if len(readers) == 1 and isinstance(readers[0], mgx.PointwiseOp):
+                return readers[0] if paired_product(readers[0]) == product.operation else None
+    return None
+
+
 def contraction_of(pointwise: mgx.PointwiseOp) -> ir.OpView | None:
     """The contraction, or attention, whose epilogue a `mgx.pointwise` becomes: the last one.
 
-    Without a contraction, a pooling of known sizes.
+    Without a contraction, a pooling of known sizes. A product whose columns it reads in pairs
+    comes first.
     """
+    if (pair := paired_product(pointwise)) is not None:
+        return pair
     found: ir.OpView | None = None
     for value in pointwise.inputs:
         producer = definition(value)

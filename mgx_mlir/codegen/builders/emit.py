@@ -230,6 +230,12 @@ def splat(x: ir.Value, lanes: int) -> ir.Value:
     return vector.broadcast(ir.VectorType.get([lanes], x.type), x)
 
 
+def halves(x: ir.Value) -> list[ir.Value]:
+    """The even and the odd elements of a vector."""
+    lanes = ir.VectorType(x.type).shape[0]
+    return [vector.ShuffleOp(x, x, list(range(i, lanes, 2))).result for i in (0, 1)]
+
+
 def constant(number: float | int, element: str, lanes: int = 0) -> ir.Value:
     """A constant scalar, or vector of `lanes` equal elements."""
     type_ = element_type(element)

@@ -10,7 +10,7 @@ from mlir.dialects import vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
-from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.match import Half, Match
 from mgx_mlir.codegen.problem.problem import Matrix
 
 
@@ -30,10 +30,17 @@ class Epilogue:
         match, problem = self._match, self._match.problem
         lanes = ir.VectorType(sums.type).shape[0]
         x = emit.convert(sums, problem.accumulator, match.result_element)
-        values = [x]
+        values, halves = [x], []
+        if match.pairs:
+            halves, n, lanes = emit.halves(x), emit.div(n, 2), lanes // 2
+            mask = mask and emit.halves(mask)[0]
         if match.epilogue is not None:
             operands = [
-                x if source is None else self._load(source, batch, m, n, mask, lanes)
+                x
+                if source is None
+                else halves[source.number]
+                if isinstance(source, Half)
+                else self._load(source, batch, m, n, mask, lanes)
                 for source in match.sources
             ]
             with match.epilogue.location:
@@ -44,7 +51,8 @@ class Epilogue:
                 self._outputs, match.results, match.result_elements, strict=True
             )
         ]
-        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+        columns = match.columns
+        place = emit.linear(n, (batch, problem.M * columns), (m, columns))
         if match.place is not None:
             start = emit.add(match.place.start(batch), match.place.row.offset(m))
             if not match.place.column.contiguous(lanes):
@@ -98,7 +106,7 @@ class Epilogue:
         self, memory: ir.Value, source: Matrix, place: Index, n: Index, lanes: int
     ) -> ir.Value:
         """Loads one lane after another; lanes past the last column repeat it."""
-        last = self._match.problem.N - 1
+        last = self._match.columns - 1
         scalars = []
         for lane in range(lanes):
             column = emit.minimum(emit.add(n, lane), last)

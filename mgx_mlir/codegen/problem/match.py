@@ -32,7 +32,7 @@ from mgx_mlir.codegen.problem.problem import (
 )
 from mgx_mlir.codegen.problem.views import View, element_name, resolve, splat_constant
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import are_added
+from mgx_mlir.rewriting.fusing import are_added, half_of
 from mgx_mlir.rewriting.queries import definition, element_type
 from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import Layout, row_major
@@ -54,16 +54,24 @@ _QUANTIZED = frozenset(("i8", "ui8"))
 _STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i16", "ui16"}
 
 
-# The source of an epilogue's input: memory, addressed by the indices of the contraction's result,
-# a constant, or that result (None).
-Source: TypeAlias = Matrix | ir.Attribute | None
+@dataclass(frozen=True)
+class Half:
+    """Every second column of a contraction's result: the even ones (0) or the odd ones (1)."""
+
+    number: int
+
+
+# The source of an epilogue's input: memory, addressed by the indices of the kernel's result, a
+# constant, the contraction's result (None), or one of its halves.
+Source: TypeAlias = Matrix | ir.Attribute | Half | None
 
 
 @dataclass(frozen=True)
 class Match:
     """A kernel that is a contraction: its problem, epilogue and results.
 
-    `sources` are the epilogue's inputs, in order; None is the contraction's result.
+    `sources` are the epilogue's inputs, in order; None is the contraction's result. Where they are
+    both halves of it, the kernel's results have a column for two of the contraction's.
     `results` gives, for each result of the kernel, the number of the epilogue's result. With
     `causal`, results of columns after row + causal are -inf, and with `earliest` those before
     row + earliest; not every target supports that.
@@ -88,6 +96,16 @@ class Match:
     def terms(self) -> tuple[Contraction, ...]:
         """All products, the first product first."""
         return (self.problem, *self.added)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether two columns of the contraction make one of the results."""
+        return any(isinstance(source, Half) for source in self.sources)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the results."""
+        return self.problem.N // 2 if self.pairs else self.problem.N
 
     @property
     def reads(self) -> list[Matrix]:
@@ -277,15 +295,19 @@ def with_epilogue(
     results: list[ir.Value] = list(epilogue.results)
     if any(value not in results for value in returned):
         return None
-    if shape_of(epilogue.results[0].type) != shape_of(result.type):
+    halves = [half_of(value, result) for value in epilogue.operands]
+    dims = list(shape_of(result.type))
+    if any(half is not None for half in halves):
+        dims[-1] //= 2
+    if list(shape_of(epilogue.results[0].type)) != dims:
         return None
     others = [op.results[0] for op in anchors[:-1]]
     if any(not are_added(epilogue, other, result) for other in others):
         return None
     sources: list[Source] = []
-    for value in epilogue.operands:
-        if value == result:
-            sources.append(None)
+    for value, half in zip(epilogue.operands, halves, strict=True):
+        if value == result or half is not None:
+            sources.append(None if half is None else Half(half))
             continue
         if value in others:
             # The result contains this anchor's sums already.

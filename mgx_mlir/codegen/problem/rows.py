@@ -56,7 +56,8 @@ def match_rows(kernel: mgx.KernelOp, anchor: ir.Operation) -> Rows | Refusal:
         size = elements[number]
         if str(size) != str(wanted) if wanted is not None else isinstance(size, Size):
             return Refusal(f"input {number} is not of whole rows, or has no size without arguments")
-    if any(str(math.prod(sizes_of(result))) != str(rows * columns) for result in type_.results):
+    made = str(rows * whole.columns)
+    if any(str(math.prod(sizes_of(result))) != made for result in type_.results):
         return Refusal("results of other sizes")
     return Rows(match, strides, rows, elements)
 

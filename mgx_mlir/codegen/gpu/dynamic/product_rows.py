@@ -25,7 +25,7 @@ from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, append_
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
-from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, place_of_results
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows
@@ -199,15 +199,15 @@ class _Functions:
         }
         if refusal := problem_refusal(match, given, self.target):
             return refusal
-        product = Product(match, row_major(match.problem), {})
-        counts = sizes, [rows * match.problem.N] * self.results
+        product = Product(match, place_of_results(match), {})
+        counts = sizes, [rows * match.columns] * self.results
         return Request(match, product, False, counts, self.target, self.name)
 
     def _dynamic(self, block: int, grid: Callable[[int], Number], parts: int = 0) -> DynamicRows:
         """The rows of work-groups. parts: partial sums of a row, in scratch memory."""
         steps = {Argument("scratch", 0): parts} if parts else {}
         steps |= {Argument("input", number): stride for number, stride in self.strides.items()}
-        columns = self.match.problem.N
+        columns = self.match.columns
         steps |= {Argument("output", number): columns for number in range(self.results)}
         size = Argument("size", self.formulas.number(self.rows))
         return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))

@@ -58,7 +58,7 @@ class Product:
 
 def product_of(match: Match) -> Product:
     """The product that a match is, or that its convolution becomes."""
-    problem, place = match.problem, match.place or row_major(match.problem)
+    problem, place = match.problem, place_of_results(match)
     if not isinstance(problem.b, Image):
         product = Product(match, place, {})
         alone = match.place is None or problem.batch == 1 or problem.a.batch.stride != 0
@@ -117,7 +117,7 @@ def in_place(match: Match) -> Product | Refusal:
     if any(isinstance(term, Refusal) for term in terms):
         return next(term for term in terms if isinstance(term, Refusal))
     first, *added = (term for term in terms if isinstance(term, Contraction))
-    place = match.place or row_major(match.problem)
+    place = place_of_results(match)
     return Product(replace(match, problem=first, added=tuple(added)), place, {})
 
 
@@ -301,6 +301,11 @@ def subsampled(image: Image) -> Image:
 
 def _last(axis: Axis) -> bool:
     return axis.stride == 1 or axis.size == 1
+
+
+def place_of_results(match: Match) -> Matrix:
+    """The offset of [batch, m, n] in each result of the kernel."""
+    return match.place or row_major(replace(match.problem, N=match.columns))
 
 
 def row_major(problem: Contraction) -> Matrix:

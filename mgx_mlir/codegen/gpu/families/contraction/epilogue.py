@@ -13,7 +13,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.match import Half, Match
 from mgx_mlir.codegen.problem.problem import Matrix
 
 
@@ -33,9 +33,11 @@ class Epilogue:
     ) -> None:
         self._match, self._result, self._inputs, self._outputs = match, result, inputs, outputs
         self._loaded: dict[tuple[int, Index, Index], ir.Value] = {}
+        self._halved: dict[Index, Index] = {}
 
     def prepare(self, batch: Index, n: Index, lanes: int) -> None:
         """Reads the operands that do not differ between rows, before a loop over them."""
+        n, lanes = self._columns(n, lanes)
         for number, source in enumerate(self._match.sources):
             if isinstance(source, Matrix) and source.row.stride == 0:
                 self._load(number, source, batch, 0, n, lanes)
@@ -56,10 +58,15 @@ class Epilogue:
         match, problem = self._match, self._match.problem
         lanes = ir.VectorType(sums.type).shape[0]
         x = emit.convert(sums, problem.accumulator, match.result_element)
-        values = [x]
+        values, halves = [x], emit.halves(x) if match.pairs else []
+        n, lanes = self._columns(n, lanes)
         if match.epilogue is not None:
             operands = [
-                x if source is None else self._load(number, source, batch, m, n, lanes)
+                x
+                if source is None
+                else halves[source.number]
+                if isinstance(source, Half)
+                else self._load(number, source, batch, m, n, lanes)
                 for number, source in enumerate(match.sources)
             ]
             with match.epilogue.location:
@@ -83,10 +90,18 @@ class Epilogue:
                 conditions = list(inside)
                 column = emit.add(n, start)
                 if bounded:
-                    conditions.append(emit.compare("slt", column, problem.N))
+                    conditions.append(emit.compare("slt", column, match.columns))
                 at = memory.unsplit(emit.add(place, result.column.offset(column)), result)
                 at = memory.guarded(at, conditions, size)
                 memory.store(memory.part(value, start, width), buffer, at)
+
+    def _columns(self, n: Index, lanes: int) -> tuple[Index, int]:
+        """The first column of the results, and their number, of a vector of sums."""
+        if not self._match.pairs:
+            return n, lanes
+        if n not in self._halved:
+            self._halved[n] = emit.div(n, 2)
+        return self._halved[n], lanes // 2
 
     def _load(
         self,

@@ -13,7 +13,11 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.choice import Offer, best_offer
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal, problem_refusal
-from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major, stored_along
+from mgx_mlir.codegen.gpu.families.contraction.convolution import (
+    Product,
+    place_of_results,
+    stored_along,
+)
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import tiles_plan
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
@@ -60,8 +64,7 @@ def match_program(
     location.
     """
     plain = direct_refusal(match) is None
-    place = match.place or row_major(match.problem)
-    product = Product(match, place, {}) if plain else product_of_terms(match)
+    product = Product(match, place_of_results(match), {}) if plain else product_of_terms(match)
     if product is None:
         return Refusal("products whose sums are added have unlike columns")
     along = product if plain else stored_along(product)

@@ -167,7 +167,9 @@ def _cut(found: Product, target: Target) -> Skinny | Refusal:
         return Refusal(f"elements beyond K = {problem.K} may not be finite")
     wanted = _WAVES_A_UNIT * target.compute_units
     results = problem.batch * problem.N
-    columns = next((n for n in (4, 2) if problem.N % n == 0 and results // n >= wanted), 1)
+    fewest = 2 if found.match.pairs else 1
+    wide = (n for n in (4, 2) if problem.N % n == 0 and results // n >= wanted)
+    columns = max(next(wide, 1), fewest)
     shared = 1
     while shared < _BLOCK_WAVES and results // columns * shared <= wanted // 2:
         if 2 * shared * step > problem.K:

@@ -1,0 +1,137 @@
+"""mgx-pair-products: two products that only their pointwise work brings together become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.fusing import contraction_of
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.prologues import prologue_of
+from mgx_mlir.rewriting.queries import (
+    blocks,
+    definition,
+    element_type,
+    erase_dead,
+    fused_location,
+    has_one_use,
+    new_literal,
+    shape,
+    stored_array,
+)
+from mgx_mlir.rewriting.topology import sort_topologically
+
+# Columns of each product are a multiple of this: kernels store whole vectors of results.
+_COLUMNS = 16
+
+
+@dataclass(frozen=True)
+class PairProducts(Pass):
+    """Makes one product of two that share rows and that one `mgx.pointwise` alone reads.
+
+    Before:  %g = mgx.dot %x, %v : tensor<8x64xf16>, tensor<64x32xf16> -> tensor<8x32xf16>
+             %u = mgx.dot %x, %w : tensor<8x64xf16>, tensor<64x32xf16> -> tensor<8x32xf16>
+             %y = mgx.pointwise(%g, %u) ...        // silu(%g) * %u
+    After:   %p = mgx.dot %x, %vw : ..., tensor<64x64xf16> -> tensor<8x64xf16>
+             %g = mgx.step %p axes = [1] steps = [2] : ... -> tensor<8x32xf16>
+             %s = mgx.slice %p axes = [1] starts = [1] ends = [64] : ... -> tensor<8x63xf16>
+             %u = mgx.step %s axes = [1] steps = [2] : ... -> tensor<8x32xf16>
+             %y = mgx.pointwise(%g, %u) ...
+
+    The weights' columns alternate, so that a thread has both factors: all is one kernel, and the
+    gate of a gated layer is never written. New weights have at most `max_bytes` bytes. Programs
+    for CPUs alone keep two products, which cost them nothing.
+    """
+
+    max_bytes: int = 1 << 28
+
+    symbolic: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-pair-products"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        if context.kind == "cpu":
+            return
+        for block in blocks(main_function(module)):
+            made = False
+            for op in list(block.operations):
+                pair = self._pair(op) if isinstance(op, mgx.PointwiseOp) else None
+                if pair is None:
+                    continue
+                weights = _alternating(pair, context)
+                if weights is not None:
+                    context.note("2 products", node_name(op))
+                    _join(op, pair, weights)
+                    made = True
+            if made:
+                sort_topologically(block)
+                erase_dead(block)
+
+    def _pair(self, pointwise: mgx.PointwiseOp) -> tuple[mgx.DotOp, mgx.DotOp] | None:
+        """The product whose epilogue an op is, and the other one, in the order of its inputs."""
+        last = contraction_of(pointwise)
+        if not isinstance(last, mgx.DotOp) or not self._is_plain(last):
+            return None
+        block = last.operation.block
+        for value in pointwise.inputs:
+            other = definition(value)
+            if not isinstance(other, mgx.DotOp) or other == last or not has_one_use(value):
+                continue
+            alike = other.a == last.a and other.b.type == last.b.type and value.type == last.c.type
+            if alike and other.operation.block == block and self._is_plain(other):
+                inputs = list(pointwise.inputs)
+                first, second = sorted((last, other), key=lambda dot: inputs.index(dot.c))
+                return first, second
+        return None
+
+    def _is_plain(self, dot: mgx.DotOp) -> bool:
+        """Whether an op multiplies rows by a matrix of floats as memory holds it."""
+        weights = ir.RankedTensorType(dot.b.type)
+        return (
+            weights.has_static_shape
+            and weights.rank == 2
+            and weights.shape[1] % _COLUMNS == 0
+            and isinstance(element_type(dot.b), ir.FloatType)
+            and 2 * mgx.byte_size(dot.b.type) <= self.max_bytes
+            and prologue_of(dot, 1) is None
+        )
+
+
+def _alternating(pair: tuple[mgx.DotOp, mgx.DotOp], context: PassContext) -> ir.Value | None:
+    """The columns of two weights in turn, stored as both are; None where these differ."""
+    sources = [definition(dot.b) for dot in pair]
+    turned = [isinstance(source, mgx.TransposeOp) for source in sources]
+    stored = [
+        source.x if isinstance(source, mgx.TransposeOp) else dot.b
+        for dot, source in zip(pair, sources, strict=True)
+    ]
+    arrays = [array for x in stored if (array := stored_array(x, context.weights)) is not None]
+    if len(arrays) < len(pair) or turned[0] != turned[1]:
+        return None
+    K, N = shape(pair[0].b)
+    element = element_type(stored[0])
+    with ir.InsertionPoint(pair[1]), fused_location(pair):
+        if turned[0]:  # columns lie one after another
+            columns = np.stack(arrays, axis=1).reshape(2 * N, K)
+            return mgx.transpose(new_literal(columns, element, context.weights), [1, 0])
+        columns = np.stack(arrays, axis=2).reshape(K, 2 * N)
+        return new_literal(columns, element, context.weights)
+
+
+def _join(pointwise: mgx.PointwiseOp, pair: tuple[mgx.DotOp, mgx.DotOp], weights: ir.Value) -> None:
+    """Replaces the operands of an op by the even and the odd columns of one product."""
+    rows, columns = pair[0].a, shape(weights)[-1]
+    *outer, _ = shape(pair[0].c)
+    last, element = len(outer), element_type(pair[0].c)
+    with ir.InsertionPoint(pointwise), fused_location(pair):
+        type_ = mgx.tensor_type([*outer, columns], element)
+        both = mgx.DotOp(rows, weights, results=[type_]).c
+        type_ = mgx.tensor_type([*outer, columns - 1], element)
+        later = mgx.SliceOp(both, [last], [1], [columns], results=[type_]).y
+        for dot, x in zip(pair, (both, later), strict=True):
+            half = mgx.StepOp(x, [last], [2], results=[dot.c.type]).y
+            dot.c.replace_all_uses_with(half)
