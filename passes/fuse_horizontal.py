@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.alike import computed_together
 from mgx_mlir.rewriting.fusing import are_alike
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -56,8 +57,9 @@ class FuseHorizontal(Pass):
     concat's memory, is returned (on GPUs unless a concat's kernel copies it too), or has other
     pointwise work to do (work that another contraction can end with costs none). So does one that
     is taken apart, as recurrences do, but for other contractions, and one that is added to
-    another, whose kernel sums up both. New
-    weights have at most `max_bytes` bytes.
+    another, whose kernel sums up both. Weights
+    of few bits that kernels expand are side by side as they are stored. New weights have at most
+    `max_bytes` bytes.
     """
 
     max_bytes: int = 1 << 28
@@ -75,9 +77,12 @@ class FuseHorizontal(Pass):
                     siblings.setdefault(branch.signature, []).append(branch)
             fused = False
             for branches in siblings.values():
-                if len(branches) > 1 and _weight_bytes(branches) <= self.max_bytes:
+                if len(branches) < 2 or _weight_bytes(branches) > self.max_bytes:
+                    continue
+                weights = _weights(branches)
+                if weights is not None:
                     context.note(f"{len(branches)} contractions", node_name(branches[0].ops[0]))
-                    _fuse(branches)
+                    _fuse(branches, weights)
                     fused = True
             if fused:
                 sort_topologically(block)
@@ -138,8 +143,6 @@ def _branch(op: ir.OpView, kind: str) -> _Branch | None:
     x, weights = op.operands
     if not is_constant(weights) or is_constant(x):
         return None
-    if prologue_of(op, 1) is not None:
-        return None  # its kernel expands weights, which a concat would undo
     if group_of(op) != 1:
         return None
     if not has_sizes(op) or not ir.RankedTensorType(weights.type).has_static_shape:
@@ -260,14 +263,23 @@ def _weight_bytes(branches: list[_Branch]) -> int:
     return sum(mgx.byte_size(branch.weights.type) for branch in branches)
 
 
-def _fuse(branches: list[_Branch]) -> None:
+def _weights(branches: list[_Branch]) -> ir.Value | None:
+    """The weights side by side. Those that kernels expand as they read them are expanded so."""
+    first = branches[0]
+    values = [branch.weights for branch in branches]
+    with ir.InsertionPoint(first.ops[0]), fused_location(branch.ops[0] for branch in branches):
+        if all(prologue_of(branch.ops[0], 1) is None for branch in branches):
+            return mgx.concat(values, first.weight_axis)
+        return computed_together(values, first.weight_axis, mgx.concat)
+
+
+def _fuse(branches: list[_Branch], weights: ir.Value) -> None:
     first = branches[0]
     axis, parts = first.axis, [shape(branch.result)[first.axis] for branch in branches]
     dims = list(shape(first.result))
     dims[axis] = sum(parts)
     location = fused_location(op for branch in branches for op in branch.ops)
     with ir.InsertionPoint(first.ops[0]), location:
-        weights = mgx.concat([branch.weights for branch in branches], first.weight_axis)
         value = create_like(first.ops[0], [first.ops[0].operands[0], weights], dims)
         for number, place in enumerate(first.places, 1):
             ops = [branch.ops[number] for branch in branches]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,10 +10,10 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.alike import computed_together
 from mgx_mlir.rewriting.fusing import contraction_of
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.prologues import prologue_of
 from mgx_mlir.rewriting.queries import (
     blocks,
     definition,
@@ -44,8 +45,9 @@ class PairProducts(Pass):
              %y = mgx.pointwise(%g, %u) ...
 
     The weights' columns alternate, so that a thread has both factors: all is one kernel, and the
-    gate of a gated layer is never written. New weights have at most `max_bytes` bytes. Programs
-    for CPUs alone keep two products, which cost them nothing.
+    gate of a gated layer is never written. Weights of few bits that the kernel expands as it reads
+    them are expanded so. New weights have at most `max_bytes` bytes. Programs for CPUs alone keep
+    two products, which cost them nothing.
     """
 
     max_bytes: int = 1 << 28
@@ -59,8 +61,7 @@ class PairProducts(Pass):
         for block in blocks(main_function(module)):
             made = False
             for op in list(block.operations):
-                pair = self._pair(op) if isinstance(op, mgx.PointwiseOp) else None
-                if pair is None:
+                if not isinstance(op, mgx.PointwiseOp) or (pair := self._pair(op)) is None:
                     continue
                 weights = _alternating(pair, context)
                 if weights is not None:
@@ -89,7 +90,7 @@ class PairProducts(Pass):
         return None
 
     def _is_plain(self, dot: mgx.DotOp) -> bool:
-        """Whether an op multiplies rows by a matrix of floats as memory holds it."""
+        """Whether an op multiplies rows by a matrix of floats."""
         weights = ir.RankedTensorType(dot.b.type)
         return (
             weights.has_static_shape
@@ -97,29 +98,24 @@ class PairProducts(Pass):
             and weights.shape[1] % _COLUMNS == 0
             and isinstance(element_type(dot.b), ir.FloatType)
             and 2 * mgx.byte_size(dot.b.type) <= self.max_bytes
-            and prologue_of(dot, 1) is None
         )
 
 
 def _alternating(pair: tuple[mgx.DotOp, mgx.DotOp], context: PassContext) -> ir.Value | None:
-    """The columns of two weights in turn, stored as both are; None where these differ."""
-    sources = [definition(dot.b) for dot in pair]
-    turned = [isinstance(source, mgx.TransposeOp) for source in sources]
-    stored = [
-        source.x if isinstance(source, mgx.TransposeOp) else dot.b
-        for dot, source in zip(pair, sources, strict=True)
-    ]
-    arrays = [array for x in stored if (array := stored_array(x, context.weights)) is not None]
-    if len(arrays) < len(pair) or turned[0] != turned[1]:
-        return None
-    K, N = shape(pair[0].b)
-    element = element_type(stored[0])
+    """The columns of two weights in turn; None where they are not stored or computed alike."""
+
+    def join(values: Sequence[ir.Value], axis: int) -> ir.Value | None:
+        arrays = [stored_array(value, context.weights) for value in values]
+        found = [array for array in arrays if array is not None]
+        if len(found) < len(arrays):
+            return None
+        dims = list(found[0].shape)
+        dims[axis] *= len(found)
+        columns = np.stack(found, axis=axis + 1).reshape(dims)
+        return new_literal(columns, element_type(values[0]), context.weights)
+
     with ir.InsertionPoint(pair[1]), fused_location(pair):
-        if turned[0]:  # columns lie one after another
-            columns = np.stack(arrays, axis=1).reshape(2 * N, K)
-            return mgx.transpose(new_literal(columns, element, context.weights), [1, 0])
-        columns = np.stack(arrays, axis=2).reshape(K, 2 * N)
-        return new_literal(columns, element, context.weights)
+        return computed_together([dot.b for dot in pair], 1, join)
 
 
 def _join(pointwise: mgx.PointwiseOp, pair: tuple[mgx.DotOp, mgx.DotOp], weights: ir.Value) -> None:

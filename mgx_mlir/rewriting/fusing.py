@@ -274,7 +274,7 @@ def half_of(value: ir.Value, product: ir.Value) -> int | None:
     if step.x == product:
         return 0
     cut, size = definition(step.x), shape(product)[-1]
-    if not isinstance(cut, mgx.SliceOp) or cut.x != product or size % 2:
+    if not isinstance(cut, mgx.SliceOp) or cut.x != product or not has_one_use(cut.y):
         return None
     ends = list(cut.axes), list(cut.starts), list(cut.ends)
     return 1 if ends == (last, [1], [size]) else None
@@ -282,19 +282,22 @@ def half_of(value: ir.Value, product: ir.Value) -> int | None:
 
 def paired_product(pointwise: mgx.PointwiseOp) -> mgx.DotOp | None:
     """The product whose even and odd columns a `mgx.pointwise` alone reads; None without one."""
-    halves = [value for value in pointwise.inputs if isinstance(definition(value), mgx.StepOp)]
-    if len(halves) != 2:
+    halves = [v for v in pointwise.inputs if isinstance(definition(v), mgx.StepOp)]
+    if len(halves) != 2 or not all(map(has_one_use, halves)):
         return None
-    step = definition(halves[0])
-    source = definition(step.x)
-    product = definition(source.x) if isinstance(source, mgx.SliceOp) else source
+    product = _behind_half(halves[0])
     if not isinstance(product, mgx.DotOp) or len(users(product.c)) != 2:
         return None
-    if {half_of(value, product.c) for value in halves} != {0, 1}:
-        return None
-    behind = [value.owner.opview.x for value in halves]
-    alone = all(has_one_use(value) for value in (*halves, *behind) if value != product.c)
-    return product if alone and product.operation.block == pointwise.operation.block else None
+    numbers = {half_of(value, product.c) for value in halves}
+    here = product.operation.block == pointwise.operation.block
+    return product if numbers == {0, 1} and here else None
+
+
+def _behind_half(value: ir.Value) -> ir.OpView | None:
+    """The op whose columns a value steps over, by way of a slice or not."""
+    step = definition(value)
+    source = definition(step.x) if isinstance(step, mgx.StepOp) else None
+    return definition(source.x) if isinstance(source, mgx.SliceOp) else source
 
 
 def reader_of_pairs(product: ir.OpView) -> mgx.PointwiseOp | None:

@@ -67,6 +67,7 @@ class ScoreBody:
                 value = loaded[self._reads.index((at, row, step))]
                 operands.append(emit.from_memory(value, source.element))
             else:
+                assert isinstance(source, ir.Attribute)
                 operands.append(emit.attribute_constant(source, lanes))
         with attention.op.location:
             (result,) = emit_pointwise(attention.op, operands)
