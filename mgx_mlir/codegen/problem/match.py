@@ -295,8 +295,10 @@ def with_epilogue(
     results: list[ir.Value] = list(epilogue.results)
     if any(value not in results for value in returned):
         return None
-    halves = [half_of(value, result) for value in epilogue.operands]
+    halves: list[int | None] = [None] * len(epilogue.operands)
     dims = list(shape_of(result.type))
+    if isinstance(anchor, mgx.DotOp):
+        halves = [half_of(value, result) for value in epilogue.operands]
     if any(half is not None for half in halves):
         dims[-1] //= 2
     if list(shape_of(epilogue.results[0].type)) != dims:
