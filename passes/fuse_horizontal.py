@@ -75,16 +75,15 @@ class FuseHorizontal(Pass):
                 branch = _branch(op, context.kind)
                 if branch is not None:
                     siblings.setdefault(branch.signature, []).append(branch)
-            fused = False
-            for branches in siblings.values():
-                if len(branches) < 2 or _weight_bytes(branches) > self.max_bytes:
+            several = [branches for branches in siblings.values() if len(branches) > 1]
+            for branches in several:
+                if _weight_bytes(branches) > self.max_bytes:
                     continue
                 weights = _weights(branches)
                 if weights is not None:
                     context.note(f"{len(branches)} contractions", node_name(branches[0].ops[0]))
                     _fuse(branches, weights)
-                    fused = True
-            if fused:
+            if several:
                 sort_topologically(block)
                 erase_dead(block)
 
@@ -98,6 +97,8 @@ class _Branch:
     places: list[int] = field(default_factory=list)
     # A relu that follows them: branches with and without one may be fused.
     relu: ir.OpView | None = None
+    # Whether the contraction's kernel expands its weights as it reads them.
+    expands: bool = False
 
     @property
     def result(self) -> ir.Value:
@@ -128,6 +129,7 @@ class _Branch:
             tuple(sizes),
             tuple(_kind(op) for op in self.ops),
             tuple(self.places),
+            self.expands,
         )
 
 
@@ -147,7 +149,7 @@ def _branch(op: ir.OpView, kind: str) -> _Branch | None:
         return None
     if not has_sizes(op) or not ir.RankedTensorType(weights.type).has_static_shape:
         return None
-    branch = _Branch([op])
+    branch = _Branch([op], expands=prologue_of(op, 1) is not None)
     while has_one_use(branch.result):
         user = users(branch.result)[0]
         if not mgx.is_pointwise(user) or user.operation.block != op.operation.block:
@@ -264,13 +266,13 @@ def _weight_bytes(branches: list[_Branch]) -> int:
 
 
 def _weights(branches: list[_Branch]) -> ir.Value | None:
-    """The weights side by side. Those that kernels expand as they read them are expanded so."""
+    """The weights side by side; None where kernels expand them, but not alike."""
     first = branches[0]
     values = [branch.weights for branch in branches]
     with ir.InsertionPoint(first.ops[0]), fused_location(branch.ops[0] for branch in branches):
-        if all(prologue_of(branch.ops[0], 1) is None for branch in branches):
-            return mgx.concat(values, first.weight_axis)
-        return computed_together(values, first.weight_axis, mgx.concat)
+        if first.expands:
+            return computed_together(values, first.weight_axis, mgx.concat)
+        return mgx.concat(values, first.weight_axis)
 
 
 def _fuse(branches: list[_Branch], weights: ir.Value) -> None:

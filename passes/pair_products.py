@@ -59,16 +59,15 @@ class PairProducts(Pass):
         if context.kind == "cpu":
             return
         for block in blocks(main_function(module)):
-            made = False
+            tried = False
             for op in list(block.operations):
                 if not isinstance(op, mgx.PointwiseOp) or (pair := self._pair(op)) is None:
                     continue
-                weights = _alternating(pair, context)
+                weights, tried = _alternating(pair, context), True
                 if weights is not None:
                     context.note("2 products", node_name(op))
                     _join(op, pair, weights)
-                    made = True
-            if made:
+            if tried:
                 sort_topologically(block)
                 erase_dead(block)
 

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 N, K, BLOCK = 48, 128, 32
 
 
-def n_bits(rows: int | str, bits: int, zeros: bool) -> tuple[onnx.ModelProto, Array]:
+def n_bits(rows: int | str, bits: int, zeros: bool, seed: int = 0) -> tuple[onnx.ModelProto, Array]:
     """com.microsoft's MatMulNBits, and its weights [N, K]."""
-    rng = np.random.default_rng(bits)
+    rng = np.random.default_rng(bits + seed)
     blocks, per_byte = K // BLOCK, 8 // bits
     packed = rng.integers(0, 256, (N, blocks, BLOCK // per_byte), np.uint8)
     scales = rng.uniform(0.01, 0.1, (N, blocks)).astype(np.float16)
@@ -133,6 +133,37 @@ def test_each_matrix_of_a_batch_by_weights_of_few_bits() -> None:
     x = np.random.default_rng(1).uniform(-1, 1, (3, 5, K)).astype(np.float16)
     (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
     np.testing.assert_allclose(y, x.astype(float) @ weights.T, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_products_of_one_input_are_one(gated: bool, zeros: bool, target: str) -> None:
+    """A gate and what it lets through; queries and keys. Their weights stay packed."""
+    (model, first), (other, second) = (n_bits("rows", 4, zeros, seed) for seed in (0, 1))
+    others = other.graph
+    for number, graph in enumerate((model.graph, others)):
+        graph.node[0].output[0] = f"y{number}"
+        for tensor in graph.initializer:
+            tensor.name += str(number)
+        graph.node[0].input[1:] = [f"{name}{number}" for name in graph.node[0].input[1:]]
+    model.graph.node.extend(others.node)
+    model.graph.initializer.extend(others.initializer)
+    if gated:
+        ends = [("Sigmoid", ["y0"], "s"), ("Mul", ["s", "y1"], "y")]
+    else:
+        ends = [("Transpose", ["y1"], "t"), ("MatMul", ["y0", "t"], "y")]
+        model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "rows"
+    model.graph.node.extend(helper.make_node(kind, given, [made]) for kind, given, made in ends)
+    for options in (CompileOptions(mode="full-dynamic"), CompileOptions(dim_params={"rows": 5})):
+        artifact = compile_to_bytecode(model, options)
+        assert artifact.plan.step_count == (1 if gated else 2)
+        assert _bytes(artifact) < 2 * N * K
+        x = np.random.default_rng(7).uniform(-1, 1, (5, K)).astype(np.float16)
+        (y,) = mgx_mlir.compile(artifact, target=target).run({"x": x}).values()
+        a, b = (x.astype(float) @ w.T for w in (first, second))
+        want = b / (1 + np.exp(-a)) if gated else a @ b.T
+        np.testing.assert_allclose(y, want, rtol=2e-2, atol=2e-2 * np.abs(want).max())
 
 
 def _bytes(artifact: mgx_mlir.Artifact) -> int:

@@ -133,8 +133,8 @@ MOST_USERS = 256
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether a value depends on constants and weights alone, through views and pointwise ops, and
-    unpacked ones.
+    """Whether a value depends on constants and weights alone, through views and pointwise ops,
+    concats and unpacked ones.
 
     A value behind which there are more than MOST_BEHIND values counts as not constant.
     """
@@ -145,7 +145,8 @@ def is_constant(value: ir.Value) -> bool:
             return False
         if isinstance(op, mgx.SOURCES):
             continue
-        if not (mgx.is_view(op) or mgx.is_pointwise(op) or isinstance(op, mgx.UnpackOp)):
+        moves = mgx.is_view(op) or isinstance(op, mgx.ConcatOp | mgx.UnpackOp)
+        if not moves and not mgx.is_pointwise(op):
             return False
         more = [v for v in op.operands if v not in seen]
         seen.update(more)
