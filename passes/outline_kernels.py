@@ -122,7 +122,7 @@ def _is_copied(op: ir.OpView) -> bool:
     user = users(op.results[0])[0]
     if not isinstance(user, mgx.ConcatOp) or IN_PLACE in user.attributes:
         return False
-    return user.y.type.has_static_shape and user.operation.block == op.operation.block
+    return user.operation.block == op.operation.block
 
 
 def _erase(op: ir.OpView) -> None:

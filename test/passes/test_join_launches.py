@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -88,3 +89,13 @@ def test_the_steps_of_a_forest_are_one_launch(chip: str) -> None:
         have = mgx_mlir.compile(model, chip).run(feed)
         for output, array in zip(session.get_outputs(), session.run(None, feed), strict=True):
             np.testing.assert_allclose(have[output.name], array, rtol=1e-5, atol=1e-5)
+
+
+def test_caches_of_f32_take_as_many_launches_for_any_sizes_as_for_given_ones() -> None:
+    """A network of f16 converts them as it extends them, and once more as they are returned."""
+    counts = []
+    for options in OPTIONS.values():
+        narrow = replace(options, floats="f16")
+        one, two = (launches(decoder_models.llama, layers, narrow) for layers in (2, 3))
+        counts.append(two - one)
+    assert counts[0] == counts[1] <= 10
