@@ -33,6 +33,7 @@ from mgx_mlir.codegen.gpu import kernel
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
+from test import decoder_models
 from test.dynamic_models import MODELS, decoder, images, inputs_of, named_sizes
 from test.onnx_models import Builder, half
 
@@ -61,9 +62,29 @@ def work(kind: str) -> onnx.ModelProto:
     return half(b.model(inputs, {"y": (y, ["batch", "m", "n"])}, kind))
 
 
+def llama(layers: int = 8) -> onnx.ModelProto:
+    """A LLaMA of width 1024 with its cache, of f16. Symbols as optimum names them."""
+    sizes = {"VOCABULARY": 1000, "WIDTH": 1024, "INNER": 2816, "HEADS": 16, "SHARED": 4,
+             "EACH": 64, "LAYERS": layers, "POSITIONS": 256}  # fmt: skip
+    with patch.multiple(decoder_models, **sizes):
+        return half(decoder_models.llama())
+
+
+def _step(tokens: int) -> dict[str, int]:
+    """The sizes of a step with so many tokens after 127 others."""
+    return {
+        "batch_size": 1,
+        "sequence_length": tokens,
+        "past_sequence_length": 127,
+        "total_sequence_length": 127 + tokens,
+    }
+
+
 MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
+    "llama, 1": (llama, _step(1)),
+    "llama, 24": (llama, _step(24)),
     "images": (MODELS["images"], {"batch": 16}),
     "images, open": (partial(images, "h", "w"), {"batch": 1, "h": 96, "w": 128}),
     "encoder": (partial(encoder, 128, 2), {"batch": 1, "seq": 128}),
@@ -98,7 +119,7 @@ def main() -> int:
     makers = ON_CPU if options.chip == "cpu" else MAKERS
     os.environ["MGX_EMULATED_DEVICES"] = options.chip
     os.environ["MGX_EMULATOR_PROFILE"] = "1"
-    title = f"{'model':12} {'sizes':36} launches (any, given)  microseconds (any, given)  ratio"
+    title = f"{'model':12} {'sizes':44} launches (any, given)  microseconds (any, given)  ratio"
     print(f"{title}  generic" if options.generic else title)
     for name in options.models.split("; ") if options.models else makers:
         make, sizes = makers[name]
@@ -110,9 +131,9 @@ def main() -> int:
         else:
             found = [modelled(model, options.chip, mode, sizes) for mode in (any_sizes, given)]
         counts, times = zip(*found, strict=True)
-        words = ", ".join(f"{k} {v}" for k, v in sizes.items())
+        words = ", ".join(f"{_short(k)} {v}" for k, v in sizes.items())
         print(
-            f"{name:12} {words:36} {counts[0]:8} {counts[1]:8}      "
+            f"{name:12} {words:44} {counts[0]:8} {counts[1]:8}      "
             f"{times[0]:12.1f} {times[1]:8.1f}  {times[0] / times[1]:9.2f}",
             end="",
         )
@@ -122,6 +143,10 @@ def main() -> int:
             print(f"  {microseconds / times[1]:7.2f}", end="")
         print(flush=True)
     return 0
+
+
+def _short(symbol: str) -> str:
+    return symbol.replace("_length", "").replace("_size", "").replace("sequence", "seq")
 
 
 def modelled(
