@@ -11,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import mgx_mlir
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 
 Array = np.ndarray[Any, Any]
 ROWS, K, N, BLOCK = 5, 64, 32, 16
@@ -82,9 +83,17 @@ def test_products_are_onnxruntimes(
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     theirs = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, x)[0]
-    mine = mgx_mlir.compile(model, target="cpu").run(x)["y"]
-    assert mine.dtype == floats
-    bound = 1e-5 if floats is np.float32 else 2e-3
-    np.testing.assert_allclose(
-        mine.astype(np.float64), theirs.astype(np.float64), atol=bound * np.abs(theirs).max()
-    )
+    bound = (1e-5 if floats is np.float32 else 2e-3) * np.abs(theirs).max()
+    given = compile_to_bytecode(model)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    any_rows = compile_to_bytecode(model, CompileOptions(mode="full-dynamic"))
+    stored = [sum(w.nbytes for w in artifact.weights.values()) for artifact in (given, any_rows)]
+    assert stored[0] == stored[1]
+    for target in ("cpu", "gfx942", "gfx1201"):
+        for artifact in (given, any_rows):
+            mine = mgx_mlir.compile(artifact, target=target).run(x)["y"]
+            assert mine.dtype == floats
+            np.testing.assert_allclose(
+                mine.astype(np.float64), theirs.astype(np.float64), atol=bound
+            )

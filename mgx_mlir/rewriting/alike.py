@@ -36,8 +36,7 @@ def computed_together(
     ops = [definition(value) for value in values]
     if isinstance(first, mgx.SOURCES):
         return join(values, axis) if all(isinstance(op, mgx.SOURCES) for op in ops) else None
-    texts = {_text(op) for op in ops}
-    if len(texts) > 1:
+    if not first.operands or len({_text(op) for op in ops}) > 1:
         return None
     operands = []
     for number in range(len(first.operands)):
