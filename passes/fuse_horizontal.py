@@ -57,9 +57,8 @@ class FuseHorizontal(Pass):
     concat's memory, is returned (on GPUs unless a concat's kernel copies it too), or has other
     pointwise work to do (work that another contraction can end with costs none). So does one that
     is taken apart, as recurrences do, but for other contractions, and one that is added to
-    another, whose kernel sums up both. Weights
-    of few bits that kernels expand are side by side as they are stored. New weights have at most
-    `max_bytes` bytes.
+    another, whose kernel sums up both. Weights of few bits that kernels expand are side by side as
+    they are stored. New weights have at most `max_bytes` bytes.
     """
 
     max_bytes: int = 1 << 28

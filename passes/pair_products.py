@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
@@ -21,9 +20,7 @@ from mgx_mlir.rewriting.queries import (
     erase_dead,
     fused_location,
     has_one_use,
-    new_literal,
     shape,
-    stored_array,
 )
 from mgx_mlir.rewriting.topology import sort_topologically
 
@@ -103,15 +100,21 @@ class PairProducts(Pass):
 def _alternating(pair: tuple[mgx.DotOp, mgx.DotOp], context: PassContext) -> ir.Value | None:
     """The columns of two weights in turn; None where they are not stored or computed alike."""
 
+    weights = context.weights
+
     def join(values: Sequence[ir.Value], axis: int) -> ir.Value | None:
-        arrays = [stored_array(value, context.weights) for value in values]
-        found = [array for array in arrays if array is not None]
-        if len(found) < len(arrays):
+        keys = []
+        for value in values:
+            op = definition(value)
+            if isinstance(op, mgx.ConstantOp):
+                keys.append(weights.add_array(mgx.constant_array(op)))
+            elif isinstance(op, mgx.LiteralOp) and op.key.value in weights:
+                keys.append(op.key.value)
+        if len(keys) < len(values):
             return None
-        dims = list(found[0].shape)
-        dims[axis] *= len(found)
-        columns = np.stack(found, axis=axis + 1).reshape(dims)
-        return new_literal(columns, element_type(values[0]), context.weights)
+        key = weights.add_alternating(keys, axis)
+        type_ = ir.RankedTensorType.get(weights[key].shape, element_type(values[0]))
+        return mgx.literal(key, type_)
 
     with ir.InsertionPoint(pair[1]), fused_location(pair):
         return computed_together([dot.b for dot in pair], 1, join)

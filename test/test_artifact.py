@@ -168,6 +168,26 @@ def test_weights_of_one_key_and_two_orders_stay_apart() -> None:
     assert not weights["w.10"].array().any()
 
 
+def test_weights_in_turn_are_put_together_when_they_are_read(tmp_path: Path) -> None:
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    file = tmp_path / "values"
+    file.write_bytes(values.tobytes())
+    weights = WeightStore()
+    for number in range(2):
+        weights.add(Weight(f"w{number}", np.dtype(np.float32), (3, 4), file, 48 * number))
+    key = weights.add_alternating(["w0", "w1"], 0)
+    assert weights[key].data is None
+    assert weights.add_alternating(["w0", "w1"], 0) == key
+    rows = values.transpose(1, 0, 2).reshape(6, 4)
+    np.testing.assert_array_equal(weights[key].array(), rows)
+    np.testing.assert_array_equal(weights[weights.add_turned(key, (1, 0))].array(), rows.T)
+    columns = weights[weights.add_alternating(["w0", "w1"], 1)]
+    np.testing.assert_array_equal(columns.array(), values.transpose(1, 2, 0).reshape(3, 8))
+    assert b"".join(columns.chunks()) == columns.array().tobytes()
+    weights.keep({key})
+    np.testing.assert_array_equal(weights[key].array(), rows)
+
+
 def test_weights_beside_must_lie_below_the_artifact(tmp_path: Path) -> None:
     file = tmp_path / "model.bin"
     file.write_bytes(bytes(24))

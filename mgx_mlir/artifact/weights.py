@@ -34,7 +34,8 @@ class Weight:
     The bytes lie in `file` from `offset`, or in `data` where they were computed. `data` may
     be a broadcast of one element (a splat), however large. Where there is an `order`, what is
     stored there has other dimensions, and the weight has these in that order, as numpy's
-    transpose takes them.
+    transpose takes them. Instead of bytes it may have `parts`, of one shape: its entries along
+    dimension `axis` are theirs in turn.
     """
 
     key: str
@@ -44,6 +45,8 @@ class Weight:
     offset: int = 0
     data: np.ndarray | None = field(default=None, compare=False, repr=False)
     order: tuple[int, ...] = ()
+    parts: tuple[Weight, ...] = ()
+    axis: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -57,8 +60,8 @@ class Weight:
     def array(self) -> np.ndarray:
         """The weight as a read-only array of its shape; mapped, not copied, from a file.
 
-        A weight with an order is copied to the order of its shape. Raises ModelError when the
-        file is shorter than the weight needs.
+        A weight with an order, or with parts, is copied to the order of its shape. Raises
+        ModelError when the file is shorter than the weight needs.
         """
         stored = self._stored()
         return stored if is_splat(stored) else row_major(stored)
@@ -69,6 +72,9 @@ class Weight:
         shape = [sizes[i] for i in range(len(sizes))] or self.shape
         if self.data is not None:
             stored = self.data
+        elif self.parts:
+            arrays = [part.array() for part in self.parts]
+            stored = np.stack(arrays, axis=self.axis + 1).reshape(shape)
         elif self.nbytes == 0:
             stored = np.zeros(shape, self.dtype)
         else:
@@ -235,11 +241,26 @@ class WeightStore(Mapping[str, Weight]):
             shape=tuple(source.shape[i] for i in order),
             order=tuple(source.order[i] for i in order) if source.order else tuple(order),
         )
-        while (known := self._weights.setdefault(turned.key, turned)) is not turned:
-            if known == turned and known.data is turned.data:
+        return self._named(turned)
+
+    def add_alternating(self, keys: Sequence[str], axis: int) -> str:
+        """Adds a weight whose entries along an axis are those of the `keys` in turn: see `Weight`.
+
+        They have one shape and type. Returns its key. Nothing is copied until it is read.
+        """
+        parts = tuple(self[key] for key in keys)
+        shape = list(parts[0].shape)
+        shape[axis] *= len(parts)
+        name = f"{'+'.join(keys)}.{axis}"
+        return self._named(Weight(name, parts[0].dtype, tuple(shape), parts=parts, axis=axis))
+
+    def _named(self, weight: Weight) -> str:
+        """Adds a weight under its key, or one like it where another has that; returns the key."""
+        while (known := self._weights.setdefault(weight.key, weight)) is not weight:
+            if known == weight and known.data is weight.data:
                 break
-            turned = replace(turned, key=f"{turned.key}'")
-        return turned.key
+            weight = replace(weight, key=f"{weight.key}'")
+        return weight.key
 
     def keep(self, keys: set[str]) -> None:
         """Forgets every weight whose key is not in `keys`."""
