@@ -70,21 +70,11 @@ def llama(layers: int = 8) -> onnx.ModelProto:
         return half(decoder_models.llama())
 
 
-def _step(tokens: int) -> dict[str, int]:
-    """The sizes of a step with so many tokens after 127 others."""
-    return {
-        "batch_size": 1,
-        "sequence_length": tokens,
-        "past_sequence_length": 127,
-        "total_sequence_length": 127 + tokens,
-    }
-
-
 MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
-    "llama, 1": (llama, _step(1)),
-    "llama, 24": (llama, _step(24)),
+    "llama, 1": (llama, decoder_models.step(1)),
+    "llama, 24": (llama, decoder_models.step(24)),
     "images": (MODELS["images"], {"batch": 16}),
     "images, open": (partial(images, "h", "w"), {"batch": 1, "h": 96, "w": 128}),
     "encoder": (partial(encoder, 128, 2), {"batch": 1, "seq": 128}),

@@ -190,12 +190,10 @@ def decode(weights: str = "") -> onnx.ModelProto:
         return onnx.load(f"{folder}/small.onnx")
 
 
-_STEP = {"batch_size": 1, "sequence_length": 1, "past_sequence_length": 127,
-         "total_sequence_length": 128}  # fmt: skip
 # Models whose sizes are open, which one program for any sizes runs, and the sizes of a run.
 SIZES: dict[str, dict[str, int]] = {
-    "decode": _STEP,
-    "decode int4": _STEP,
+    "decode": decoder_models.step(),
+    "decode int4": decoder_models.step(),
     "bilstm": {"batch": 1, "tokens": 200},
 }
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {

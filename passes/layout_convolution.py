@@ -324,7 +324,7 @@ class _Rewriter:
         return create_like(op, operands, dims, **attributes)
 
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
-        """What a reduction, concat, padding or resize says of axes, for channels last."""
+        """The attributes of a reduction, concat, padding or resize that name axes, reordered."""
         order = _last(len(shape(op.result)))
         if isinstance(op, mgx.REDUCTION_OPS):
             axes = sorted(order.index(a) for a in op.axes)

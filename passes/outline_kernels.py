@@ -10,12 +10,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import (
-    WITH_EPILOGUE,
-    contractions_of,
-    product_of,
-    reader_of_pairs,
-)
+from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, is_paired, product_of
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -100,9 +95,9 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 def _waits_for_epilogue(op: ir.OpView) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
-    waits = isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp))
-    if reader_of_pairs(op) is not None:
+    if is_paired(op):
         return True
+    waits = isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp))
     if not waits or not has_one_use(op.results[0]):
         return False
     user = users(op.results[0])[0]

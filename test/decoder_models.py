@@ -14,6 +14,16 @@ from test.onnx_models import Builder
 VOCABULARY, WIDTH, INNER, HEADS, SHARED, EACH, LAYERS, POSITIONS = 48, 32, 64, 4, 2, 8, 2, 64
 
 
+def step(tokens: int = 1, past: int = 127) -> dict[str, int]:
+    """The sizes of a step with so many tokens after others."""
+    return {
+        "batch_size": 1,
+        "sequence_length": tokens,
+        "past_sequence_length": past,
+        "total_sequence_length": past + tokens,
+    }
+
+
 def _norm(b: Builder, x: str, name: str) -> str:
     square = b.op("Pow", x, b.constant(2, np.float32))
     mean = b.op("ReduceMean", square, axes=[-1], keepdims=1)

@@ -25,22 +25,22 @@ def computed_together(
     Its size along `axis` is the sum of theirs: `join` makes one stored constant of several, along
     the dimension that becomes the axis. None where the ops differ or mix what lies along it.
     """
-    first = definition(values[0])
-    if first is None or not deepest:
+    ops = [op for op in map(definition, values) if op is not None]
+    if len(ops) < len(values) or not deepest:
         return None
+    first = ops[0]
     sizes = [shape(value)[axis] for value in values]
     dims = [*shape(values[0])[:axis], sum(sizes), *shape(values[0])[axis + 1 :]]
     numbers = [splat(value) for value in values]
     if numbers[0] is not None and all(number == numbers[0] for number in numbers):
         return mgx.splat(numbers[0], mgx.tensor_type(dims, element_type(values[0])))
-    ops = [definition(value) for value in values]
     if isinstance(first, mgx.SOURCES):
         return join(values, axis) if all(isinstance(op, mgx.SOURCES) for op in ops) else None
     if not first.operands or len({_text(op) for op in ops}) > 1:
         return None
     operands = []
     for number in range(len(first.operands)):
-        own = [op.operands[number] for op in ops if op is not None]
+        own = [op.operands[number] for op in ops]
         place = _place(first, own[0], axis)
         if place is None:
             return None
@@ -56,10 +56,8 @@ def computed_together(
     return value
 
 
-def _text(op: ir.OpView | None) -> str:
-    """What an op computes, apart from its operands and sizes."""
-    if op is None:
-        return ""
+def _text(op: ir.OpView) -> str:
+    """An op's name, attributes, element types and bodies, without its operands and sizes."""
     attributes = [f"{name} = {op.attributes[name]}" for name in op.attributes]
     bodies = [str(inner) for region in op.regions for block in region.blocks for inner in block]
     types = [str(element_type(value)) for value in (*op.operands, op.results[0])]

@@ -300,16 +300,16 @@ def _behind_half(value: ir.Value) -> ir.OpView | None:
     return definition(source.x) if isinstance(source, mgx.SliceOp) else source
 
 
-def reader_of_pairs(product: ir.OpView) -> mgx.PointwiseOp | None:
-    """The `mgx.pointwise` that alone reads a product's columns in pairs; None without one."""
+def is_paired(product: ir.OpView) -> bool:
+    """Whether a `mgx.pointwise` alone reads the even and odd columns of a product."""
     if not isinstance(product, mgx.DotOp):
-        return None
-    for user in users(product.c):
-        if isinstance(user, mgx.StepOp):
-            readers = users(user.y)
-            if len(readers) == 1 and isinstance(readers[0], mgx.PointwiseOp):
-                return readers[0] if paired_product(readers[0]) == product.operation else None
-    return None
+        return False
+    halves = [user.y for user in users(product.c) if isinstance(user, mgx.StepOp)]
+    readers = [reader for half in halves for reader in users(half)]
+    return any(
+        isinstance(reader, mgx.PointwiseOp) and paired_product(reader) == product.operation
+        for reader in readers
+    )
 
 
 def contraction_of(pointwise: mgx.PointwiseOp) -> ir.OpView | None:

@@ -77,8 +77,8 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
         return None
     if isinstance(product, mgx.ConvolutionOp) and not _may_be_computed(product, number):
         return None
-    operand = product.operands[number]
-    if not is_static(product) and not (number == 1 and _is_weight(product, operand)):
+    operand, is_known = product.operands[number], is_static(product)
+    if not is_known and (number == 0 or not _is_weight(product, operand)):
         return None
     if not isinstance(element_type(operand), ir.FloatType):
         return None
@@ -90,7 +90,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     layouts = _layouts(tree, product)
     if layouts is None or not all(_is_readable(layout, product, number) for layout in layouts):
         return None
-    if not is_static(product) and not all(is_constant(leaf) for leaf in tree.leaves):
+    if not is_known and not all(is_constant(leaf) for leaf in tree.leaves):
         return None
     depth = _depth(product)
     if not _is_finite(tree, depth):

@@ -18,10 +18,8 @@ from test import decoder_models
 from test.importer.agreement import contributed, floats
 from test.importer.test_classical_learning import forest, voting
 
-STEP = {"batch_size": 1, "sequence_length": 1, "past_sequence_length": 23,
-        "total_sequence_length": 24}  # fmt: skip
 OPTIONS = {
-    "given sizes": CompileOptions(dim_params=STEP),
+    "given sizes": CompileOptions(dim_params=decoder_models.step(past=23)),
     "any sizes": CompileOptions(mode="full-dynamic"),
 }
 

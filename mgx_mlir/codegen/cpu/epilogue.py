@@ -10,7 +10,7 @@ from mlir.dialects import vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
-from mgx_mlir.codegen.problem.match import Half, Match
+from mgx_mlir.codegen.problem.match import Match, parts_of
 from mgx_mlir.codegen.problem.problem import Matrix
 
 
@@ -30,17 +30,15 @@ class Epilogue:
         match, problem = self._match, self._match.problem
         lanes = ir.VectorType(sums.type).shape[0]
         x = emit.convert(sums, problem.accumulator, match.result_element)
-        values, halves = [x], []
+        values, made = [x], parts_of(match, x)
         if match.pairs:
-            halves, n, lanes = emit.halves(x), emit.div(n, 2), lanes // 2
+            n, lanes = emit.div(n, 2), lanes // 2
             mask = mask and emit.halves(mask)[0]
         if match.epilogue is not None:
             operands = [
-                x
-                if source is None
-                else halves[source.number]
-                if isinstance(source, Half)
-                else self._load(source, batch, m, n, mask, lanes)
+                self._load(source, batch, m, n, mask, lanes)
+                if isinstance(source, Matrix | ir.Attribute)
+                else made[source]
                 for source in match.sources
             ]
             with match.epilogue.location:

@@ -149,6 +149,12 @@ class Match:
         return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
 
 
+def parts_of(match: Match, x: ir.Value) -> dict[Half | None, ir.Value]:
+    """A vector of the contraction's results, as None, and its halves where a match has pairs."""
+    halves = emit.halves(x) if match.pairs else ()
+    return {None: x, **{Half(number): half for number, half in enumerate(halves)}}
+
+
 def mapped(sources: Sequence[Source], change: Callable[[Matrix], Matrix]) -> tuple[Source, ...]:
     """The sources, with a change of those in memory."""
     return tuple(change(x) if isinstance(x, Matrix) else x for x in sources)

@@ -13,7 +13,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import emit_pointwise
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.problem.match import Half, Match
+from mgx_mlir.codegen.problem.match import Match, parts_of
 from mgx_mlir.codegen.problem.problem import Matrix
 
 
@@ -58,15 +58,13 @@ class Epilogue:
         match, problem = self._match, self._match.problem
         lanes = ir.VectorType(sums.type).shape[0]
         x = emit.convert(sums, problem.accumulator, match.result_element)
-        values, halves = [x], emit.halves(x) if match.pairs else []
+        values, made = [x], parts_of(match, x)
         n, lanes = self._columns(n, lanes)
         if match.epilogue is not None:
             operands = [
-                x
-                if source is None
-                else halves[source.number]
-                if isinstance(source, Half)
-                else self._load(number, source, batch, m, n, lanes)
+                self._load(number, source, batch, m, n, lanes)
+                if isinstance(source, Matrix | ir.Attribute)
+                else made[source]
                 for number, source in enumerate(match.sources)
             ]
             with match.epilogue.location:
