@@ -45,10 +45,11 @@ LogicalResult TopkOp::inferReturnTypes(MLIRContext *context, OptionalLocation lo
   int64_t axis = adaptor.getAxis(), k = adaptor.getK();
   if (failed(checkAxis(location, op, axis, dims.size())))
     return failure();
-  if (k < 0 || (!dims[axis].isDynamic() && k > dims[axis].size))
+  if (k < -1 || (!dims[axis].isDynamic() && k > dims[axis].size))
     return inferenceError(location, op, "k must be in [0, ", dims[axis].str(),
-                          "], the size of dimension ", axis, ", got ", k);
-  dims[axis] = Dim::of(k);
+                          "], the size of dimension ", axis, ", or -1; got ", k);
+  if (k >= 0)
+    dims[axis] = Dim::of(k);
   inferred.push_back(tensorOf(dims, elementOf(x)));
   inferred.push_back(tensorOf(dims, IntegerType::get(context, 64)));
   return success();

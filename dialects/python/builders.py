@@ -275,6 +275,9 @@ def literal(key: str, type: ir.Type, **at: Any) -> ir.Value:
 def topk(
     x: ir.Value, k: int, axis: int = -1, *, largest: bool | None = None, **at: Any
 ) -> tuple[ir.Value, ir.Value]:
-    """The k largest (or smallest) elements along an axis, sorted, and their indices."""
+    """The k largest (or smallest) elements along an axis, sorted, and their indices.
+
+    k: -1 for all elements.
+    """
     op = gen.TopkOp(x, k, axis, largest=largest, **at)
     return op.values, op.indices

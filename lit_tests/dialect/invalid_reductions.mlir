@@ -71,7 +71,7 @@ func.func @scan_axis(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @topk_of_too_many(%x: tensor<2x3xf32>) {
-  // expected-error @+2 {{'mgx.topk' op k must be in [0, 3], the size of dimension 1, got 4}}
+  // expected-error @+2 {{'mgx.topk' op k must be in [0, 3], the size of dimension 1, or -1; got 4}}
   // expected-error @+1 {{'mgx.topk' op failed to infer returned types}}
   %r:2 = mgx.topk %x k = 4 axis = 1 : tensor<2x3xf32> -> tensor<2x4xf32>, tensor<2x4xi64>
   return

@@ -137,6 +137,6 @@ def _topk(op: Any, operands: Sequence[Array], accumulate: Any) -> list[Array]:
         )
     else:
         order = np.argsort(keys, axis, kind="stable")
-    order = np.take(order, range(k), axis)
+    order = np.take(order, range(k if k >= 0 else keys.shape[axis]), axis)
     indices = order.astype(numpy_dtype(op.results[1].type))
     return [np.take_along_axis(x, order, axis), indices]

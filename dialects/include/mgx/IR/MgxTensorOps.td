@@ -107,7 +107,7 @@ def Mgx_SuppressOp : Mgx_Op<"suppress", [Pure, AllTypesMatch<["candidates", "kep
 def Mgx_TopkOp : Mgx_PureOp<"topk"> {
   let summary = "The k largest (or smallest) elements along an axis, sorted, and their indices";
   let description = [{
-    Equal elements come in the order of their indices.
+    Equal elements come in the order of their indices. A k of -1 stands for all elements.
 
     Example: `%v, %i = mgx.topk %x k = 2 axis = 1 : tensor<2x9xf32> -> tensor<2x2xf32>, tensor<2x2xi64>`
   }];

@@ -17,6 +17,7 @@ from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
@@ -178,7 +179,7 @@ def promise(written: bool, shared: bool = False) -> dict[str, ir.Attribute]:
 
 def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Tensor:
     """A tensor of the kernel as an argument of a function."""
-    return Tensor(math.prod(ir.RankedTensorType(type_).shape), element_of(type_), written, shared)
+    return Tensor(math.prod(shape_of(type_)), element_of(type_), written, shared)
 
 
 def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | None:

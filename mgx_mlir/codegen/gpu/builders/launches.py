@@ -18,7 +18,7 @@ from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 BLOCK = 256
 OUTPUT = Argument("output", 0)
@@ -36,6 +36,20 @@ class Work:
     inside: list[ir.Value]
     buffers: dict[Argument, ir.Value]
     pointers: dict[Argument, ir.Value]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A work-group of a function.
+
+    `inside`: the conditions under which it has work. Buffers and pointers are by their arguments.
+    """
+
+    number: Index
+    inside: list[ir.Value]
+    buffers: dict[Argument, ir.Value]
+    pointers: dict[Argument, ir.Value]
+    lds: tuple[ir.Value, ...]
 
 
 class Launches:
@@ -67,10 +81,14 @@ class Launches:
 
     def scratch(self, size: int, element: Element) -> Argument:
         """Scratch memory for `size` elements, which is not initialised."""
-        argument = Argument("scratch", self._bytes)
+        argument = Argument("scratch", self._number(self._bytes))
         tensor = self._tensors[argument] = Tensor(size, element)
         self._bytes += aligned(tensor.bytes)
         return argument
+
+    def _number(self, size: int) -> int:
+        """A size as launches hold it."""
+        return size
 
     def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
         """Adds a constant table to the code. The result, called in a function, gives its flat
@@ -127,22 +145,47 @@ class Launches:
             yield frame
 
     @contextmanager
+    def groups(
+        self,
+        read: Sequence[Argument],
+        written: Sequence[Argument],
+        threads: int,
+        count: Number,
+        lds: Sequence[tuple[int, ir.Type]] = (),
+    ) -> Iterator[Group]:
+        """The next function, of `count` work-groups."""
+        assert isinstance(count, int)
+        grid = builder.grid_of(count)
+        with self.function(read, written, threads, grid, lds) as (buffers, frame):
+            number = builder.linear_block(grid)
+            inside = []
+            if grid[0] * grid[1] != count:
+                inside.append(emit.compare("slt", number, count))
+            pointers = dict(zip(buffers, frame.pointers, strict=True))
+            yield Group(number, inside, buffers, pointers, frame.lds)
+
+    @contextmanager
     def each(
-        self, read: Sequence[Argument], written: Sequence[Argument], size: int, lanes: int = 1
+        self,
+        read: Sequence[Argument],
+        written: Sequence[Argument],
+        size: int,
+        lanes: int = 1,
+        share: Number = 1,
     ) -> Iterator[Work]:
         """The next function, with a thread for every `lanes` of `size` elements; `lanes` divides
-        `size`."""
+        `size`. share: 1, or 0 where a launch has nothing to do."""
         vectors = size // lanes
-        grid = builder.grid_of(ceil_div(vectors, BLOCK))
-        with self.function(read, written, BLOCK, grid) as (buffers, frame):
-            thread = emit.mul(builder.linear_block(grid), BLOCK)
+        count = ceil_div(vectors, BLOCK)
+        with self.groups(read, written, BLOCK, share * count) as group:
+            thread = emit.mul(group.number, BLOCK)
             thread = emit.add(thread, builder.thread_number(BLOCK))
             inside = []
-            if grid[0] * grid[1] * BLOCK != vectors:
+            if group.inside or count * BLOCK != vectors:
                 inside.append(emit.compare("slt", thread, vectors))
-            pointers = dict(zip(buffers, frame.pointers, strict=True))
-            yield Work(emit.mul(thread, lanes), inside, buffers, pointers)
+            yield Work(emit.mul(thread, lanes), inside, group.buffers, group.pointers)
 
     def program(self) -> GpuProgram:
         """The program of all functions, launched in the order in which they were built."""
-        return GpuProgram(self._module, tuple(self._launches), self._bytes, 32)
+        scratch = self._number(self._bytes)
+        return GpuProgram(self._module, tuple(self._launches), scratch, 32)

@@ -21,6 +21,7 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Tensor
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.dynamic.launches import MAX_GRID
 from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram, forwards, one_part, reach
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
@@ -35,8 +36,6 @@ from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more
 
 # Waves of a row's work-group, and elements of a row that a thread keeps; 0: it keeps none.
 _CLASSES = ((1, 2), (1, 8), (4, 8), (16, 8), (16, 0))
-# HIP takes fewer threads along one dimension of a grid.
-_MAX_GRID = 1 << 32
 
 
 def open_rows_program(
@@ -67,7 +66,7 @@ def open_rows_program(
     schedules = list(_schedules(own, target))
     # The number of a column beyond the row's end has 31 bits too.
     limits: list[Number] = [MAX_BYTES // 2 - rows.columns]
-    limits += [_MAX_GRID - 1 - rows.rows * share * s.block for share, s in schedules]
+    limits += [MAX_GRID - 1 - rows.rows * share * s.block for share, s in schedules]
     program = OpenProgram(kernel, moves, limits)
     if refusal := program.refusal():
         return refusal

@@ -182,6 +182,34 @@ class Values:
         return memory.moved(pointer, start, rest)
 
 
+@contextmanager
+def moved_function(
+    block: ir.Block,
+    name: str,
+    threads: int,
+    moves: Sequence[Move],
+    counts: Counts,
+    lds: Sequence[tuple[int, ir.Type]] = (),
+    parts: str = "x",
+) -> Iterator[tuple[Frame, Index]]:
+    """A function; ops that are built inside of the context are its body.
+
+    It is given its tensors, moved to the part that its work-group's number names, and that
+    number, along dimension `parts` of the grid.
+    """
+    tensors, size = [move.tensor for move in moves], len(counts.arguments())
+    with (
+        function(block, name, tensors, threads, (1, 1, 1), lds, size) as frame,
+        counts.values(frame.sizes) as values,
+    ):
+        part = block_number(parts, MAX_THREADS)
+        moved = tuple(
+            values.moved(pointer, move, part)
+            for pointer, move in zip(frame.pointers, moves, strict=True)
+        )
+        yield Frame(tuple(map(memory.buffer, moved)), frame.lds, moved), part
+
+
 class OpenProgram:
     """A program under construction whose tensors have any size: its functions and launches.
 
@@ -216,26 +244,12 @@ class OpenProgram:
         lds: Sequence[tuple[int, ir.Type]] = (),
         parts: str = "x",
     ) -> Iterator[tuple[Frame, Index]]:
-        """A function; ops that are built inside of the context are its body.
-
-        It is given its tensors, moved to the part that its work-group's number names, and that
-        number, along dimension `parts`. grid: work-groups, 0 where a run has no use for it.
-        """
-        name, arguments = f"{self._name}_{len(self._launches)}", self._counts.arguments()
-        tensors = [move.tensor for move in self._moves]
-        size = len(arguments)
-        with (
-            function(self._block, name, tensors, threads, (1, 1, 1), lds, size) as frame,
-            self._counts.values(frame.sizes) as values,
-        ):
-            part = block_number(parts, MAX_THREADS)
-            moved = tuple(
-                values.moved(pointer, move, part)
-                for pointer, move in zip(frame.pointers, self._moves, strict=True)
-            )
-            yield Frame(tuple(map(memory.buffer, moved)), frame.lds, moved), part
-        x, y, z = (self._counts.formulas.number(size) for size in grid)
-        passed = (*(move.argument for move in self._moves), *arguments)
+        """A `moved_function`. grid: work-groups, 0 where a run has no use for it."""
+        name, moves, counts = f"{self._name}_{len(self._launches)}", self._moves, self._counts
+        with moved_function(self._block, name, threads, moves, counts, lds, parts) as made:
+            yield made
+        x, y, z = (counts.formulas.number(size) for size in grid)
+        passed = (*(move.argument for move in moves), *counts.arguments())
         self._launches.append(Launch(name, (x, y, z), (threads, 1, 1), passed))
 
     @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -41,23 +40,29 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    functions = _Functions(work, types, schedule, target, name)
+    launches = Launches(name, types)
+    build(work, launches, schedule, target)
+    return launches.program()
+
+
+def build(work: Scan | NonZero, launches: Launches, schedule: ScanSchedule, target: Target) -> None:
+    """Adds the functions to those of `launches`."""
+    functions = _Functions(work, launches, schedule, target)
     if isinstance(work, Scan):
         functions.parts(lambda x: _widened(work.source.element, functions.element, x))
         _sums(work, functions)
     else:
         functions.parts(lambda x: _flags(work.source.element, x))
         _indices(work, functions)
-    return functions.launches.program()
 
 
 class _Functions:
     """The common part of both kinds: the sums of the parts, then the carry into each part."""
 
     def __init__(
-        self, work: Scan | NonZero, types: Types, schedule: ScanSchedule, target: Target, name: str
+        self, work: Scan | NonZero, launches: Launches, schedule: ScanSchedule, target: Target
     ) -> None:
-        self.launches = Launches(name, types)
+        self.launches = launches
         self.schedule, self.target, self.source = schedule, target, work.source
         self.element, self.rows, self.columns = I32, 1, 1
         self.reverse = self.product = False
@@ -68,7 +73,7 @@ class _Functions:
             self.rows, self.columns = work.rows, work.columns
             self.reverse, self.product = work.reverse, work.product
         else:
-            self.columns = math.prod(work.shape)
+            self.columns = work.size
         self.sums: list[Argument] = []
         if schedule.parts > 1:
             self.sums.append(self.launches.scratch(self.rows * schedule.parts, self.element))
@@ -83,9 +88,9 @@ class _Functions:
         threads = kind.threads(self.rows, self.schedule)
         # Small work-groups spread few threads over more compute units.
         block = BLOCK if threads > BLOCK * self.target.compute_units else self.target.wave_size
-        grid = builder.grid_of(ceil_div(threads, block))
-        with self.launches.function([self.input, *read], written, block, grid) as (buffers, _):
-            number = emit.mul(builder.linear_block(grid), block)
+        count = ceil_div(threads, block)
+        with self.launches.groups([self.input, *read], written, block, count) as group:
+            number = emit.mul(group.number, block)
             number = emit.add(number, builder.thread_number(block))
             layout = kind(
                 self.rows,
@@ -97,9 +102,9 @@ class _Functions:
                 self.reverse,
                 self.product,
             )
-            if grid[0] * grid[1] * block != threads:
+            if group.inside or count * block != threads:
                 layout.guards.append(emit.compare("slt", number, threads))
-            yield layout, buffers
+            yield layout, group.buffers
 
     def parts(self, term: Term) -> None:
         """Builds the function of the sums of the parts, where there are several parts."""

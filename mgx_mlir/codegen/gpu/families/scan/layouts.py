@@ -115,7 +115,8 @@ class Layout(ABC):
             return [step([self.offset(emit.add(number, i)) for i in range(UNROLL)], carried)]
 
         (carried,) = emit.loop(0, whole, UNROLL, body, [first])
-        return step([self.offset(number) for number in range(whole, count)], carried)
+        left = [self.offset(number) for number in range(whole, count)] if count != whole else []
+        return step(left, carried)
 
 
 class Along(Layout):

@@ -15,6 +15,7 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import is_named, shape_of
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,16 @@ class NonZero:
     """The indices, in `shape`, of the elements that are not zero, in order: element [d, i] of
     the result is index d of the i-th one, and 0 where there are fewer than `columns`."""
 
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     source: MemoryOperand
     target: MemoryOperand
     columns: int
     name: ClassVar[str] = mgx.NonzeroOp.OPERATION_NAME
+
+    @property
+    def size(self) -> int:
+        """The number of elements that are looked at."""
+        return math.prod(self.shape)
 
 
 def match_scan(kernel: mgx.KernelOp) -> Scan | Refusal | None:
@@ -56,13 +62,13 @@ def match_scan(kernel: mgx.KernelOp) -> Scan | Refusal | None:
     op = anchor_of(kernel, mgx.PrefixScanSumOp, mgx.PrefixScanProdOp)
     if op is None or isinstance(op, Refusal):
         return op
-    shape = tuple(op.y.type.shape)
+    shape = shape_of(op.y.type)
     axis = op.axis.value % len(shape)
     source = _source(op.OPERATION_NAME, op.x, [axis])
     if isinstance(source, Refusal):
         return source
     target = result_of(0, source.element, shape, [axis])
-    rows, columns = math.prod(shape) // shape[axis], shape[axis]
+    rows, columns = math.prod(n for d, n in enumerate(shape) if d != axis), shape[axis]
     product = isinstance(op, mgx.PrefixScanProdOp)
     return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
 
@@ -72,13 +78,13 @@ def match_nonzero(kernel: mgx.KernelOp) -> NonZero | Refusal | None:
     op = anchor_of(kernel, mgx.NonzeroOp)
     if op is None or isinstance(op, Refusal):
         return op
-    shape, type_ = tuple(op.x.type.shape), op.indices.type
+    shape, type_ = shape_of(op.x.type), op.indices.type
     source = _source(NonZero.name, op.x, range(len(shape)))
     if isinstance(source, Refusal):
         return source
-    if not type_.has_static_shape:
+    if not is_named(type_):
         return Refusal(f"{NonZero.name}: a result of unknown size")
-    made = tuple(type_.shape)
+    made = shape_of(type_)
     return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
 
 

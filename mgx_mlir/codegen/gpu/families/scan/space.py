@@ -42,11 +42,9 @@ class ScanSchedule:
 def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
     """Along the rows where their elements are neighbours; enough parts to occupy all units."""
     if isinstance(scan, NonZero):
-        return along(
-            1, math.prod(scan.shape), vector_lanes(math.prod(scan.shape), [scan.source]), target
-        )
+        return along(1, scan.size, vector_lanes(scan.size, [scan.source]), target)
     operands = [scan.source, scan.target]
-    if all(operand.inner.factors[-1:] != ((scan.columns, 1),) for operand in operands):
+    if is_across(scan):
         lanes = vector_lanes(scan.rows, [operand.transposed for operand in operands])
         busy = target.compute_units * _WAVES * target.wave_size
         most = math.isqrt(scan.columns)
@@ -58,6 +56,12 @@ def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
         chunks = ceil_div(scan.columns, max(1, parts))
         return ScanSchedule(1, lanes, chunks, ceil_div(scan.columns, chunks), True)
     return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
+
+
+def is_across(scan: Scan) -> bool:
+    """Whether neighbours in a row are no neighbours in memory."""
+    operands = (scan.source, scan.target)
+    return all(operand.inner.factors[-1:] != ((scan.columns, 1),) for operand in operands)
 
 
 def along(rows: int, columns: int, lanes: int, target: Target) -> ScanSchedule:

@@ -29,8 +29,6 @@ from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Elemen
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches, Work
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of, vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.problem.problem import Axis
 
@@ -38,9 +36,8 @@ from mgx_mlir.codegen.problem.problem import Axis
 class Generator:
     """The common part of the functions of all kinds."""
 
-    def __init__(self, scatter: Scatter, types: Types, name: str) -> None:
-        self.scatter = scatter
-        self.launches = Launches(name, types, scatter.overwritable)
+    def __init__(self, scatter: Scatter, launches: Launches) -> None:
+        self.scatter, self.launches = scatter, launches
         self.target = self.words(scatter.element)
 
     def words(self, element: Element) -> MemoryOperand:
@@ -97,16 +94,15 @@ class Generator:
         return vector_lanes(self.scatter.size, [*x, self.target, *others])
 
 
-def generate(scatter: Scatter, types: Types, name: str) -> GpuProgram:
-    """The functions `<name>_0` .. of a scatter that replaces, or combines by integer atomics."""
-    generator = Generator(scatter, types, name)
+def build(generator: Generator) -> None:
+    """Adds the functions of a scatter that replaces, or combines by integer atomics."""
+    scatter = generator.scatter
     if scatter.kind == "none" and scatter.single:
         _replace_single(generator)
     elif scatter.kind == "none":
         _replace(generator)
     else:
         _combine(generator)
-    return generator.launches.program()
 
 
 def _replace(g: Generator) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mlir import ir
-
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_tuple
@@ -17,6 +15,7 @@ from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
+from mgx_mlir.rewriting.symbolic import shape_of
 
 # The ops that scatter elements, and those that scatter slices.
 ELEMENTS = (
@@ -84,7 +83,7 @@ def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     name, result = op.OPERATION_NAME, op.results[0]
     x, *others = op.operands
     views = [resolve(value) for value in others]
-    shape, element = tuple(ir.RankedTensorType(result.type).shape), element_of(result.type)
+    shape, element = shape_of(result.type), element_of(result.type)
     source: Source | None = splat_constant(x)
     view = resolve(x)
     if view is not None:

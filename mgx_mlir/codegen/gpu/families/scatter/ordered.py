@@ -26,10 +26,7 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Work
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.generator import Generator
-from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.gpu.families.topk.match import run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
@@ -38,9 +35,9 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 _AT_ONCE = 4  # updates that a thread reads at a time
 
 
-def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) -> GpuProgram:
-    """The functions `<name>_0` .. of a scatter that combines in order."""
-    g = Generator(scatter, types, name)
+def build_ordered(g: Generator, target: Target) -> None:
+    """Adds the functions of a scatter that combines in order."""
+    scatter = g.scatter
     size = run_of(scatter.points, target.compute_units)
     runs = ceil_div(scatter.points, size)
     pieces = g.launches.scratch(runs * size, I64)
@@ -52,16 +49,15 @@ def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) 
         x = g.original(work, lanes, moved)
         g.target.store(x, work.buffers[OUTPUT], 0, work.offset, [*work.inside, *moved])
     _combine(g, order)
-    return g.launches.program()
 
 
 def _sort(g: Generator, pieces: Argument, size: int, runs: int, target: Target) -> None:
     """The function that sorts pieces of the points."""
-    grid, threads = builder.grid_of(runs), size // 2
+    threads = size // 2
     lds = [(size, I64.storage())]
-    with g.launches.function([g.indices], [pieces], threads, grid, lds) as (buffers, frame):
-        thread, block = builder.thread_number(threads), builder.linear_block(grid)
-        first = emit.mul(block, size)
+    with g.launches.groups([g.indices], [pieces], threads, runs, lds) as group:
+        thread, buffers = builder.thread_number(threads), group.buffers
+        first = emit.mul(group.number, size)
 
         def number(column: Index) -> ir.Value:
             """The sort number of a point: larger the earlier it comes; 0 beyond the last one."""
@@ -74,14 +70,11 @@ def _sort(g: Generator, pieces: Argument, size: int, runs: int, target: Target) 
             there = emit.compare("slt", point, g.scatter.points)
             return arith.select(there, x, emit.constant(0, "i64"))
 
-        sort = Sort(frame.lds[0], threads, 0, thread, target.wave_size)
+        sort = Sort(group.lds[0], threads, 0, thread, target.wave_size)
         sort.run(number)
         for offset in range(0, size, threads):
             rank = emit.add(thread, offset)
-            inside = []
-            if grid[0] * grid[1] != runs:
-                inside.append(emit.compare("slt", block, runs))
-            piece = memory.guarded(emit.add(first, rank), inside, 8)
+            piece = memory.guarded(emit.add(first, rank), group.inside, 8)
             memory.store(emit.splat(sort.get(rank), 1), buffers[pieces], piece)
 
 

@@ -16,7 +16,7 @@ the upper one, and NaN in both.
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, math
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
@@ -24,23 +24,19 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, I64, Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.generator import Generator, atomic
-from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 
 _BIAS, _MANTISSA = 127, 23
 _SPECIAL = 255  # the exponent of infinities and NaN
 _HALF = 31  # the bit where the count of -inf starts
 
 
-def generate_sums(scatter: Scatter, types: Types, name: str) -> GpuProgram:
-    """The functions `<name>_0` .. of a scatter that adds floats of up to 32 bits."""
-    g = Generator(scatter, types, name)
-    launches, element = g.launches, scatter.element
+def build_sums(g: Generator) -> None:
+    """Adds the functions of a scatter that adds floats of up to 32 bits."""
+    scatter, launches, element = g.scatter, g.launches, g.scatter.element
     largest, sums = launches.scratch(scatter.size, I32), launches.scratch(scatter.size, I64)
     exponents, totals = g.words(I32), g.words(I64)
-    fixed = _Fixed(62 - scatter.points.bit_length())
+    fixed = _Fixed(scatter.points)
     lanes = min(g.lanes(exponents), 4)
     with launches.each(g.x, [largest, sums], scatter.size, lanes) as work:
         found = fixed.exponent(_bits(element, g.original(work, lanes)))
@@ -65,7 +61,6 @@ def generate_sums(scatter: Scatter, types: Types, name: str) -> GpuProgram:
         x = fixed.number(arith.addi(total, own), top)
         x = store(Arithmetic.like([x]), element, x)
         g.target.store(x, work.buffers[OUTPUT], 0, work.offset, work.inside)
-    return launches.program()
 
 
 def _bits(element: Element, x: ir.Value) -> ir.Value:
@@ -75,10 +70,19 @@ def _bits(element: Element, x: ir.Value) -> ir.Value:
 
 
 class _Fixed:
-    """f32 as multiples of a unit, `fraction` bits below the largest one."""
+    """f32 as multiples of a unit, some bits below the largest one, for sums of `points` terms."""
 
-    def __init__(self, fraction: int) -> None:
-        self.fraction = fraction
+    def __init__(self, points: int) -> None:
+        self.points = points
+
+    def fraction(self, bits: ir.Value, more: int) -> ir.Value:
+        """The bits of a number below the largest one, and `more`, in the form of `bits`."""
+        a = Arithmetic.like([bits])
+        if isinstance(self.points, int):
+            return a.int(62 - self.points.bit_length() + more, bits)
+        points = arith.index_cast(I32.storage(), emit.value(self.points))
+        free = arith.addi(math.ctlz(points), emit.constant(62 - 32 + more, "i32"))
+        return emit.splat(free, ir.VectorType(bits.type).shape[0])
 
     def exponent(self, bits: ir.Value) -> ir.Value:
         """The exponent field of f32: 0 for zero and subnormals, 255 for infinity and NaN."""
@@ -97,7 +101,7 @@ class _Fixed:
         # Subnormals have the exponent of the smallest normal numbers.
         below = arith.subi(arith.maxui(top, one), arith.maxui(exponent, one))
         # mantissa * 2^(exponent - top) in units: 2^(fraction - 24) of the largest exponent.
-        left = arith.subi(a.int(self.fraction - _MANTISSA - 1, bits), below)
+        left = arith.subi(self.fraction(bits, -_MANTISSA - 1), below)
         zero, most = a.int(0, bits), a.int(63, bits)
         up = arith.extui(i64, arith.maxsi(left, zero))
         down = arith.extui(i64, arith.minsi(arith.maxsi(arith.subi(zero, left), zero), most))
@@ -116,7 +120,7 @@ class _Fixed:
         a = Arithmetic.like([total])
         f32 = a.type(F32.storage())
         # total * 2^(top - bias - (fraction - 1)), in two steps: one power alone may not be an f32.
-        power = arith.subi(arith.maxui(top, a.int(1, top)), a.int(_BIAS + self.fraction - 1, top))
+        power = arith.subi(arith.maxui(top, a.int(1, top)), self.fraction(top, _BIAS - 1))
         half = arith.shrsi(power, a.int(1, power))
         x = arith.sitofp(f32, total)
         for step in (half, arith.subi(power, half)):

@@ -4,7 +4,8 @@
                            all waves compare them with a share of the boxes kept before;
                            the first wave compares the remaining ones, one after another
 
-The lanes of every wave hold the same boxes. A list in LDS holds the boxes kept so far.
+The lanes of every wave hold the same boxes. A list in LDS, or in memory where that is too small,
+holds the boxes kept so far.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, llvm, memref
+from mlir.dialects import arith, gpu, llvm, memref
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
@@ -23,7 +24,7 @@ from mgx_mlir.codegen.generic.lowering.boxes import overlaps
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches
+from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Group, Launches
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
@@ -46,7 +47,14 @@ def generate(suppress: Suppress, types: Types, target: Target, name: str) -> Gpu
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    launches, kept = Launches(name, types), flat(suppress)
+    launches = Launches(name, types)
+    build(suppress, launches, target)
+    return launches.program()
+
+
+def build(suppress: Suppress, launches: Launches, target: Target) -> None:
+    """Adds the functions to those of `launches`."""
+    kept = flat(suppress)
     size = suppress.rows * suppress.size
     lanes = vector_lanes(size, [kept])
     with launches.each([], [OUTPUT], size, lanes) as work:
@@ -54,40 +62,40 @@ def generate(suppress: Suppress, types: Types, target: Target, name: str) -> Gpu
         kept.store(none, work.buffers[OUTPUT], 0, work.offset, work.inside)
     waves, i32 = waves_of(suppress, target), ir.IntegerType.get_signless(32)
     mask = ir.IntegerType.get_signless(target.wave_size)
-    i16 = ir.IntegerType.get_signless(16)
-    grid, threads = builder.grid_of(suppress.rows), waves * target.wave_size
-    lds = [(2, i32), (waves, mask), (max(suppress.most, 1), i16)]
+    listed: list[Argument] = []
+    lds: list[tuple[int, ir.Type]] = [(2, i32), (waves, mask)]
+    if suppress.is_listed_in_lds:
+        lds.append((max(suppress.most, 1), suppress.number.storage()))
+    else:
+        listed.append(launches.scratch(size, suppress.number))
     read = [Argument("input", o.argument) for o in (suppress.boxes, suppress.candidates)]
-    with launches.function(read, [OUTPUT], threads, grid, lds) as (buffers, frame):
-        row = builder.linear_block(grid)
-        block = _Block(suppress, target, buffers, frame.lds, builder.thread_number(threads), row)
-        if grid[0] * grid[1] == suppress.rows:
-            block.run()
-        else:
-            emit.when(emit.compare("slt", row, suppress.rows), block.run)
-    return launches.program()
+    threads = waves * target.wave_size
+    with launches.groups(read, [OUTPUT, *listed], threads, suppress.rows, lds) as group:
+        block = _Block(suppress, target, group, [group.buffers[x] for x in listed], threads)
+        emit.when(group.inside[0] if group.inside else True, block.run)
 
 
 class _Block:
-    """The work-group of a row; `thread` is the thread's number in it."""
+    """The work-group of a row. `listed`: memory for the numbers of kept boxes, beside LDS."""
 
     def __init__(
         self,
         suppress: Suppress,
         target: Target,
-        buffers: dict[Argument, ir.Value],
-        lds: Sequence[ir.Value],
-        thread: Index,
-        row: Index,
+        group: Group,
+        listed: Sequence[ir.Value],
+        threads: int,
     ) -> None:
-        self.suppress, self.target, self.thread, self.row = suppress, target, thread, row
-        self.words, self.masks, self.places = lds
+        self.suppress, self.target, self.row = suppress, target, group.number
+        self.thread = builder.thread_number(threads)
+        self.words, self.masks, self.places = (*group.lds, *listed)
+        self.first = emit.mul(self.row, suppress.size) if listed else 0
         self.waves = waves_of(suppress, target)
-        self.lane = emit.rem(thread, target.wave_size)
-        self.wave = wave.uniform(emit.div(thread, target.wave_size))
-        self.boxes = buffers[Argument("input", suppress.boxes.argument)]
-        self.candidates = buffers[Argument("input", suppress.candidates.argument)]
-        self.kept = buffers[OUTPUT]
+        self.lane = emit.rem(self.thread, target.wave_size)
+        self.wave = wave.uniform(emit.div(self.thread, target.wave_size))
+        self.boxes = group.buffers[Argument("input", suppress.boxes.argument)]
+        self.candidates = group.buffers[Argument("input", suppress.candidates.argument)]
+        self.kept = group.buffers[OUTPUT]
         self.index, self.i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
         self.mask = ir.IntegerType.get_signless(target.wave_size)
 
@@ -136,7 +144,8 @@ class _Block:
                 at = emit.add(start, number * self.waves)
                 there = emit.compare("slt", at, count)
                 at = arith.select(there, emit.value(at), emit.value(0))
-                chosen = arith.index_castui(self.index, emit.load(self.places, at))
+                listed = emit.load(self.places, emit.add(self.first, at))
+                chosen = arith.index_castui(self.index, listed)
                 found.append(self._box(wave.uniform(chosen), [there]))
             for other in found:
                 alive = arith.andi(alive, self._apart(other, box))
@@ -149,10 +158,11 @@ class _Block:
         emit.when(is_first, lambda: emit.store(left, self.masks, self.wave))
         barrier()
         emit.when(emit.compare("eq", self.wave, 0), lambda: self._resolve(box_index, box, count))
-        barrier()
+        (barrier if self.suppress.is_listed_in_lds else gpu.barrier)()
 
     def _resolve(self, box_index: Index, box: Sequence[ir.Value], count: ir.Value) -> None:
         """Keeps boxes, one after another, among those that overlap none before: by one wave."""
+        suppress = self.suppress
         a, none = Arithmetic(), arith.constant(self.mask, 0)
         one = arith.constant(self.mask, 1)
         left = emit.load(self.masks, 0)
@@ -160,7 +170,7 @@ class _Block:
             left = arith.andi(left, emit.load(self.masks, number))
 
         def more(left: ir.Value, _: ir.Value, now: ir.Value) -> ir.Value:
-            room = emit.compare("slt", now, self.suppress.most)
+            room = emit.compare("slt", now, suppress.most)
             return arith.andi(a.icompare("ne", left, none), room)
 
         def step(left: ir.Value, kept: ir.Value, now: ir.Value) -> list[ir.Value]:
@@ -180,9 +190,9 @@ class _Block:
         is_kept = a.icompare("ne", arith.andi(kept, mine), none)
 
         def keep() -> None:
-            number = arith.index_cast(ir.IntegerType.get_signless(16), emit.value(box_index))
-            emit.store(number, self.places, emit.add(count, rank))
-            target = self.suppress.kept
+            number = arith.index_cast(suppress.number.storage(), emit.value(box_index))
+            emit.store(number, self.places, emit.add(self.first, emit.add(count, rank)))
+            target = suppress.kept
             yes = emit.splat(arith.constant(ir.IntegerType.get_signless(1), 1), 1)
             target.store(yes, self.kept, target.start(self.row), box_index, [])
 

@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mgx_mlir.codegen.generic.lowering.element import element_of
+from mgx_mlir.codegen.generic.lowering.element import I32, SIGNED, Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 
-# The most boxes that are kept: LDS holds their numbers, two bytes each.
-MAX_KEPT = 30000
-MAX_BOXES = 1 << 16
+# Bytes of LDS for the numbers of kept boxes.
+_MOST_BYTES = 60000
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,18 @@ class Suppress:
     kept: MemoryOperand
     threshold: float
     most: int
+
+    @property
+    def number(self) -> Element:
+        """The type of the number of a box."""
+        fits = isinstance(self.size, int) and self.size <= 1 << 16
+        return Element("i16", SIGNED, 16) if fits else I32
+
+    @property
+    def is_listed_in_lds(self) -> bool:
+        """Whether LDS holds the numbers of the kept boxes."""
+        return self.most * self.number.bits // 8 <= _MOST_BYTES
+
     name: ClassVar[str] = mgx.SuppressOp.OPERATION_NAME
 
 
@@ -44,17 +56,13 @@ def match_suppress(kernel: mgx.KernelOp) -> Suppress | Refusal | None:
     if op is None or isinstance(op, Refusal):
         return op
     boxes, candidates = op.boxes, op.candidates
-    shape = tuple(candidates.type.shape)
+    shape = shape_of(candidates.type)
     rows, size = math.prod(shape[:-1]), shape[-1]
     last = len(shape) - 1
     corners, flags = source_of(boxes, [last, last + 1]), source_of(candidates, [last])
     if not isinstance(corners, MemoryOperand) or not isinstance(flags, MemoryOperand):
         return Refusal(f"{Suppress.name}: an input that is no strided view")
-    most = min(op.most.value, size)
-    if most > MAX_KEPT or size > MAX_BOXES:
-        return Refusal(
-            f"{Suppress.name}: {most} of {size} boxes; {MAX_KEPT} of {MAX_BOXES} fit into LDS"
-        )
+    most = min(op.most.value, size) if isinstance(size, int) else op.most.value
     result = op.results[0]
     kept = result_of(0, element_of(result.type), shape, [last])
     return Suppress(rows, size, corners, flags, kept, op.threshold.value, most)

@@ -32,7 +32,7 @@ from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run_of
-from mgx_mlir.codegen.gpu.families.topk.merge import merge
+from mgx_mlir.codegen.gpu.families.topk.merge import is_odd, merge, merge_any
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -41,6 +41,7 @@ _BLOCK = 256
 _MAX_THREADS = 1024
 _PIECES = (2048, 4096, 8192, 16384)  # elements that a work-group selects from
 _LAST = 8192  # elements that one work-group selects from faster than several do
+_INDEX_BITS = 31  # of a column's number, where rows have any length
 _OUTPUTS = (Argument("output", 0), Argument("output", 1))
 Buffers = dict[Argument, ir.Value]
 
@@ -48,11 +49,15 @@ Buffers = dict[Argument, ir.Value]
 @dataclass(frozen=True)
 class Round:
     """A row's numbers in `parts` pieces: `threads` threads, each with `held` numbers, select the
-    first ones of a piece."""
+    first ones of a piece.
+
+    is_loop: a row is one part, whatever its length, which threads go through.
+    """
 
     parts: int
     threads: int
     held: int
+    is_loop: bool = False
 
     @staticmethod
     def of(columns: int, piece: int) -> Round:
@@ -113,10 +118,14 @@ def generate(
 
     types: the kernel's input and result types. Needs an active MLIR context and location.
     """
-    return _Functions(topk, Launches(name, types), schedule, target).program()
+    launches = Launches(name, types)
+    Functions(topk, launches, schedule, target).build()
+    return launches.program()
 
 
-class _Functions:
+class Functions:
+    """The functions of a topk, which `build` adds to those of `launches`."""
+
     def __init__(
         self, topk: Topk, launches: Launches, schedule: TopKSchedule, target: Target
     ) -> None:
@@ -126,7 +135,8 @@ class _Functions:
         self.number = Element("i128", SIGNED, 128) if topk.source.element.bits > 32 else I64
         self.bytes = self.number.bits // 8
 
-    def program(self) -> GpuProgram:
+    def build(self) -> None:
+        """Adds the functions."""
         topk, runs = self.topk, self.schedule.runs
         if self.schedule.rounds:
             source, columns = None, topk.columns
@@ -135,14 +145,14 @@ class _Functions:
                 self._select(round_, kept, columns, source)
                 source, columns = kept, round_.parts * topk.k
             self._select(self.schedule.rounds[-1], None, columns, source)
-        elif runs > 1:
+        elif runs == 1:
+            self._sort(None, 1, topk.k)
+        else:
             pieces = self._parts(self.size, runs)
             self._sort(pieces, runs, self.size)
-            rows = merge(self.launches, pieces, self.number, topk.rows, runs, self.size)
-            self._merged(rows, runs * self.size)
-        else:
-            self._sort(None, 1, topk.k)
-        return self.launches.program()
+            numbers = (self.launches, pieces, self.number, topk.rows, runs, self.size)
+            sources = [merge(*numbers)] if isinstance(runs, int) else merge_any(*numbers)
+            self._merged(sources, runs * self.size)
 
     def _parts(self, size: int, parts: int) -> Argument:
         """Scratch memory for `size` numbers of each part of each row."""
@@ -160,40 +170,53 @@ class _Functions:
         piece, count = threads * round_.held, topk.rows * round_.parts
         room = max(2, 1 << (topk.k - 1).bit_length())
         key_bits = self.number.bits // 2
-        grid = builder.grid_of(count)
         word = ir.IntegerType.get_signless(32)
         lds = [(counters(key_bits), word), (room, self.number.storage())]
         read = [self.input] if source is None or to is None else []
         read += [source] if source is not None else []
         written = [to] if to is not None else list(_OUTPUTS)
-        with self.launches.function(read, written, threads, grid, lds) as (buffers, frame):
-            thread, number = builder.thread_number(threads), builder.linear_block(grid)
+        with self.launches.groups(read, written, threads, count, lds) as group:
+            buffers, thread, number = group.buffers, builder.thread_number(threads), group.number
             row, first = emit.div(number, round_.parts), emit.rem(number, round_.parts)
             first = emit.mul(first, piece)
-            for array in frame.lds:
-                self._clear(array, thread, threads)
-            if source is None:
-                held = self._elements(buffers, row, first, thread, round_)
+            words, found = group.lds
+            bits = topk.columns.bit_length() if isinstance(topk.columns, int) else _INDEX_BITS
+            select = Select(topk.k, bits, words, found, thread, self.target)
+
+            def piece_of(start: Index, before: Sequence[Halves] = ()) -> None:
+                """Selects among the numbers from a column on, and those selected before."""
+                for array in group.lds:
+                    self._clear(array, thread, threads)
+                if source is None:
+                    held = self._elements(buffers, row, start, thread, round_)
+                else:
+                    held = []
+                    for offset in range(round_.held):
+                        column = emit.add(start, emit.add(thread, offset * threads))
+                        x = self._number(buffers[source], row, column, columns)
+                        held.append(self._halves(x))
+                barrier()
+                select.run([*held, *before])
+                barrier()
+
+            def step(start: ir.Value) -> None:
+                before = [self._found(found, emit.add(thread, n)) for n in range(0, room, threads)]
+                barrier()
+                piece_of(start, before)
+
+            if round_.is_loop:
+                self._clear(found, thread, threads)
+                barrier()
+                emit.loop(0, columns, piece, step)
             else:
-                held = []
-                for offset in range(round_.held):
-                    column = emit.add(first, emit.add(thread, offset * threads))
-                    x = self._number(buffers[source], row, column, columns)
-                    held.append(self._halves(x))
-            barrier()
-            low_bits, (words, found) = topk.columns.bit_length(), frame.lds
-            Select(topk.k, low_bits, words, found, thread, self.target).run(held)
-            barrier()
-            inside = []
-            if grid[0] * grid[1] != count:
-                inside.append(emit.compare("slt", number, count))
-            sort = Sort(frame.lds[1], room // 2, 0, thread, self.target.wave_size, more=True)
+                piece_of(first)
+            sort = Sort(found, room // 2, 0, thread, self.target.wave_size, more=True)
             if to is None:
                 sort.sort()
                 barrier()
             for offset in range(0, topk.k, threads):
                 rank = emit.add(thread, offset)
-                guards = [*inside, emit.compare("slt", rank, topk.k)]
+                guards = [*group.inside, emit.compare("slt", rank, topk.k)]
                 at = emit.minimum(rank, room - 1)
                 if to is None:
                     self._store(buffers, row, rank, sort.get(at), guards)
@@ -234,6 +257,13 @@ class _Functions:
                 lambda at=at: emit.store(zero, array, at),  # type: ignore[misc]
             )
 
+    def _found(self, found: ir.Value, at: Index) -> Halves:
+        """A number that was selected before, 0 beyond their end."""
+        (room,) = ir.MemRefType(found.type).shape
+        x = emit.load(found, emit.minimum(at, room - 1))
+        zero = arith.constant(x.type, 0)
+        return self._halves(arith.select(emit.compare("slt", at, room), x, zero))
+
     def _number(self, buffer: ir.Value, row: Index, column: Index, columns: int) -> ir.Value:
         """A number of a row of scratch memory, 0 beyond its end."""
         there = emit.compare("slt", column, columns)
@@ -252,18 +282,18 @@ class _Functions:
         to scratch memory, or as the results."""
         topk, schedule = self.topk, self.schedule
         threads, count = schedule.threads * schedule.together, topk.rows * parts
-        grid = builder.grid_of(ceil_div(count, schedule.together))
+        groups = ceil_div(count, schedule.together)
         lds = [(2 * threads, self.number.storage())]
         written = [to] if to is not None else list(_OUTPUTS)
-        with self.launches.function([self.input], written, threads, grid, lds) as (buffers, frame):
-            thread = builder.thread_number(threads)
+        with self.launches.groups([self.input], written, threads, groups, lds) as made:
+            buffers, thread = made.buffers, builder.thread_number(threads)
             group, part = emit.div(thread, schedule.threads), emit.rem(thread, schedule.threads)
-            number = emit.mul(builder.linear_block(grid), schedule.together)
+            number = emit.mul(made.number, schedule.together)
             number = emit.add(number, group)
             row, first = emit.div(number, parts), emit.mul(emit.rem(number, parts), self.size)
             start = emit.mul(group, self.size)
             wave = self.target.wave_size
-            sort = Sort(frame.lds[0], schedule.threads, start, part, wave)
+            sort = Sort(made.lds[0], schedule.threads, start, part, wave)
 
             def get(column: Index) -> ir.Value:
                 """The number of an element; beyond the row's end 0, less than all others."""
@@ -274,7 +304,7 @@ class _Functions:
 
             sort.run(get)
             guards = []
-            if grid[0] * grid[1] * schedule.together != count:
+            if made.inside or groups * schedule.together != count:
                 guards.append(emit.compare("slt", number, count))
             for offset in range(0, kept, schedule.threads):
                 rank = emit.add(part, offset)
@@ -288,13 +318,17 @@ class _Functions:
                     target = memory.guarded(target, inside, self.bytes)
                     memory.store(emit.splat(sort.get(rank), 1), buffers[to], target)
 
-    def _merged(self, source: Argument, length: int) -> None:
-        """The function that stores the results from sorted rows."""
+    def _merged(self, sources: Sequence[Argument], length: int) -> None:
+        """The function that stores the results from sorted rows, in the first of `sources`; in
+        the second one after an odd number of merges."""
         topk = self.topk
-        with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
+        with self.launches.each([self.input, *sources], _OUTPUTS, topk.rows * topk.k) as work:
             row, rank = emit.div(work.offset, topk.k), emit.rem(work.offset, topk.k)
             at = emit.add(emit.mul(row, length), rank)
-            x = memory.element(memory.load(work.buffers[source], at, 1), 0)
+            x = memory.element(memory.load(work.buffers[sources[0]], at, 1), 0)
+            for other in sources[1:]:
+                y = memory.element(memory.load(work.buffers[other], at, 1), 0)
+                x = arith.select(is_odd(self.schedule.runs), y, x)
             self._store(work.buffers, row, rank, x, work.inside)
 
     def _packed(self, buffers: Buffers, row: Index, column: Index, there: ir.Value) -> ir.Value:

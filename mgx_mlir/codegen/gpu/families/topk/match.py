@@ -13,6 +13,7 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 
 # The most elements of one sort: their keys and indices take 8 bytes each of LDS.
 MOST = 2048
@@ -47,7 +48,7 @@ def match_topk(kernel: mgx.KernelOp) -> Topk | Refusal | None:
     if op is None or isinstance(op, Refusal):
         return op
     value, results = op.x, (op.values, op.indices)
-    shape, made = tuple(value.type.shape), tuple(op.values.type.shape)
+    shape, made = shape_of(value.type), shape_of(op.values.type)
     axis = op.axis.value % len(shape)
     source = source_of(value, [axis])
     if not isinstance(source, MemoryOperand):

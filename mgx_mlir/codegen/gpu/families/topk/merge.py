@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
@@ -10,6 +11,10 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.sizes.arithmetic import Number, is_more
+
+# Merges of rows of any length: of up to so many runs, as a power of two.
+MOST_MERGES = 12
 
 
 def merge(
@@ -21,34 +26,74 @@ def merge(
     the rank in the other run, which a binary search finds. No two numbers are equal except for
     0, which pads the end of the last run.
     """
-    length, wide = runs * size, number.bits // 8
+    length = runs * size
     if runs == 1:
         return source
     spare = launches.scratch(rows * length, number)
     while size < length:
-        with launches.each([source], [spare], rows * length) as work:
-            offset, bufs = work.offset, work.buffers
-            row, at = emit.div(offset, length), emit.rem(offset, length)
-            x = memory.element(memory.load(bufs[source], offset, 1), 0)
-            pair, own = emit.div(at, 2 * size), emit.rem(at, size)
-            second = emit.compare("sge", emit.rem(at, 2 * size), size)
-            base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))
-            other = arith.select(second, emit.value(0), emit.value(size))
-            end = emit.sub(length, emit.mul(pair, 2 * size))
-            rank: Index = 0
-            for bit in reversed(range(size.bit_length())):
-                probe = emit.add(rank, 1 << bit)
-                there = [
-                    emit.compare("sle", probe, size),
-                    emit.compare("sle", emit.add(other, probe), end),
-                ]
-                to = emit.add(emit.add(base, other), emit.sub(probe, 1))
-                to = memory.guarded(to, there, wide)
-                y = memory.element(memory.load(bufs[source], to, 1), 0)
-                # Numbers outside read as 0, which is larger than no number.
-                larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
-                rank = arith.select(larger, emit.value(probe), emit.value(rank))
-            to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, wide)
-            memory.store(emit.splat(x, 1), bufs[spare], to)
+        merge_pairs(launches, source, spare, number, rows * length, (length, size))
         source, spare, size = spare, source, 2 * size
     return source
+
+
+def merge_any(
+    launches: Launches, source: Argument, number: Element, rows: int, runs: int, size: int
+) -> tuple[Argument, Argument]:
+    """As `merge`, for any number of runs: the results are in the first of two arguments, or in
+    the second one where the number of merges `is_odd`."""
+    length = runs * size
+    spare = launches.scratch(rows * length, number)
+    pair = (source, spare)
+    for merges in range(MOST_MERGES):
+        share, wide = is_more(runs, 1 << merges), size << merges
+        merge_pairs(launches, source, spare, number, rows * length, (length, wide), share)
+        source, spare = spare, source
+    return pair
+
+
+def is_odd(runs: int) -> ir.Value:
+    """Whether an odd number of merges makes one run of so many, in a function."""
+    found: ir.Value = emit.constant(0, "i1")
+    for merges in range(MOST_MERGES):
+        found = arith.xori(found, emit.compare("sgt", runs, 1 << merges))
+    return found
+
+
+def merge_pairs(
+    launches: Launches,
+    source: Argument,
+    to: Argument,
+    number: Element,
+    count: int,
+    sizes: tuple[int, int],
+    share: Number = 1,
+) -> None:
+    """The function that merges each two neighbouring runs of `count` numbers.
+
+    sizes: of a row, and of a run. share: 1, or 0 where a launch has nothing to do.
+    """
+    (length, size), wide = sizes, number.bits // 8
+    with launches.each([source], [to], count, share=share) as work:
+        offset, bufs = work.offset, work.buffers
+        row, at = emit.div(offset, length), emit.rem(offset, length)
+        x = memory.element(memory.load(bufs[source], offset, 1), 0)
+        pair, own = emit.div(at, 2 * size), emit.rem(at, size)
+        second = emit.compare("sge", emit.rem(at, 2 * size), size)
+        base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))
+        other = arith.select(second, emit.value(0), emit.value(size))
+        end = emit.sub(length, emit.mul(pair, 2 * size))
+        rank: Index = 0
+        for bit in reversed(range(size.bit_length())):
+            probe = emit.add(rank, 1 << bit)
+            there = [
+                emit.compare("sle", probe, size),
+                emit.compare("sle", emit.add(other, probe), end),
+            ]
+            place = emit.add(emit.add(base, other), emit.sub(probe, 1))
+            place = memory.guarded(place, there, wide)
+            y = memory.element(memory.load(bufs[source], place, 1), 0)
+            # Numbers outside read as 0, which is larger than no number.
+            larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
+            rank = arith.select(larger, emit.value(probe), emit.value(rank))
+        place = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, wide)
+        memory.store(emit.splat(x, 1), bufs[to], place)
