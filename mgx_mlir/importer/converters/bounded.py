@@ -16,7 +16,7 @@ from mgx_mlir.errors import OpenError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, minimum
 
 DOMAIN = "mgx.bounded"
 
@@ -58,20 +58,22 @@ def non_max_suppression(node: Node) -> list[ir.Value]:
     given = node.constant(2, "max_output_boxes_per_class").item() if node.given(2) else 0
     threshold = node.constant(3, "iou_threshold").item() if node.given(3) else 0.0
     least = node.constant(4, "score_threshold").item() if node.given(4) else None
-    batches, classes, size = tensors.static_dims(scores)
-    most = min(max(given, 0), size)
-    if 0 in (batches, classes, most) or tensors.static_dims(boxes) != (batches, size, 4):
+    batches, classes, size = _sizes(scores)
+    # Exporters write the largest integer for all; formulas have 32 bits.
+    most = size if given >= 1 << 31 else minimum(max(given, 0), size)
+    if most == 0 or _sizes(boxes) != [batches, size, 4]:
         raise UnsupportedError(f"{most} of boxes {tensors.show(tensors.dims(boxes))}")
     if least is None:  # NaN comes last
         scores = emit.where(mgx.isnan(scores), float("-inf"), scores)
-    scores, order = mgx.topk(scores, size, 2)
+    scores, order = mgx.topk(scores, -1, 2)
     corners = _corners(boxes, bool(node.attribute("center_point_box", 0)))
-    corners = mgx.gathernd(corners, emit.reshape(order, (batches, classes * size, 1)), batch_dims=1)
-    corners = emit.reshape(corners, (batches, classes, size, 4))
+    rows = emit.reshape(order, tensors.named([batches, classes * size, 1]))
+    corners = mgx.gathernd(corners, rows, batch_dims=1)
+    corners = emit.reshape(corners, tensors.named([batches, classes, size, 4]))
     wanted = mgx.equal(order, order)
     if least is not None:
         wanted = mgx.greater(scores, emit.like(scores, least))
-    kept = mgx.suppress(corners, wanted, threshold, most)
+    kept = mgx.suppress(corners, wanted, threshold, max(given, 0))
     places = _places(kept, batches * classes * most)
     boxes_kept = mgx.gathernd(order, emit.transpose(places, (1, 0)))
     rows = emit.concat([emit.take(places, 0, 0, 2), emit.unsqueeze(boxes_kept, [0])], 0)
@@ -98,7 +100,7 @@ def _flat(x: ir.Value) -> ir.Value:
     return emit.reshape(x, tensors.named([math.prod(_sizes(x))]))
 
 
-def _places(hits: ir.Value, most: int | None = None) -> ir.Value:
+def _places(hits: ir.Value, most: Number | None = None) -> ir.Value:
     """The indices of the true elements, [dimensions, most], padded with zeros.
 
     `most`: where there is room for fewer than all elements.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir import ir
-
 from mgx_mlir.dialects import mgx
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import tensors
 from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator

@@ -17,11 +17,15 @@ from mgx_mlir.importer.converters.bounded import DOMAIN
 
 # The operators, and the dimension of the result whose size the data decide.
 _AXES = {"Compress": 0, "NonMaxSuppression": 0, "NonZero": 1}
+_LONG = ("NonMaxSuppression",)
 CUT = "Cut"
 
 
-def split(model: onnx.ModelProto) -> dict[str, str]:
-    """Splits the nodes of a graph; gives the name of each tensor with room, by its count's."""
+def split(model: onnx.ModelProto, whole: bool = True) -> dict[str, str]:
+    """Splits the nodes of a graph; gives the name of each tensor with room, by its count's.
+
+    whole: all such nodes, else only those that take the host long.
+    """
     found: dict[str, str] = {}
     nodes: list[NodeProto] = []
     graph = model.graph
@@ -29,7 +33,8 @@ def split(model: onnx.ModelProto) -> dict[str, str]:
     known |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
     for node in graph.node:
         compiles = node.op_type == "Compress" and node.input[1] in known
-        if node.domain or node.op_type not in _AXES or compiles:
+        kinds = _AXES if whole else _LONG
+        if node.domain or node.op_type not in kinds or compiles:
             nodes.append(node)
             continue
         (result,) = node.output

@@ -116,7 +116,10 @@ class Compilation:
 
     @property
     def splits(self) -> bool:
-        """Whether nodes whose data decide sizes are split: an artifact's are, for all targets."""
+        """Whether all nodes whose data decide sizes are split: an artifact's are, for all targets.
+
+        A CPU computes most of them as fast on the host.
+        """
         return self.on_gpu or self.stored is not None or self.record is not None
 
     @property

@@ -71,7 +71,7 @@ class StagedGraph:
         # Why the steps that a survey met do not compile; None for those that do.
         self._refused: dict[Any, UnsupportedError | None] = {}
         # The tensor with room for every possible result, by the name of the result's count.
-        self._bounded = bounded.split(source.model) if compilation.splits else {}
+        self._bounded = bounded.split(source.model, compilation.splits)
         self.known = known_values(source)
         self.compilation = compilation
         self._graph = source.model.graph

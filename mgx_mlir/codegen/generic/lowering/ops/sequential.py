@@ -14,11 +14,19 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.boxes import overlaps
 from mgx_mlir.codegen.generic.lowering.convert import load, store
-from mgx_mlir.codegen.generic.lowering.element import I64, SIGNED, Element, element_of, sizes_of
+from mgx_mlir.codegen.generic.lowering.element import (
+    BOOLEAN,
+    I64,
+    SIGNED,
+    Element,
+    element_of,
+    sizes_of,
+)
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
-from mgx_mlir.codegen.generic.lowering.value import reshape
+from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
+from mgx_mlir.codegen.problem.views import splat_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting.symbolic import is_named
@@ -31,7 +39,9 @@ def prefix_scan(
 ) -> Lazy:
     x, axis = kernel.settled(operands[0]), op.axis.value
     element, size = x.element.computed(), x.shape[axis]
-    product = isinstance(op, mgx.PrefixScanProdOp)
+    product, constant = isinstance(op, mgx.PrefixScanProdOp), splat_constant(op.x)
+    if isinstance(op, mgx.PrefixScanSumOp) and isinstance(constant, ir.IntegerAttr):
+        return _multiples(op, x, constant)
 
     def scan(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
@@ -52,10 +62,27 @@ def prefix_scan(
     return kernel.memory(result, x.element)
 
 
+def _multiples(op: mgx.PrefixScanSumOp, x: Lazy, constant: ir.IntegerAttr) -> Lazy:
+    """The running sums of equal integers."""
+    axis = op.axis.value
+
+    def multiple(body: Body, indices: Indices) -> ir.Value:
+        place = indices[axis] * -1 + (x.shape[axis] - 1) if op.reverse.value else indices[axis]
+        count = body.scalar(place if op.exclusive.value else place + 1)
+        number = arith.constant(x.element.storage(), constant.value)
+        return arith.muli(arith.index_cast(number.type, count), number)
+
+    return Computed(x.shape, x.element, multiple, 2)
+
+
+_BLOCK = 32  # elements of a row that are looked at together
+
+
 @lowers(mgx.TopkOp)
 def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]:
     """The k first elements so far are a heap, whose root is the last of them. An element that
-    comes before the root takes its place. Then the heap is sorted: the root goes to the end.
+    comes before the root takes its place; most blocks of elements have none. Then the heap is
+    sorted: the root goes to the end.
 
     NaN is above every number, as numpy sorts it."""
     x, axis = kernel.settled(operands[0], 0), op.axis.value
@@ -93,9 +120,24 @@ def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]
             last, root = heap.get(lines, end), heap.get(lines, index_constant(0))
             return heap.sift(last, heap.put(root, lines, end), index_constant(0), end, depth)
 
+        def look(number: Index, lines: Sequence[Any]) -> list[Any]:
+            first, a = number * _BLOCK + k, body.arithmetic
+            root = load(a, x.element, heap.get(lines, index_constant(0))[0])
+
+            def compare(i: Index, found: Sequence[Any]) -> list[ir.Value]:
+                value = load(a, x.element, read(first + i)[0])
+                return [arith.ori(found[0], order.above(value, root))]
+
+            (some,) = body.loop(0, _BLOCK, [a.constant(False, BOOLEAN.storage())], compare)
+            count = arith.select(some, index_constant(_BLOCK), index_constant(0))
+            steps = Index.runtime(count, 0, _BLOCK)
+            return body.loop(0, steps, lines, lambda i, lines: take(first + i, lines))
+
+        blocks = (size - k) // _BLOCK
         lines = body.loop(0, k, slices, fill)
         lines = body.loop(0, k // 2, lines, arrange)
-        lines = body.loop(k, size, lines, take)
+        lines = body.loop(0, blocks, lines, look)
+        lines = body.loop(blocks * _BLOCK + k, size, lines, take)
         return body.loop(0, k - 1, lines, sort)
 
     extents = [n for d, n in enumerate(shape) if d != axis]
@@ -184,11 +226,13 @@ class _Order:
 
     def before(self, x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> ir.Value:
         """Whether element x at i comes before element y at j."""
-        a = self.a
-        above = self._less(y, x) if self.largest else self._less(x, y)
-        below = self._less(x, y) if self.largest else self._less(y, x)
         earlier = arith.cmpi(arith.CmpIPredicate.slt, i, j)
-        return arith.ori(above, arith.andi(a.negate(below), earlier))
+        same = arith.andi(self.a.negate(self.above(y, x)), earlier)
+        return arith.ori(self.above(x, y), same)
+
+    def above(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        """Whether x comes before y wherever they stand."""
+        return self._less(y, x) if self.largest else self._less(x, y)
 
     def _less(self, x: ir.Value, y: ir.Value) -> ir.Value:
         less = self.a.less(self.element, x, y)

@@ -39,6 +39,8 @@ _COUNT, _END = 0, 1  # words of LDS: the number of kept boxes; the index after t
 
 def waves_of(suppress: Suppress, target: Target) -> int:
     """The number of waves that have boxes to compare with."""
+    if not isinstance(suppress.size, int):
+        return _WAVES
     return min(_WAVES, 1 << (ceil_div(suppress.size, target.wave_size) - 1).bit_length())
 
 

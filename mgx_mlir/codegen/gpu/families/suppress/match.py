@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.generic.lowering.element import I32, SIGNED, Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
@@ -62,7 +63,7 @@ def match_suppress(kernel: mgx.KernelOp) -> Suppress | Refusal | None:
     corners, flags = source_of(boxes, [last, last + 1]), source_of(candidates, [last])
     if not isinstance(corners, MemoryOperand) or not isinstance(flags, MemoryOperand):
         return Refusal(f"{Suppress.name}: an input that is no strided view")
-    most = min(op.most.value, size) if isinstance(size, int) else op.most.value
+    most = min(op.most.value, size if isinstance(size, int) else MAX_BYTES)
     result = op.results[0]
     kept = result_of(0, element_of(result.type), shape, [last])
     return Suppress(rows, size, corners, flags, kept, op.threshold.value, most)
