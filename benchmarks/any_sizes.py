@@ -31,6 +31,7 @@ import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.codegen.gpu import kernel
 from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.models.staged.bounded import first_halves
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
 from test import decoder_models
@@ -62,6 +63,30 @@ def work(kind: str) -> onnx.ModelProto:
     return half(b.model(inputs, {"y": (y, ["batch", "m", "n"])}, kind))
 
 
+# Work along rows: the signature of a model, and its nodes.
+SEQUENCES = {
+    "top k": ("float[rows, n] x) => (float[rows, 300] y, int64[rows, 300] i",
+              "k = Constant <value_ints = [300]> () y, i = TopK(x, k)"),
+    "in order": ("float[rows, n] x) => (float[rows, n] y, int64[rows, n] i",
+                 "k = Shape <start = 1> (x) y, i = TopK(x, k)"),
+    "sums": ("float[rows, n] x) => (float[rows, n] y",
+             "one = Constant <value_int = 1> () y = CumSum(x, one)"),
+    "scatter": ("float[n, 64] x, int64[rows, 1] input_ids, float[rows, 64] u) => (float[n, 64] y",
+                'y = ScatterND <reduction = "add"> (x, input_ids, u)'),
+    "search": ("float[rows, n] x) => (int64[2, r] y", "y = NonZero(x)"),
+    "boxes": ("float[1, n, 4] b, float[1, rows, n] s) => (int64[r, 3] y",
+              "m = Constant <value_ints = [100]> () t = Constant <value_floats = [0.5]> () "
+              "y = NonMaxSuppression(b, s, m, t)"),
+}  # fmt: skip
+
+
+def sequence(kind: str) -> onnx.ModelProto:
+    """Work along rows; of a search, the part with room for all that it may find."""
+    signature, nodes = SEQUENCES[kind]
+    text = f'<ir_version: 9, opset_import: ["" : 18]> g ({signature}) {{ {nodes} }}'
+    return first_halves(onnx.parser.parse_model(text))
+
+
 def llama(layers: int = 8) -> onnx.ModelProto:
     """A LLaMA of width 1024 with its cache, of f16. Symbols as optimum names them."""
     sizes = {"VOCABULARY": 1000, "WIDTH": 1024, "INNER": 2816, "HEADS": 16, "SHARED": 4,
@@ -84,6 +109,7 @@ MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     },
     "mlp": (MODELS["mlp"], {"batch": 64}),
     "softmax": (partial(work, "softmax"), {"batch": 4, "seq": 200}),
+    **{name: (partial(sequence, name), {"rows": 4, "n": 8400}) for name in SEQUENCES},
     "product": (partial(work, "product"), {"batch": 4, "m": 100, "k": 200, "n": 120}),
 }
 ON_CPU: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {

@@ -171,13 +171,12 @@ class Launches:
         written: Sequence[Argument],
         size: int,
         lanes: int = 1,
-        share: Number = 1,
     ) -> Iterator[Work]:
         """The next function, with a thread for every `lanes` of `size` elements; `lanes` divides
-        `size`. share: 1, or 0 where a launch has nothing to do."""
+        `size`."""
         vectors = size // lanes
         count = ceil_div(vectors, BLOCK)
-        with self.groups(read, written, BLOCK, share * count) as group:
+        with self.groups(read, written, BLOCK, count) as group:
             thread = emit.mul(group.number, BLOCK)
             thread = emit.add(thread, builder.thread_number(BLOCK))
             inside = []

@@ -40,9 +40,18 @@ class OpenLaunches(Launches):
         super().__init__(name, types)
         self._kernel, self._formulas = kernel, Formulas()
         self._symbols, self._limits = kernel_symbols(kernel), list(limits)
+        self._share: Number = 1
 
     def _number(self, size: Number) -> int:
         return self._formulas.number(size)
+
+    @contextmanager
+    def when(self, share: Number) -> Iterator[None]:
+        """Functions that are built inside of the context are launched where `share`, 1 or 0, is
+        1."""
+        before, self._share = self._share, share
+        yield
+        self._share = before
 
     @contextmanager
     def groups(
@@ -58,6 +67,7 @@ class OpenLaunches(Launches):
             size = self._tensors[argument].size
             tensor = replace(self._tensors[argument], size=1, written=argument in written)
             moves.append(Move(argument, tensor, 0, Axis(()), size, size))
+        count = self._share * count
         own = [MAX_GRID - 1 - count * threads, *(move.limit for move in moves)]
         self._limits += [limit for limit in own if limit not in self._limits]
         counts = Counts(self._formulas, self._limits, self._symbols)

@@ -1,6 +1,7 @@
 """Running sums or products of any sizes, and searches for non-zeros: the family's functions.
 
-Where all is one row, as in a search, it is cut into parts, and so are rows that are neighbours.
+Long rows are cut into parts. There are functions for short rows, and for long ones; a run launches
+one kind.
 """
 
 from __future__ import annotations
@@ -16,35 +17,37 @@ from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
 from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, ScanSchedule, is_across
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div, is_more
 
-_PARTS = 256  # of one row
-_PARTS_ACROSS = 32  # of each of neighbouring rows
+_SHORT = 512  # elements of a row of one part
+_PARTS, _PARTS_ALONE = 32, 256  # of a long row among others, and of one
 
 
 def _program(
     kernel: mgx.KernelOp, scan: Scan | NonZero, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
-    schedule = _schedule(scan, target)
-    launches = OpenLaunches(kernel)
-    build(scan, launches, schedule, target)
-    ways = "neighbouring rows" if schedule.across else "a row"
-    words = f"any sizes, {schedule.group} threads for {ways}, {schedule.parts} parts a row"
-    return launches.generated(words)
-
-
-def _schedule(scan: Scan | NonZero, target: Target) -> ScanSchedule:
-    if isinstance(scan, Scan) and is_across(scan):
-        lanes = vector_lanes(scan.rows, [x.transposed for x in (scan.source, scan.target)])
-        return _cut(1, lanes, scan.columns, _PARTS_ACROSS, True)
     rows, columns = (scan.rows, scan.columns) if isinstance(scan, Scan) else (1, scan.size)
+    is_long, launches, words = is_more(columns, _SHORT), OpenLaunches(kernel), []
+    for share, parts in ((1 - is_long, 1), (is_long, _PARTS_ALONE if rows == 1 else _PARTS)):
+        if share != 0:
+            schedule = _schedule(scan, columns, parts, target)
+            with launches.when(share):
+                build(scan, launches, schedule, target)
+            words.append(f"{schedule.group} threads a row, {parts} parts a row")
+    return launches.generated(f"any sizes, {', or '.join(words)}")
+
+
+def _schedule(scan: Scan | NonZero, columns: int, parts: int, target: Target) -> ScanSchedule:
     operands = [scan.source, scan.target] if isinstance(scan, Scan) else [scan.source]
+    if isinstance(scan, Scan) and is_across(scan):
+        lanes = vector_lanes(scan.rows, [operand.transposed for operand in operands])
+        return _cut(1, lanes, columns, parts, True)
     lanes = vector_lanes(columns, operands)
     vectors = columns // lanes
     group = target.wave_size
     if isinstance(vectors, int):
         group = min(group, 1 << (vectors - 1).bit_length())
-    return _cut(group, lanes, ceil_div(vectors, group), _PARTS if rows == 1 else 1, False)
+    return _cut(group, lanes, ceil_div(vectors, group), parts, False)
 
 
 def _cut(group: int, lanes: int, steps: int, parts: int, across: bool) -> ScanSchedule:

@@ -13,7 +13,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 UNROLL = 4  # vectors that a thread reads at a time
 MAX_PARTS = 1024
 _WAVES = 8  # waves that keep a compute unit busy
-_CHUNKS = 8  # the fewest vectors of a lane in a part
+_CHUNKS = 4  # the fewest vectors of a lane in a part
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
 from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run_of
-from mgx_mlir.codegen.gpu.families.topk.merge import is_odd, merge, merge_any
+from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -150,9 +150,12 @@ class Functions:
         else:
             pieces = self._parts(self.size, runs)
             self._sort(pieces, runs, self.size)
-            numbers = (self.launches, pieces, self.number, topk.rows, runs, self.size)
-            sources = [merge(*numbers)] if isinstance(runs, int) else merge_any(*numbers)
-            self._merged(sources, runs * self.size)
+            self._merged(self._sorted(pieces), runs * self.size)
+
+    def _sorted(self, pieces: Argument) -> Sequence[Argument]:
+        """The functions that merge sorted pieces; gives where rows are (see `_merged`)."""
+        runs, rows = self.schedule.runs, self.topk.rows
+        return [merge(self.launches, pieces, self.number, rows, runs, self.size)]
 
     def _parts(self, size: int, parts: int) -> Argument:
         """Scratch memory for `size` numbers of each part of each row."""
@@ -319,17 +322,18 @@ class Functions:
                     memory.store(emit.splat(sort.get(rank), 1), buffers[to], target)
 
     def _merged(self, sources: Sequence[Argument], length: int) -> None:
-        """The function that stores the results from sorted rows, in the first of `sources`; in
-        the second one after an odd number of merges."""
+        """The function that stores the results from sorted rows, in one of `sources`."""
         topk = self.topk
         with self.launches.each([self.input, *sources], _OUTPUTS, topk.rows * topk.k) as work:
             row, rank = emit.div(work.offset, topk.k), emit.rem(work.offset, topk.k)
             at = emit.add(emit.mul(row, length), rank)
-            x = memory.element(memory.load(work.buffers[sources[0]], at, 1), 0)
-            for other in sources[1:]:
-                y = memory.element(memory.load(work.buffers[other], at, 1), 0)
-                x = arith.select(is_odd(self.schedule.runs), y, x)
+            found = [memory.load(work.buffers[source], at, 1) for source in sources]
+            x = self._one_of([memory.element(number, 0) for number in found])
             self._store(work.buffers, row, rank, x, work.inside)
+
+    def _one_of(self, found: Sequence[ir.Value]) -> ir.Value:
+        """The number of sorted rows, out of those in each of their places."""
+        return found[0]
 
     def _packed(self, buffers: Buffers, row: Index, column: Index, there: ir.Value) -> ir.Value:
         """The number of an element."""

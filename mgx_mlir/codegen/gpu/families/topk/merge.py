@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
@@ -11,10 +10,6 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.sizes.arithmetic import Number, is_more
-
-# Merges of rows of any length: of up to so many runs, as a power of two.
-MOST_MERGES = 12
 
 
 def merge(
@@ -36,29 +31,6 @@ def merge(
     return source
 
 
-def merge_any(
-    launches: Launches, source: Argument, number: Element, rows: int, runs: int, size: int
-) -> tuple[Argument, Argument]:
-    """As `merge`, for any number of runs: the results are in the first of two arguments, or in
-    the second one where the number of merges `is_odd`."""
-    length = runs * size
-    spare = launches.scratch(rows * length, number)
-    pair = (source, spare)
-    for merges in range(MOST_MERGES):
-        share, wide = is_more(runs, 1 << merges), size << merges
-        merge_pairs(launches, source, spare, number, rows * length, (length, wide), share)
-        source, spare = spare, source
-    return pair
-
-
-def is_odd(runs: int) -> ir.Value:
-    """Whether an odd number of merges makes one run of so many, in a function."""
-    found: ir.Value = emit.constant(0, "i1")
-    for merges in range(MOST_MERGES):
-        found = arith.xori(found, emit.compare("sgt", runs, 1 << merges))
-    return found
-
-
 def merge_pairs(
     launches: Launches,
     source: Argument,
@@ -66,14 +38,13 @@ def merge_pairs(
     number: Element,
     count: int,
     sizes: tuple[int, int],
-    share: Number = 1,
 ) -> None:
     """The function that merges each two neighbouring runs of `count` numbers.
 
-    sizes: of a row, and of a run. share: 1, or 0 where a launch has nothing to do.
+    sizes: of a row, and of a run.
     """
     (length, size), wide = sizes, number.bits // 8
-    with launches.each([source], [to], count, share=share) as work:
+    with launches.each([source], [to], count) as work:
         offset, bufs = work.offset, work.buffers
         row, at = emit.div(offset, length), emit.rem(offset, length)
         x = memory.element(memory.load(bufs[source], offset, 1), 0)
