@@ -53,6 +53,19 @@ MODELS: dict[str, tuple[str, str]] = {
         "made = Abs(x) "
         'y = LpPool <kernel_shape = [3, 1], strides = [2, 1], auto_pad = "SAME_UPPER"> (made)',
     ),
+    "blocks of an image": (
+        "float[a, 3, b, c] x => y",
+        "y = SpaceToDepth <blocksize = 2> (x)",
+    ),
+    **{
+        f"{kind}, rounded up, {kernel} {stride} {pad}": (
+            "float[a, 3, b, c] x => y",
+            f"y = {kind} <ceil_mode = 1, kernel_shape = [{kernel}, {kernel}], strides = "
+            f"[{stride}, {stride}], pads = [{pad}, {pad}, {pad}, {pad}]> (x)",
+        )
+        for kind in ("MaxPool", "AveragePool")
+        for kernel, stride, pad in ((1, 2, 0), (2, 3, 0), (3, 3, 1))
+    },
     "long rows apart": ("float[6501, a] x => y", "y = ReduceSum <keepdims = 0> (x, zero_axis)"),
     "a first layer, channels first": (
         "float[a, 3, b, c] x => y",
@@ -362,6 +375,7 @@ SIZES: dict[str, Sizes] = {
     "windows and a bias": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "padding by sizes, reflect": [{"a": 2, "b": 5}, {"a": 4, "b": 7}],
     "columns to images": [{"a": 2}, {"a": 1}],
+    "blocks of an image": [{"a": 1, "b": 4, "c": 6}, {"a": 2, "b": 8, "c": 2}],
     "halves and back": [{"a": 4, "b": 6}, {"a": 8, "b": 2}],
     "lines of another": [{"a": 4, "b": 6, "c": 4, "d": 6}, {"a": 3, "b": 2, "c": 3, "d": 2}],
     "equal by the model": [{"a": 2, "b": 5, "c": 2}],

@@ -313,3 +313,42 @@ def test_a_model_with_maps_is_verified_and_checked(saved, capsys):
         "ai.onnx.ml::CategoryMapper",
         "ai.onnx.ml::ZipMap",
     }
+
+
+MODELS_OF_ANY_ROWS = {
+    "features": [node("ArrayFeatureExtractor", "x places", "y")],
+    "vectors": [node("FeatureVectorizer", "x x", "y", inputdimensions=[2, 5])],
+    "classifier": [
+        node(
+            "LinearClassifier", "x", "label y", coefficients=[0.5 * n for n in range(8)], intercepts=[0.5, -1.0],
+            classlabels_ints=[3, 7],
+        )
+    ],
+    "forest": [
+        node(
+            "TreeEnsembleRegressor", "x", "y", n_targets=1, nodes_treeids=[0] * 3,
+            nodes_nodeids=[0, 1, 2], nodes_featureids=[2, 0, 0], nodes_values=[0.1, 0.0, 0.0],
+            nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0],
+            nodes_falsenodeids=[2, 0, 0], target_treeids=[0, 0], target_nodeids=[1, 2],
+            target_ids=[0, 0], target_weights=[1.5, -2.0],
+        )
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("name", MODELS_OF_ANY_ROWS)
+def test_any_number_of_rows(name: str, target: str) -> None:
+    """One program, as exporters leave the number of examples open."""
+    nodes = MODELS_OF_ANY_ROWS[name]
+    outputs = {o: INT64 if o == "label" else FLOAT for o in nodes[-1].output}
+    x = helper.make_tensor_type_proto(FLOAT, [None, 4])
+    model = model_of(nodes, {"x": x}, outputs)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 0, 2]), "places"))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    ours = Model(model, target=target)
+    for rows in (5, 1, 300):
+        inputs = {"x": floats(rows, 4, seed=rows)}
+        for array, wanted in zip(ours.run(inputs).values(), session.run(None, inputs), strict=True):
+            np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-5)
+    assert ours.compiled == 1

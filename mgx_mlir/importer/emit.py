@@ -172,6 +172,11 @@ def reshape(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
     return mgx.reshape(x, tensors.tensor_type(tensors.element(x), sizes))
 
 
+def reshape_to(x: ir.Value, *sizes: int | Size) -> ir.Value:
+    """x in a shape of sizes, which may be formulas."""
+    return reshape(x, tensors.named(sizes))
+
+
 def _require_as_many(have: Sequence[Dim], wanted: Sequence[Dim]) -> None:
     """Raises UnequalError where one symbol's size decides whether there are as many elements."""
     products = [_product(sizes) for sizes in (have, wanted)]

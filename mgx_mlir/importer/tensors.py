@@ -124,6 +124,12 @@ def static_dims(value: ir.Value, what: str = "its input") -> tuple[int, ...]:
     return tuple(s for s in sizes if isinstance(s, int))
 
 
+def known_sizes(value: ir.Value, what: str = "its input") -> list[Number]:
+    """The sizes of a tensor: ints, and formulas. Raises OpenError where one has no name."""
+    found = [n for n in sizes(value) if n is not None]
+    return found if len(found) == rank(value) else list(static_dims(value, what))
+
+
 def size_of(value: ir.Value, axis: int, what: str) -> int:
     """The size of one dimension. Raises OpenError where it is not known."""
     size = dims(value)[axis]

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from mlir import ir
 
 from mgx_mlir.dialects import mgx, types
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, alone, ceil_div, exact, symbols
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, alone, ceil_div, exact, minimum, symbols
 from mgx_mlir.sizes.parser import parse
 
 # None: a size that is not known.
@@ -209,13 +209,11 @@ def _windows(op: Convolution | mgx.PoolingOp, x: Sizes, lengths: Sequence[Number
             result.append(None)
             continue
         extent, behind = dilations[i] * (length - 1) + 1, pads[len(strides) + i]
-        if round_up and not isinstance(size, int) and extent - behind < strides[i]:
-            result.append(None)  # the last window may start behind the image, and be none
-            continue
         room = size + (pads[i] + behind - extent)
         count = 1 + (ceil_div(room, strides[i]) if round_up else room // strides[i])
-        if round_up and isinstance(size, int) and (count - 1) * strides[i] >= size + pads[i]:
-            count -= 1  # the last window would start behind the image
+        if round_up and extent - behind < strides[i]:
+            # The last window may start behind the image, and is none then.
+            count = minimum(count, ceil_div(size + pads[i], strides[i]))
         result.append(count)
     return result
 

@@ -10,6 +10,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.movement import counted
+from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -46,12 +48,12 @@ def aten(node: Node) -> Any:
 def _bags(node: Node, indices: ir.Value, with_end: bool) -> ir.Value:
     """Which of the indices each bag holds: (bags, indices)."""
     offsets = emit.convert(node.tensor(2), "i64")
-    (bags,), (count,) = tensors.static_dims(offsets), tensors.static_dims(indices)
+    (have,) = tensors.known_sizes(offsets, "what says where bags begin")
     if not with_end:
-        offsets = emit.concat([offsets, node.make(np.array([count]))], 0)
-        bags += 1
-    starts, ends = emit.take(offsets, 0, 0, bags - 1), emit.take(offsets, 0, 1, bags)
-    places = node.make(np.arange(count)[None])
+        offsets = emit.concat([offsets, emit.unsqueeze(emit.size_of(indices, 0), [0])], 0)
+        have = have + 1
+    starts, ends = (part_of(offsets, 0, i, have - 1 + i, have) for i in range(2))
+    places = emit.unsqueeze(counted(node, tensors.dims(indices)[0]), [0])
     before = emit.binary(mgx.less, places, emit.unsqueeze(starts, [1]))
     inside = emit.binary(mgx.less, places, emit.unsqueeze(ends, [1]))
     return mgx.logical_and(mgx.not_(before), inside)

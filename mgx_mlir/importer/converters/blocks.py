@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from mgx_mlir.errors import ModelError, OpenError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.sizes.arithmetic import Number, exact
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @operator("DepthToSpace", (1, 28), "reshape transpose")
@@ -31,11 +32,12 @@ def depth_to_space(node: Node) -> ir.Value:
 @operator("SpaceToDepth", (1, 28), "reshape transpose")
 def space_to_depth(node: Node) -> ir.Value:
     x, (n, c, h, w), b = _image(node)
-    rows, columns = exact(h, b), exact(w, b)
-    if rows is None or columns is None:
-        known = isinstance(h, int) and isinstance(w, int)
-        problem = ModelError if known else OpenError
-        raise problem(f"an image of {h} by {w} in blocks of {b} by {b}")
+    rows, columns = h // b, w // b
+    for axis, (size, blocks) in enumerate(((h, rows), (w, columns)), 2):
+        if isinstance(size, int) and size % b:
+            raise ModelError(f"an image of {h} by {w} in blocks of {b} by {b}")
+        node.require(blocks * b - size)  # blocks are whole
+        x = part_of(x, axis, 0, blocks * b, size)
     order = [0, 3, 5, 1, 2, 4]
     if node.declares("mode") and node.attribute("mode") == "CRD":
         order = [0, 1, 3, 5, 2, 4]

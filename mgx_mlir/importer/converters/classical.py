@@ -23,8 +23,9 @@ def array_feature_extractor(node: Node) -> ir.Value:
     x = node.tensor(0)
     x = emit.unsqueeze(x, [0]) if tensors.rank(x) == 1 else x
     indices = node.tensor(1)
-    count = math.prod(tensors.static_dims(indices))
-    return mgx.gather(x, emit.reshape(indices, (count,)), tensors.rank(x) - 1)
+    count = math.prod(tensors.known_sizes(indices, "what chooses the elements"))
+    flat = emit.reshape(indices, tensors.named([count]))
+    return mgx.gather(x, flat, tensors.rank(x) - 1)
 
 
 @operator("Binarizer", (1, 1), "greater convert", DOMAIN)
@@ -42,9 +43,9 @@ def feature_vectorizer(node: Node) -> ir.Value:
     for x, width in zip(node.tensors(), widths, strict=True):
         x = emit.convert(x, "f32")
         x = emit.unsqueeze(x, [0]) if tensors.rank(x) == 1 else x
-        have = tensors.static_dims(x)[1]
+        have = tensors.size_of(x, 1, "the number of columns")
         if width is not None and width > have:
-            zeros = emit.filled(np.zeros((), np.float32), [tensors.static_dims(x)[0], width - have])
+            zeros = emit.filled(np.zeros((), np.float32), [tensors.dims(x)[0], width - have])
             x = emit.concat([x, zeros], 1)
         parts.append(x if width is None else emit.take(x, 1, 0, width))
     return emit.concat(parts, 1)
@@ -178,7 +179,7 @@ def linear_classifier(node: Node) -> list[ir.Value]:
     """The best class, and the scores; of two classes, one may be the other's opposite."""
     node.attribute("multi_class")  # how the model was trained
     labels = labels_of(node, "classlabels_ints")
-    features = tensors.static_dims(node.tensor(0))[-1]
+    features = tensors.size_of(node.tensor(0), -1, "the number of features")
     count = len(node.attribute("coefficients")) // features
     scores = _linear(node, count)
     transform = str(node.attribute("post_transform"))

@@ -25,14 +25,17 @@ def deform_conv(node: Node) -> ir.Value:
     """
     x, weights = node.tensor(0), node.tensor(1)
     window = Window(node, x, kernel_shape(node, weights))
-    batch, channels, *image = tensors.static_dims(x)
+    batch, channels = tensors.known_sizes(x)[0], tensors.size_of(x, 1, "the number of channels")
+    image = [tensors.size_of(x, d, "the size of its images") for d in range(2, tensors.rank(x))]
     outputs, per_group, *lengths = tensors.static_dims(weights)
     group, groups = int(node.attribute("group")), int(node.attribute("offset_group"))
     if channels % groups or channels != group * per_group or outputs % group:
         raise ModelError(
             f"{channels} channels in {group} groups of {per_group}, and {groups} of offsets"
         )
-    places = tensors.static_dims(node.tensor(2))[2:]
+    offsets = node.tensor(2)
+    places = [tensors.size_of(offsets, d, "how many windows there are")
+              for d in range(2, tensors.rank(offsets))]  # fmt: skip
     elements = list(itertools.product(*map(range, lengths)))
     count, total = len(elements), math.prod(places)
     # The windows' elements without offsets: (1, elements, dimension, places).
@@ -44,21 +47,21 @@ def deform_conv(node: Node) -> ir.Value:
             steps = np.arange(places[axis]) * window.strides[axis] - window.pads[axis]
             shape = [-1 if i == axis else 1 for i in range(len(image))]
             grid[0, number, axis] = (steps + at * window.dilations[axis]).reshape(shape)
-    offsets = emit.reshape(node.tensor(2), (batch * groups, count, len(image), *places))
+    offsets = emit.reshape_to(offsets, batch * groups, count, len(image), *places)
     where = emit.add(offsets, node.make(grid.astype(emit.numpy_type(offsets))))
     # The channels of one group of offsets, last: (batch * groups, sizes..., channels / groups).
-    parts = emit.reshape(x, (batch * groups, channels // groups, *image))
+    parts = emit.reshape_to(x, batch * groups, channels // groups, *image)
     sampler = Sampler(parts, "zeros", True)
     read = [
-        emit.reshape(emit.take(where, 2, axis, axis + 1), (batch * groups, count * total))
+        emit.reshape_to(emit.take(where, 2, axis, axis + 1), batch * groups, count * total)
         for axis in range(len(image))
     ]
     values = sampler.interpolated(read, "linear")
     if node.given(4):
-        values = emit.mul(values, emit.reshape(node.tensor(4), (batch * groups, count * total, 1)))
-    values = emit.reshape(values, (batch * groups, count, total, channels // groups))
+        values = emit.mul(values, emit.reshape_to(node.tensor(4), batch * groups, count * total, 1))
+    values = emit.reshape_to(values, batch * groups, count, total, channels // groups)
     values = emit.transpose(values, [0, 3, 1, 2])
-    columns = emit.reshape(values, (batch, group, per_group * count, total))
+    columns = emit.reshape_to(values, batch, group, per_group * count, total)
     matrix = emit.reshape(weights, (1, group, outputs // group, per_group * count))
-    y = emit.reshape(emit.dot(matrix, columns), (batch, outputs, *places))
+    y = emit.reshape_to(emit.dot(matrix, columns), batch, outputs, *places)
     return with_bias(y, node.optional(3))

@@ -50,7 +50,7 @@ def inverse(node: Node) -> ir.Value:
 
 
 def _size(x: ir.Value) -> int:
-    rows, columns = tensors.static_dims(x)[-2:]
+    rows, columns = (tensors.size_of(x, axis, "the size of its matrices") for axis in (-2, -1))
     if rows != columns or not 1 <= rows <= _MAX_SIZE:
         raise UnsupportedError(
             f"matrices of {rows} by {columns}; up to {_MAX_SIZE} by {_MAX_SIZE} are supported"
@@ -67,7 +67,7 @@ class _Step:
     def __init__(self, node: Node, rows: ir.Value, place: int) -> None:
         rank = tensors.rank(rows)
         self.rows_axis = rank - 2
-        size = tensors.static_dims(rows)[-2]
+        size = tensors.size_of(rows, -2, "the size of its matrices")
         numbers = np.arange(size)[:, None]
         self.below = node.make(numbers > place)
         self.others = node.make(numbers != place)

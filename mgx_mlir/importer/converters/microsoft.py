@@ -14,6 +14,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.movement import counted
 from mgx_mlir.importer.converters.normalization import (
     grouped_norm,
     root_mean_square,
@@ -122,25 +123,25 @@ def embed_layer_normalization(node: Node) -> Any:
     """Inputs: words, segments, tables of words, places, segments, gamma, beta, mask, places."""
     node.attribute("mask_index_type", 0)  # of the second result, which says it itself
     words = node.tensor(0)
-    batch, length = tensors.static_dims(words)
+    batch, length = tensors.dims(words)
     total = mgx.gather(node.tensor(2), words, 0)
     if node.given(8):
         places = emit.broadcast(node.tensor(8), (batch, length))
     else:
         rows = tensors.size_of(node.tensor(3), 0, "the number of positions")
-        if rows < length:
+        if isinstance(length, int) and rows < length:
             raise ModelError(f"a table of {rows} positions for {length} words")
-        places = emit.broadcast(node.make(np.arange(length, dtype=np.int32)), (batch, length))
+        places = emit.broadcast(emit.convert(counted(node, length), "i32"), (batch, length))
     total = mgx.add(total, mgx.gather(node.tensor(3), places, 0))
     if node.given(1):
         total = mgx.add(total, mgx.gather(node.tensor(4), node.tensor(1), 0))
     y, _, _ = standardised(emit.convert(total, "f32"), [2], node.attribute("epsilon", 1e-12))
     y = emit.mul(emit.convert(y, tensors.element(total)), node.tensor(5))
-    counted = emit.filled(np.zeros((), np.int32), (batch,))
+    lengths = emit.filled(np.zeros((), np.int32), (batch,))
     if node.given(7):
         tensors.require(node.tensor(7), (batch, length), "the mask")
-        counted = emit.squeeze(mgx.reduce_sum(emit.convert(node.tensor(7), "i32"), [1]), [1])
-    return [emit.add(y, node.tensor(6)), counted, total]
+        lengths = emit.squeeze(mgx.reduce_sum(emit.convert(node.tensor(7), "i32"), [1]), [1])
+    return [emit.add(y, node.tensor(6)), lengths, total]
 
 
 def _group_norm(node: Node, x: ir.Value) -> ir.Value:

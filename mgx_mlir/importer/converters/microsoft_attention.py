@@ -19,8 +19,10 @@ from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.converters.movement import counted
 from mgx_mlir.importer.converters.quantization import matmul_to_float
+from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.sizes.arithmetic import Number, Size
 
 _OPS = "dot mul add softmax concat transpose reshape"
 
@@ -95,40 +97,54 @@ def lowest(like: ir.Value) -> float:
     return float(ml_dtypes.finfo(emit.numpy_type(like)).min)
 
 
-def _causal(node: Node, rows: int, columns: int, past: int, like: ir.Value) -> ir.Value:
-    """A mask (1, 1, rows, columns): row i sees columns up to i, and `past` more."""
-    budget.check_made(rows, columns, itemsize=1)
-    seen = np.arange(columns) <= np.arange(rows)[:, None] + past
-    return _chosen(node, node.make(seen[None, None]), like, lowest(like))
+def _causal(node: Node, q: ir.Value, k: ir.Value) -> ir.Value:
+    """A mask (1, 1, rows, columns): the last row sees all columns, each row before one less."""
+    rows, columns = tensors.dims(q)[2], tensors.dims(k)[2]
+    if isinstance(rows, int) and isinstance(columns, int):
+        budget.check_made(rows, columns, itemsize=1)
+        seen = np.arange(columns) <= np.arange(rows)[:, None] + columns - rows
+        return _chosen(node, node.make(seen[None, None]), q, lowest(q))
+    past = emit.sub(emit.size_of(k, 2), emit.size_of(q, 2))
+    last = emit.unsqueeze(emit.add(counted(node, rows), past), [1])
+    hidden = emit.binary(mgx.greater, emit.unsqueeze(counted(node, columns), [0]), last)
+    return _chosen(node, emit.unsqueeze(mgx.not_(hidden), [0, 1]), q, lowest(q))
 
 
-def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
+def _padding(node: Node, mask: ir.Value, q: ir.Value, total: Number) -> ir.Value:
     """The mask of tokens to leave out, in each of its forms, to be added to scores.
 
     (batch,) holds ends, (2 * batch,) ends and starts, (3 * batch + 2,) ends and sums of lengths;
     (batch, total), (batch, rows, total) and (batch, 1, places, places) hold 1 for kept tokens.
     """
-    batch, _, rows, _ = tensors.static_dims(q)
-    sizes = tensors.static_dims(mask)
+    batch, _, rows, _ = tensors.known_sizes(q)
+    sizes = tensors.known_sizes(mask, "the mask")
+    (each, length), (images,) = tensors.named([rows, total]), tensors.named([batch])
     filler = float(node.attribute("mask_filter_value", -10000.0))
-    if len(sizes) == 1 and sizes[0] in (batch, 2 * batch, 3 * batch + 2):
-        places = node.make(np.arange(total, dtype=np.int32).reshape(1, 1, 1, total))
-        ends = emit.reshape(emit.take(mask, 0, 0, batch), (batch, 1, 1, 1))
+    forms = (batch, 2 * batch, 3 * batch + 2)
+    if len(sizes) == 1 and isinstance(sizes[0], Size) and sizes[0] not in forms:
+        tensors.require_equal(tensors.dims(mask), [images])
+    if len(sizes) == 1 and sizes[0] in forms:
+        places = emit.unsqueeze(emit.convert(counted(node, length), "i32"), [0, 1, 2])
+        ends = emit.unsqueeze(part_of(mask, 0, 0, batch, sizes[0]), [1, 2, 3])
         kept = emit.binary(mgx.less, places, ends)
         if sizes[0] == 2 * batch:
-            starts = emit.reshape(emit.take(mask, 0, batch, 2 * batch), (batch, 1, 1, 1))
+            starts = emit.unsqueeze(part_of(mask, 0, batch, 2 * batch, sizes[0]), [1, 2, 3])
             early = emit.binary(mgx.less, places, starts)
             kept = mgx.logical_and(kept, mgx.not_(early))
         return _chosen(node, kept, q, filler)
-    wanted = {2: (batch, total), 3: (batch, rows, total), 4: (batch, 1, None, None)}
+    wanted: dict[int, list[Dim]] = {
+        2: [images, length], 3: [images, each, length], 4: [images, 1, None, None],
+    }  # fmt: skip
     if len(sizes) not in wanted:
-        raise ModelError(f"a mask of {list(sizes)} for a batch of {batch}")
+        raise ModelError(f"a mask of {tensors.show(tensors.dims(mask))} for a batch of {batch}")
     tensors.require(mask, wanted[len(sizes)], "the mask")
     if len(sizes) == 4:  # a mask of all positions: the rows are the last of them
-        if min(sizes[2:]) < total:
-            raise ModelError(f"a mask of {list(sizes)} for {total} places")
-        cut = emit.take(mask, 2, total - rows, total)
-        mask = emit.take(cut, 3, 0, total)
+        if any(size < total for size in sizes[2:]):
+            raise ModelError(f"a mask of {tensors.show(tensors.dims(mask))} for {total} places")
+        for size in sizes[2:]:
+            node.require(size - total)
+        cut = part_of(mask, 2, total - rows, total, sizes[2])
+        mask = part_of(cut, 3, 0, total, sizes[3])
     elif len(sizes) == 3:
         mask = emit.unsqueeze(mask, [1])
     else:
@@ -136,19 +152,15 @@ def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
     return _chosen(node, mgx.greater(mask, emit.like(mask, 0)), q, filler)
 
 
-def _masked(
-    node: Node, q: ir.Value, total: int, past: int, *, padding: int, bias: int
-) -> list[ir.Value]:
-    """The sum to add to the scores: inputs `padding` and `bias`, and the unidirectional mask.
-
-    `past` of the `total` positions are those of a state.
-    """
-    batch, heads, rows, _ = tensors.static_dims(q)
+def _masked(node: Node, q: ir.Value, k: ir.Value, *, padding: int, bias: int) -> list[ir.Value]:
+    """The sum to add to the scores: inputs `padding` and `bias`, and the unidirectional mask."""
+    batch, heads, rows, _ = tensors.dims(q)
+    total = tensors.dims(k)[2]
     masks = []
     if node.given(padding) and not _says_nothing(node, padding, batch, total):
-        masks.append(_padding(node, node.tensor(padding), q, total))
+        masks.append(_padding(node, node.tensor(padding), q, tensors.known_sizes(k)[2]))
     if node.attribute("unidirectional", 0):
-        masks.append(_causal(node, rows, total, past, q))
+        masks.append(_causal(node, q, k))
     if node.given(bias):
         scores = node.tensor(bias)
         have = (*tensors.dims(scores), None, None)
@@ -158,7 +170,7 @@ def _masked(
     return masks
 
 
-def _says_nothing(node: Node, padding: int, batch: int, total: int) -> bool:
+def _says_nothing(node: Node, padding: int, batch: Dim, total: Dim) -> bool:
     """Whether the mask is the column that onnxruntime's Attention takes for no mask."""
     sizes = node.value(padding).dims
     column = sizes in ((batch, 1), (1, 1)) and total != 1
@@ -175,7 +187,7 @@ def _projected(
 ) -> list[ir.Value | None]:
     """Attention of a projection (batch, length, q and k and v), and the state with past."""
     heads = int(node.required("num_heads"))
-    width = tensors.static_dims(projected)[2]
+    width = tensors.size_of(projected, 2, "the width of the projection")
     sizes = list(node.attribute("qkv_hidden_sizes", [width // 3] * 3))
     if len(sizes) != 3 or sum(sizes) != width:
         raise ModelError(f"qkv_hidden_sizes of {sizes} for {width} columns")
@@ -184,7 +196,7 @@ def _projected(
     ends = np.cumsum([0, *sizes]).tolist()
     parts = [emit.take(projected, 2, ends[i], ends[i + 1]) for i in range(3)]
     q, k, v = (split_heads(part, heads) for part in parts)
-    batch, _, rows, size = tensors.static_dims(k)
+    batch, size = tensors.dims(k)[0], tensors.size_of(k, 3, "the size of a head")
     if node.given(past):
         before = node.tensor(past)
         tensors.require(before, (2, batch, heads, None, size), "the past state")
@@ -192,8 +204,7 @@ def _projected(
             emit.concat([emit.squeeze(emit.take(before, 0, i, i + 1), [0]), new], 2)
             for i, new in enumerate((k, v))
         )
-    total = tensors.static_dims(k)[2]
-    masks = _masked(node, q, total, total - rows, padding=mask, bias=bias)
+    masks = _masked(node, q, k, padding=mask, bias=bias)
     y = attend(q, k, v, scale_of(node, size), masks)
     return [join_heads(y), emit.stack([k, v], 0) if node.wanted(1) else None]
 
@@ -225,13 +236,12 @@ def multi_head_attention(node: Node) -> Any:
         if node.given(index):
             raise UnsupportedError("past_sequence_length and cache_indirection")
     q, k, v = _with_bias(node, *_unpacked(node, heads), heads)
-    batch, _, _, size = tensors.static_dims(q)
-    length = tensors.static_dims(k)[2]
+    batch, size = tensors.dims(q)[0], tensors.size_of(q, 3, "the size of a head")
+    length = tensors.dims(k)[2]
     tensors.require(k, (batch, heads, length, size), "the key, in heads,")
     tensors.require(v, (batch, heads, length, None), "the value, in heads,")
-    past = 0
     if node.given(6) or node.given(7):
-        past = tensors.static_dims(node.tensor(6))[2]
+        past = tensors.dims(node.tensor(6))[2]
         parts = []
         for index, new in ((6, k), (7, v)):
             tensors.require(
@@ -241,7 +251,7 @@ def multi_head_attention(node: Node) -> Any:
             )
             parts.append(emit.concat([node.tensor(index), new], 2))
         k, v = parts
-    masks = _masked(node, q, past + length, past, padding=4, bias=5)
+    masks = _masked(node, q, k, padding=4, bias=5)
     y = attend(q, k, v, scale_of(node, size), masks)
     return [join_heads(y), k, v]
 
@@ -260,7 +270,8 @@ def _unpacked(node: Node, heads: int) -> tuple[ir.Value, ir.Value, ir.Value]:
 def _parts(packed: ir.Value, count: int, heads: int) -> tuple[ir.Value, ...]:
     """The parts of (batch, length, heads, count, size), as (batch, length, heads * size)."""
     tensors.require(packed, (None, None, heads, count, None), "what is packed")
-    batch, length, _, _, size = tensors.static_dims(packed)
+    batch, length, *_ = tensors.dims(packed)
+    size = tensors.size_of(packed, 4, "the size of a head")
     return tuple(
         emit.reshape(emit.take(packed, 3, i, i + 1), (batch, length, heads * size))
         for i in range(count)
@@ -285,10 +296,11 @@ def _with_bias(node: Node, q: ir.Value, k: ir.Value, v: ir.Value, heads: int) ->
 
 def _width(x: ir.Value, what: str) -> int:
     """The hidden units of (batch, length, hidden), or of (batch, heads, length, size)."""
-    sizes = tensors.static_dims(x)
-    if len(sizes) not in (3, 4):
-        raise ModelError(f"the {what} is {list(sizes)}; 3 dimensions, or 4 in heads, are needed")
-    return sizes[2] if len(sizes) == 3 else sizes[1] * sizes[3]
+    axes = {3: (2,), 4: (1, 3)}.get(tensors.rank(x))
+    if axes is None:
+        shown = tensors.show(tensors.dims(x))
+        raise ModelError(f"the {what} is {shown}; 3 dimensions, or 4 in heads, are needed")
+    return math.prod(tensors.size_of(x, axis, f"the width of the {what}") for axis in axes)
 
 
 # ===----------------------------------------------------------------------===#

@@ -73,23 +73,22 @@ def _layer(weights: ir.Value, bias: ir.Value | None) -> Layer:
 
 def _mixed(node: Node, layers: Sequence[Layer | None], factors: ir.Value | None) -> ir.Value:
     x = node.tensor(0)
-    shape = tensors.static_dims(x)
-    tokens, hidden = math.prod(shape[:-1]), shape[-1]
+    *outer, hidden = tensors.known_sizes(x)
     first, second, third = layers
     if first is None or second is None:
         raise ModelError("the weights of a layer are missing")
     share = _shares(node, factors)
-    rows = emit.reshape(x, (1, tokens, hidden))
+    rows = emit.reshape(x, tensors.named([1, math.prod(outer), hidden]))
     y = second(_activated(node, first(rows), third(rows) if third else None))
     y = mgx.reduce_sum(emit.mul(y, emit.unsqueeze(emit.transpose(share, [1, 0]), [2])), [0])
-    return emit.reshape(emit.squeeze(y, [0]), shape)
+    return emit.reshape(emit.squeeze(y, [0]), tensors.dims(x))
 
 
 def _shares(node: Node, factors: ir.Value | None) -> ir.Value:
     """The weight of each expert for each token: (tokens, experts), mostly zeros."""
     node.only("use_sparse_mixer", 0)
     scores = node.tensor(1)
-    experts = tensors.static_dims(scores)[1]
+    experts = tensors.size_of(scores, 1, "the number of experts")
     count = int(node.attribute("k", 1))
     normal = bool(node.attribute("normalize_routing_weights", 0))
     best, places = mgx.topk(scores, count, 1)
@@ -124,7 +123,8 @@ def _activated(node: Node, x: ir.Value, gate: ir.Value | None) -> ir.Value:
             raise UnsupportedError(f"activation_type = {kind}")
         y = functions[kind](x)
         return y if gate is None else mgx.mul(y, gate)
-    experts, tokens, width = tensors.static_dims(x)
+    experts, tokens, _ = tensors.dims(x)
+    width = tensors.size_of(x, 2, "the width of a layer")
     if fusion == 1:
         pairs = emit.reshape(x, (experts, tokens, width // 2, 2))
         x, gate = (emit.squeeze(emit.take(pairs, 3, i, i + 1), [3]) for i in range(2))

@@ -223,9 +223,9 @@ def gated_relative_position_bias(node: Node) -> ir.Value:
     if node.given(6):
         raise UnsupportedError("token_offset, of packed sequences")
     x = split_heads(emit.add(node.tensor(0), node.tensor(1)), heads)
-    batch, _, length, _ = tensors.static_dims(x)
+    batch, _, length, _ = tensors.dims(x)
     y = emit.add(emit.dot(x, node.tensor(3)), node.tensor(4))
-    width = tensors.static_dims(y)[3]
+    width = tensors.size_of(y, 3, "the width of the gate")
     y = emit.reshape(y, (batch, heads, length, 2, width // 2))
     y = mgx.sigmoid(emit.squeeze(mgx.reduce_sum(y, [4]), [4]))
     update, reset = (emit.take(y, 3, i, i + 1) for i in range(2))

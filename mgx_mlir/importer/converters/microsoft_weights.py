@@ -23,12 +23,12 @@ def unpacked(node: Node, packed: ir.Value, bits: int, count: int) -> ir.Value:
         raise UnsupportedError(f"bits = {bits}; 2, 4 and 8 are supported")
     if bits < 8:
         packed = mgx.unpack(packed, f"uint{bits}")
-    *outer, width = tensors.static_dims(packed)
+    width = tensors.size_of(packed, -1, "the size of a row")
     if width < count:
         raise ModelError(
             f"{width * bits // 8} bytes hold fewer than {count} numbers of {bits} bits"
         )
-    return emit.take(packed, len(outer), 0, count)
+    return emit.take(packed, tensors.rank(packed) - 1, 0, count)
 
 
 def dequantized(
@@ -47,7 +47,7 @@ def dequantized(
     Zero points are packed bytes (..., some), or one number (..., blocks) of the scales' type;
     without zero points, the middle of the codes is zero.
     """
-    *outer, size = tensors.static_dims(codes)
+    outer, size = tensors.dims(codes)[:-1], tensors.size_of(codes, -1, "the size of a row")
     blocks = ceil_div(size, block)
     last = len(outer)
     element = tensors.element(scales)
@@ -142,7 +142,7 @@ def gather_block_quantized(node: Node) -> ir.Value:
         )
     if name not in ("ui8", "ui4", "i4"):
         raise UnsupportedError(f"a table of {name}; uint8, uint4 and int4 are supported")
-    columns = tensors.static_dims(data)[-1]
+    columns = tensors.size_of(data, -1, "the width of the table")
     rows = mgx.gather(data, indices, 0)
     parameters = [mgx.gather(scales, indices, 0)]
     if node.given(3):

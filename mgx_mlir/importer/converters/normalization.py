@@ -121,17 +121,17 @@ def group_normalization(node: Node) -> ir.Value:
     groups = int(node.attribute("num_groups"))
     y = emit.convert(grouped_norm(wide, groups, node.attribute("epsilon")), tensors.element(x))
     if node.version < 21:
-        channels = tensors.static_dims(x)[1]
+        channels = tensors.size_of(x, 1, "the number of channels")
         scale, bias = (_for_channels(p, groups, channels) for p in (scale, bias))
     return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
 
 
 def grouped_norm(x: ir.Value, groups: int, epsilon: float) -> ir.Value:
     """x (batch, channels, ...) standardised over each group of channels."""
-    sizes = tensors.static_dims(x)
-    if groups < 1 or sizes[1] % groups:
-        raise ModelError(f"{sizes[1]} channels in {groups} groups")
-    grouped = emit.reshape(x, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
+    sizes, channels = tensors.dims(x), tensors.size_of(x, 1, "the number of channels")
+    if groups < 1 or channels % groups:
+        raise ModelError(f"{channels} channels in {groups} groups")
+    grouped = emit.reshape(x, (sizes[0], groups, channels // groups, *sizes[2:]))
     y, _, _ = standardised(grouped, list(range(2, len(sizes) + 1)), epsilon)
     return emit.reshape(y, sizes)
 

@@ -15,7 +15,6 @@ from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.sampling import Length, clipped, in_type_of, neighbours
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.sizes.arithmetic import Number
 
 _MODE = "coordinate_transformation_mode"
 # Samples within a pixel on either side, half a pixel apart, and one more for rounding each way.
@@ -188,9 +187,9 @@ def _products(values: ir.Value, weights: ir.Value, axis: int) -> ir.Value:
 
 def _averaged(x: ir.Value, batches: ir.Value, rows: ir.Value, columns: ir.Value) -> ir.Value:
     """The means (regions, channels, ...) by the shares of rows and of columns: two products."""
-    images, channels, height, width = _sizes_of(x)
-    regions, high, _ = _sizes_of(rows)
-    wide = _sizes_of(columns)[1]
+    images, channels, height, width = tensors.known_sizes(x)
+    regions, high, _ = tensors.known_sizes(rows)
+    wide = tensors.known_sizes(columns)[1]
     element = tensors.element(x)
     rows, columns = (emit.convert(v, element) for v in (rows, columns))
     # The rows of all images are one dimension; a region has shares of its own image's.
@@ -198,22 +197,12 @@ def _averaged(x: ir.Value, batches: ir.Value, rows: ir.Value, columns: ir.Value)
     numbers = emit.unsqueeze(emit.counted(tensors.dims(x)[0]), [0, 1, 3])
     own = emit.binary(mgx.equal, batch, numbers)
     shares = emit.where(own, emit.unsqueeze(rows, [2]), 0)
-    shares = _reshaped(shares, 1, regions * high, images * height)
-    lines = _reshaped(emit.transpose(x, [1, 0, 2, 3]), channels, images * height, width)
-    y = _reshaped(emit.dot(shares, lines), channels, regions, high, width)
-    y = _reshaped(emit.transpose(y, [1, 0, 2, 3]), regions, channels * high, width)
+    shares = emit.reshape_to(shares, 1, regions * high, images * height)
+    lines = emit.reshape_to(emit.transpose(x, [1, 0, 2, 3]), channels, images * height, width)
+    y = emit.reshape_to(emit.dot(shares, lines), channels, regions, high, width)
+    y = emit.reshape_to(emit.transpose(y, [1, 0, 2, 3]), regions, channels * high, width)
     y = emit.dot(y, emit.transpose(columns, [0, 2, 1]))
-    return _reshaped(y, regions, channels, high, wide)
-
-
-def _sizes_of(x: ir.Value) -> list[Number]:
-    """The sizes of a tensor, and formulas. Raises OpenError where one has no name."""
-    sizes = [size for size in tensors.sizes(x) if size is not None]
-    return sizes if len(sizes) == tensors.rank(x) else list(tensors.static_dims(x))
-
-
-def _reshaped(x: ir.Value, *sizes: Number) -> ir.Value:
-    return emit.reshape(x, tensors.named(sizes))
+    return emit.reshape_to(y, regions, channels, high, wide)
 
 
 class _Ticks:

@@ -45,17 +45,10 @@ def _scaled_size(node: Node, size: Number, scale: float) -> Number:
     return size * exact.numerator // exact.denominator
 
 
-def _sizes(x: ir.Value) -> list[Number]:
-    """The sizes of the input: ints, and formulas of the inputs' symbols."""
-    sizes = tensors.sizes(x)
-    known = [size for size in sizes if size is not None]
-    return known if len(known) == len(sizes) else list(tensors.static_dims(x))
-
-
 def _upsample(node: Node) -> ir.Value:
     """Coordinates are divided by the scale and rounded down (nearest), or interpolated."""
     x = node.tensor(0)
-    sizes = _sizes(x)
+    sizes = tensors.known_sizes(x)
     stated = node.attribute("scales") if node.version < 9 else node.constant(1, "scales")
     return _scaled(node, sizes, np.asarray(stated, np.float64), str(node.attribute("mode")))
 
@@ -83,7 +76,7 @@ operator("Upsample", (7, 9), "resize")(_upsample)
 @operator("Resize", (10, 19), "resize")
 def resize(node: Node) -> ir.Value:
     x = node.tensor(0)
-    sizes = _sizes(x)
+    sizes = tensors.known_sizes(x)
     if node.version == 10:
         scales = node.constant(1, "scales").astype(np.float64)
         return _scaled(node, sizes, scales, str(node.attribute("mode")))
@@ -136,7 +129,7 @@ def _from_corners(
     """
     element, mode = tensors.element(x), str(node.attribute("mode"))
     for axis, (wanted, factor) in enumerate(zip(target, factors, strict=True)):
-        if factor == 1 and wanted == _sizes(x)[axis]:
+        if factor == 1 and wanted == tensors.known_sizes(x)[axis]:
             continue
         size = tensors.size_of(x, axis, "the resized dimension")
         assert isinstance(wanted, int)

@@ -61,8 +61,7 @@ class Forest:
 
 def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
     """The number of the leaf (batch, trees) that each row of x (batch, features) reaches."""
-    dims = tensors.static_dims(x)
-    batch, most = dims[0], dims[-1] - 1
+    batch, most = tensors.dims(x)[0], tensors.size_of(x, -1, "the number of features") - 1
     dtype = emit.numpy_type(x)
     inner = forest.modes != _LEAF
     read = forest.features[inner]
