@@ -320,7 +320,8 @@ MODELS_OF_ANY_ROWS = {
     "vectors": [node("FeatureVectorizer", "x x", "y", inputdimensions=[2, 5])],
     "classifier": [
         node(
-            "LinearClassifier", "x", "label y", coefficients=[0.5 * n for n in range(8)], intercepts=[0.5, -1.0],
+            "LinearClassifier", "x", "label y", coefficients=[0.5 * n for n in range(8)],
+            intercepts=[0.5, -1.0],
             classlabels_ints=[3, 7],
         )
     ],

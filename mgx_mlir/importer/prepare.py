@@ -17,6 +17,7 @@ from onnx import TensorProto, TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
 from mgx_mlir.importer import (
+    bags,
     budget,
     functions,
     gradient,
@@ -76,6 +77,7 @@ def prepare(
         structure.normalise(model)
         repairs.repair(model)
     labels.split(model.graph)
+    bags.replace(model)
     ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:
         _spread_slopes(model)

@@ -17,14 +17,14 @@ from mgx_mlir.importer.converters.bounded import DOMAIN
 
 # The operators, and the dimension of the result whose size the data decide.
 _AXES = {"Compress": 0, "NonMaxSuppression": 0, "NonZero": 1}
-_LONG = ("NonMaxSuppression",)
+_AS_FAST = ("NonMaxSuppression", "NonZero")
 CUT = "Cut"
 
 
 def split(model: onnx.ModelProto, whole: bool = True) -> dict[str, str]:
     """Splits the nodes of a graph; gives the name of each tensor with room, by its count's.
 
-    whole: all such nodes, else only those that take the host long.
+    whole: all such nodes, else only those that a CPU computes as fast in a program.
     """
     found: dict[str, str] = {}
     nodes: list[NodeProto] = []
@@ -33,7 +33,7 @@ def split(model: onnx.ModelProto, whole: bool = True) -> dict[str, str]:
     known |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
     for node in graph.node:
         compiles = node.op_type == "Compress" and node.input[1] in known
-        kinds = _AXES if whole else _LONG
+        kinds = _AXES if whole else _AS_FAST
         if node.domain or node.op_type not in kinds or compiles:
             nodes.append(node)
             continue

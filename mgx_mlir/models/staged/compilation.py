@@ -118,7 +118,7 @@ class Compilation:
     def splits(self) -> bool:
         """Whether all nodes whose data decide sizes are split: an artifact's are, for all targets.
 
-        A CPU computes most of them as fast on the host.
+        For a CPU only some are (see bounded).
         """
         return self.on_gpu or self.stored is not None or self.record is not None
 
