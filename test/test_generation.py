@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mgx_mlir
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.importer.loading import load
-from mgx_mlir.models.generation import Decoder, Sampling
+from mgx_mlir.models.generation import Decoder, Sampling, cache
 from mgx_mlir.models.generation.decoder import Run
 from mgx_mlir.models.generation.form import Form
 from mgx_mlir.models.generation.last_rows import ROWS, cut
@@ -92,6 +92,27 @@ def test_greedy_tokens_are_onnxruntimes(name: str) -> None:
     assert decoder.model.compiled == 2
 
 
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("name", ["appended", "grouped", "grouped, a window"])
+def test_caches_grow_by_blocks(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have a block for new entries at first, and double; one program serves all lengths."""
+    monkeypatch.setattr(cache, "BLOCK", 4)
+    _, model, plain = FORMS[name]
+    decoder = Decoder(model, target, warm=None)
+    lengths = []
+    reserve = cache.BlockCache.reserve
+
+    def noted(self: cache.BlockCache, entries: int) -> None:
+        reserve(self, entries)
+        lengths.append(self._length)
+
+    monkeypatch.setattr(cache.BlockCache, "reserve", noted)
+    found = decoder.generate(PROMPTS, max_new_tokens=20)
+    assert found == [greedy(plain, prompt, 20) for prompt in PROMPTS]
+    assert sorted(set(lengths)) == [8, 16, 24]
+    assert decoder.model.compiled == 1
+
+
 def test_caches_may_be_fed_their_lengths() -> None:
     """seqlens_k and total_sequence_length are inputs; caches have room from the start."""
     model = grouped()
@@ -125,13 +146,16 @@ def test_a_prompt_has_to_fit_a_fixed_cache() -> None:
 
 
 @pytest.mark.parametrize("model", [llama(), grouped()], ids=["appended", "grouped"])
-def test_a_draft_model_changes_no_greedy_token(model: onnx.ModelProto) -> None:
+def test_a_draft_model_changes_no_greedy_token(
+    model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The draft is another model, or the model itself, whose proposals are all taken."""
     decoder, other = Decoder(model, warm=None), Decoder(llama(seed=1), warm=None)
     wanted = greedy(model, PROMPTS[0], 9)
     for draft in (other, decoder):
         for count in (1, 3):
             arguments = {"max_new_tokens": 9, "draft": draft, "draft_tokens": count}
+            monkeypatch.setattr(cache, "BLOCK", 5 if count == 3 else 128)  # 3: caches grow
             assert decoder.generate(PROMPTS[:1], **arguments) == [wanted]
     stop = [wanted[4]]
     first = wanted[: wanted.index(stop[0])]

@@ -29,13 +29,12 @@ _FLOATS: dict[str, tuple[type, int]] = {
 
 def _split(x: ir.Value, axis: int, block: int) -> ir.Value:
     """x with a dimension cut into blocks, filled up with zeros: (..., blocks, block, ...)."""
-    sizes = list(tensors.static_dims(x))
-    missing = -sizes[axis] % block
+    size = tensors.size_of(x, axis, "the dimension that is cut into blocks")
+    missing, outer, inner = -size % block, tensors.dims(x)[:axis], tensors.dims(x)[axis + 1 :]
     if missing:
-        high = [missing if i == axis else 0 for i in range(len(sizes))]
-        x = mgx.pad(x, [0] * len(sizes), high)
-        sizes[axis] += missing
-    return emit.reshape(x, (*sizes[:axis], sizes[axis] // block, block, *sizes[axis + 1 :]))
+        high = [missing if i == axis else 0 for i in range(tensors.rank(x))]
+        x = mgx.pad(x, [0] * len(high), high)
+    return emit.reshape(x, (*outer, (size + missing) // block, block, *inner))
 
 
 def _scales(blocks: ir.Value, axis: int, largest: int) -> ir.Value:
@@ -74,11 +73,10 @@ def _quantize_dequantize(node: Node) -> ir.Value:
     blocks = _split(x, axis, int(node.attribute("block_size", 32)))
     scales = _scales(blocks, axis + 1, 0 if kind == "int8" else _FLOATS[kind][1])
     y = emit.mul(_rounded(node, emit.div(blocks, scales), kind), scales)
-    sizes = tensors.static_dims(x)
-    merged = list(sizes)
-    merged[axis] = ceil_div(sizes[axis], tensors.static_dims(blocks)[axis + 1])
-    merged[axis] *= tensors.static_dims(blocks)[axis + 1]
-    return emit.take(emit.reshape(y, merged), axis, 0, sizes[axis])
+    merged, size = list(tensors.dims(x)), tensors.size_of(x, axis, "the dimension of the blocks")
+    block = tensors.size_of(blocks, axis + 1, "the size of a block")
+    merged[axis] = ceil_div(size, block) * block
+    return emit.take(emit.reshape(y, merged), axis, 0, size)
 
 
 for _name, _domain in (

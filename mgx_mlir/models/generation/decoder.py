@@ -149,6 +149,7 @@ class Run:
         """
         ids = np.asarray(tokens, np.int64)
         state, cache = self._state, self._state.cache
+        state.reserve(ids.shape[1])
         given = state.inputs(ids, rows or ids.shape[1])
         types = {name: self._signature.dtype(name) for name in self._signature.caches}
         shapes = {

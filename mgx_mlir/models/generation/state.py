@@ -44,7 +44,7 @@ class State:
         self._starts = np.zeros_like(lengths) if right else longest - lengths
         self._filled = np.zeros_like(lengths)
         self._signature = signature
-        self.cache: Cache = cache_for(form, signature, len(prompts), longest + room)
+        self.cache: Cache = cache_for(form, signature, len(prompts), longest, room)
 
     def inputs(self, ids: np.ndarray, rows: int) -> dict[str, Any]:
         """The inputs for tokens (batch, count) beside the cache, those that the model has.
@@ -76,6 +76,10 @@ class State:
             for name, value in given.items()
             if signature.has(name)
         }
+
+    def reserve(self, count: int) -> None:
+        """Makes places in the cache for `count` more tokens of each sequence."""
+        self.cache.reserve(int(self._filled.max()) + count)
 
     def _new(self, ids: np.ndarray) -> np.ndarray:
         """How many of the tokens each sequence keeps: padding on the right is none of it."""
