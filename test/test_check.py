@@ -154,7 +154,7 @@ def test_a_missing_size_is_named_with_what_gives_it() -> None:
 
 
 def test_nodes_that_ask_for_a_size_are_not_called_unsupported() -> None:
-    text = """g (float[n, 4, 4] x) => (float[a] y) {
+    text = """g (float[4, n, n] x) => (float[a] y) {
         y = Det(x)
     }"""
     found = check(onnx.parser.parse_model(HEAD + text))

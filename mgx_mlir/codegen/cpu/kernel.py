@@ -10,8 +10,14 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.any_channels import (
+    add_channels,
+    filters_of_channels,
+    pooling_of_channels,
+)
 from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
 from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
+from mgx_mlir.codegen.cpu.any_windows import add_windows, window_product
 from mgx_mlir.codegen.cpu.attention import add_attention
 from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
 from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
@@ -46,8 +52,10 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
         if is_dynamic(kernel):
-            found = _any_rows(kernel, target) or _any_images(kernel, target)
-            return found or compile_dynamic(kernel, target)
+            for way in (_any_rows, _any_images, _any_windows):
+                if found := way(kernel, target):
+                    return found
+            return compile_dynamic(kernel, target)
         halves = split_kernel(kernel)
         product = match_contraction(halves.first) if halves else None
         if halves is not None and product is not None and product.place is None:
@@ -118,6 +126,38 @@ def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     first = len(functions.places)
     lower_dynamic(halves.second, functions)
     replaced(functions, first, len(inputs), product)
+    return functions.finish(kernel, target)
+
+
+def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
+    """The code object of a convolution or pooling of images of any size; else None."""
+    machine, halves = Machine.of(target), split_kernel(kernel)
+    whole = halves.first if halves else kernel
+    match = match_contraction(whole)
+    product = window_product(match, machine) if match else None
+    channels = filters_of_channels(match) if match else pooling_of_channels(whole)
+    if product is None and channels is None:
+        return None
+    functions, (inputs, results) = Functions.of(kernel), kernel_types(whole)
+    places = {
+        number: Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
+        for number, type_ in enumerate(inputs)
+        for argument in [Argument("input", number)]
+    }
+    outputs = [
+        Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
+        for number, type_ in enumerate(results)
+        for argument in [None if halves else Argument("output", number)]
+    ]
+    if product is not None:
+        add_windows(functions, product, places, outputs, machine)
+    elif channels is not None:
+        add_channels(functions, channels, places, outputs, machine)
+    if halves is None:
+        return functions.finish(kernel, target, explicit=True)
+    first = len(functions.places)
+    lower_dynamic(halves.second, functions)
+    replaced(functions, first, len(inputs), outputs[0])
     return functions.finish(kernel, target)
 
 

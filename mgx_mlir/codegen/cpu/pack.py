@@ -63,6 +63,15 @@ class Copy:
         emit.store_vector(emit.convert(x, element, self.accumulator), self.target.memory, place)
 
 
+@dataclass(frozen=True)
+class Packing(Matrix):
+    """A left operand that packs rows itself."""
+
+    def pack(self, copy: Copy, first: Index, rows: int) -> None:
+        """As `pack_a`, each row's elements contiguous."""
+        raise NotImplementedError
+
+
 def by_rows(matrix: Matrix, lanes: int) -> bool:
     """Whether the packed block of A keeps the elements of a row (one m, all k) together."""
     # The first row of a tile may be any: blocks of rows would be crossed.
@@ -74,6 +83,9 @@ def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:
 
     With a target of `k_step` 1, each row's elements are contiguous; else those of each k are.
     """
+    if isinstance(matrix, Packing):
+        matrix.pack(copy, first, rows)
+        return
     start = matrix.start(copy.batch)
     if copy.target.k_step != 1:
         _pack_a_by_columns(copy, matrix, start, first, rows)

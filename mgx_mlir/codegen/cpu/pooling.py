@@ -25,7 +25,7 @@ from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.dialects import mgx
 
-_SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
+SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def match_pooling(kernel: mgx.KernelOp, machine: Machine) -> Pooling | None:
         return None
     view = resolve(op.x)
     element = element_name(op.y.type)
-    if view is None or element not in _SUMMED_AS or any(len(dim) != 1 for dim in view.dims[2:]):
+    if view is None or element not in SUMMED_AS or any(len(dim) != 1 for dim in view.dims[2:]):
         return None
     image = Image(
         view.argument,
@@ -86,7 +86,7 @@ def match_pooling(kernel: mgx.KernelOp, machine: Machine) -> Pooling | None:
         math.prod(image.window),
         nothing,
         image,
-        _SUMMED_AS[element],
+        SUMMED_AS[element],
     )
     cut = choose_direct(problem, machine)
     # Few outputs in a row leave most lanes idle: a reduction is faster.

@@ -26,9 +26,9 @@ from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, inde
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
 from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
-from mgx_mlir.codegen.problem.views import splat_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.rewriting.queries import splat
 from mgx_mlir.rewriting.symbolic import is_named
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -39,9 +39,9 @@ def prefix_scan(
 ) -> Lazy:
     x, axis = kernel.settled(operands[0]), op.axis.value
     element, size = x.element.computed(), x.shape[axis]
-    product, constant = isinstance(op, mgx.PrefixScanProdOp), splat_constant(op.x)
-    if isinstance(op, mgx.PrefixScanSumOp) and isinstance(constant, ir.IntegerAttr):
-        return _multiples(op, x, constant)
+    product, number = isinstance(op, mgx.PrefixScanProdOp), splat(op.x)
+    if isinstance(op, mgx.PrefixScanSumOp) and number is not None and element.is_integer:
+        return _multiples(op, x, int(number))
 
     def scan(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
@@ -62,14 +62,14 @@ def prefix_scan(
     return kernel.memory(result, x.element)
 
 
-def _multiples(op: mgx.PrefixScanSumOp, x: Lazy, constant: ir.IntegerAttr) -> Lazy:
+def _multiples(op: mgx.PrefixScanSumOp, x: Lazy, step: int) -> Lazy:
     """The running sums of equal integers."""
     axis = op.axis.value
 
     def multiple(body: Body, indices: Indices) -> ir.Value:
         place = indices[axis] * -1 + (x.shape[axis] - 1) if op.reverse.value else indices[axis]
         count = body.scalar(place if op.exclusive.value else place + 1)
-        number = arith.constant(x.element.storage(), constant.value)
+        number = arith.constant(x.element.storage(), step)
         return arith.muli(arith.index_cast(number.type, count), number)
 
     return Computed(x.shape, x.element, multiple, 2)

@@ -1,0 +1,349 @@
+"""Work on each channel of images of any size, channels last: poolings, and filters of one channel.
+
+    %y = mgx.convolution %x, %w group = 48 : tensor<?x?x?x48xf32>, tensor<48x3x3x1xf32>
+
+A work item is a row of pixels. Vectors of channels, which are neighbours in memory, go through the
+elements of a window that are inside of the image. Images with channels first are copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.cpu.any_windows import (
+    add_transpose,
+    by_pixels,
+    groups_of,
+    has_channels_first,
+    window_starts,
+    with_channels_last,
+)
+from mgx_mlir.codegen.cpu.dynamic import Functions
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.pooling import SUMMED_AS
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.views import element_name, resolve
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
+from mgx_mlir.sizes.arithmetic import Number
+
+# Vectors of channels that are taken together.
+_VECTORS = 4
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Work on `channels` neighbouring channels of the pixels of images.
+
+    image: its windows, without the channels. match: its results are [pixel of all images,
+    channel]. mode: 'max', 'average', or 'filter' with `filters` [element of a window, channel].
+    is_turned: the kernel's images, filters and results have channels first; work is on copies.
+    """
+
+    match: Match
+    image: Image
+    channels: int
+    mode: str
+    filters: Matrix | None = None
+    counts_padding: bool = False
+    is_turned: bool = False
+
+    @property
+    def rows(self) -> Number:
+        """Rows of pixels of all images."""
+        return self.image.batch.size * math.prod(self.image.outputs[:-1])
+
+    def arguments(self) -> list[int]:
+        """The numbers of the inputs that are read."""
+        found = {self.image.argument, *(x.argument for x in self.match.reads)}
+        return sorted(found if self.filters is None else {*found, self.filters.argument})
+
+
+def filters_of_channels(match: Match) -> Channels | None:
+    """A convolution with a filter for each channel; None for others."""
+    problem, channels = match.problem, groups_of(match.problem)
+    a, b = problem.a, problem.b
+    if match.added or problem.M != 1 or type(b) is not Image or type(a) is not Matrix:
+        return None
+    parts, filters = b.batch.split(channels), a.batch.split(channels)
+    sources = {read: _by_channels(read, channels) for read in match.reads}
+    if parts is None or filters is None or None in sources.values() or b.channel.size != 1:
+        return None
+    if problem.accumulator not in SUMMED_AS.values():
+        return None
+    image = replace(b, batch=parts[0])
+    own = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, filters[1])
+    place, turned = None, False
+    if match.place is not None:
+        place = _by_channels(match.place, channels)
+        if place is None or {parts[1].stride, filters[1].stride, place.column.stride} != {1}:
+            return None
+    else:
+        first = replace(image, channel=parts[1])
+        apart = Axis.of((problem.K, 1)), Axis.of((channels, problem.K))
+        near = all(x is None or x.column.stride in (0, 1) for x in sources.values())
+        if not has_channels_first(first, 1) or (own.row, own.column) != apart or not near:
+            return None
+        image, turned = with_channels_last(first, channels, first.argument), True
+        own = replace(own, row=Axis.of((problem.K, channels)), column=Axis.of((channels, 1)))
+    made = replace(
+        match,
+        problem=replace(problem, batch=1, M=1, N=channels),
+        place=place,
+        sources=mapped(match.sources, lambda x: sources[x] or x),
+    )
+    return Channels(made, image, channels, "filter", own, is_turned=turned)
+
+
+def _by_channels(x: Matrix, channels: int) -> Matrix | None:
+    """A matrix [image and channel, 1, pixel] as [pixel of all images, channel]."""
+    found = by_pixels(x, channels)
+    return found and replace(found, batch=Axis(()), column=found.batch)
+
+
+def pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
+    """A pooling of images with channels last, which have no windows, or first; None for others."""
+    pools = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.PoolingOp)]
+    if len(pools) != 1:
+        return None
+    (op,) = pools
+    view, mode, element = resolve(op.x), word(op.mode), element_name(op.y.type)
+    sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
+    if view is None or mode not in ("max", "average") or element not in SUMMED_AS:
+        return None
+    lengths, steps, pads = list(op.lengths), list(op.strides), list(op.pads)
+    if any(len(dim) != 1 for dim in view.dims):
+        return None
+    if mode == "average" and (op.ceil_mode.value or any(d != 1 for d in op.dilations)):
+        return None
+    count = len(lengths)
+    image = Image(
+        view.argument, element, view.offset, view.axis(0, 1), view.axis(1, 2), sizes[2:],
+        tuple(dim[0][1] for dim in view.dims[2:]), outputs[2:], tuple(lengths), tuple(steps),
+        tuple(op.dilations), tuple(pads[:count]),
+    )  # fmt: skip
+    turned = isinstance(sizes[1], int) and sizes[1] > 1 and has_channels_first(image, 1)
+    channels = sizes[1] if turned else sizes[-1]
+    if turned:
+        image = with_channels_last(image, channels, view.argument)
+    else:
+        alone = (lengths[-1], steps[-1], pads[count - 1], pads[-1], sizes[1]) == (1, 1, 0, 0, 1)
+        if count < 2 or not alone or view.dims[-1] != ((channels, 1),):
+            return None
+        image = _without_last(image)
+    if not isinstance(channels, int):
+        return None
+    nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
+    columns = math.prod(outputs[1:])
+    problem = Contraction(sizes[0], 1, columns, 1, nothing, image, SUMMED_AS[element])
+    match = with_epilogue(kernel.body.blocks[0], [op], problem)
+    if match is None or (turned and match.reads):
+        return None
+    # Results [image, 1, (pixel, channel)] in row-major order.
+    sources: dict[Matrix, Matrix] = {}
+    for read in match.reads:
+        parts = read.column.split(channels)
+        if parts is None:
+            return None
+        row = Axis.of(*read.batch.factors, *parts[0].factors)
+        sources[read] = replace(read, batch=Axis(()), row=row, column=parts[1])
+    made = replace(
+        match,
+        problem=replace(problem, batch=1, M=1, N=channels),
+        sources=mapped(match.sources, lambda x: sources[x]),
+    )
+    padding = bool(op.count_include_pad.value)
+    return Channels(made, image, channels, mode, None, padding, is_turned=turned)
+
+
+def _without_last(image: Image) -> Image:
+    """The image without its last dimension."""
+    names = ("sizes", "strides", "outputs", "window", "steps", "dilations", "pads")
+    fewer = {name: getattr(image, name)[:-1] for name in names}
+    return replace(image, channel=Axis(()), **fewer)
+
+
+def add_channels(
+    functions: Functions,
+    work: Channels,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+    machine: Machine,
+) -> None:
+    """Adds the function of the work, whose results go to `outputs`."""
+    if work.is_turned:
+        _add_turned(functions, work, inputs, outputs, machine)
+        return
+    used = work.arguments()
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read = dict(zip(used, pointers, strict=False))
+        epilogue = Epilogue(work.match, read, pointers[len(used) :])
+        own = _Emitter(work, read, epilogue, machine.lanes(work.match.problem.accumulator))
+        emit.loop(begin, end, 1, own.row)
+
+    functions.add_on([*(inputs[number] for number in used), *outputs], work.rows, body)
+
+
+def _add_turned(
+    functions: Functions,
+    work: Channels,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+    machine: Machine,
+) -> None:
+    """Adds the functions of work on copies with channels last, and those that make the copies."""
+    image, channels, filters = work.image, work.channels, work.filters
+    images, copies = image.batch.size, dict(inputs)
+    sizes = [(image.argument, (images, channels, math.prod(image.sizes)))]
+    if filters is not None:
+        sizes.append((filters.argument, (1, channels, filters.row.size)))
+    for number, own in sizes:
+        copies[number] = Place(inputs[number].type, inputs[number].size)
+        add_transpose(functions, inputs[number], copies[number], own, machine)
+    made = [Place(output.type, output.size) for output in outputs]
+    add_channels(functions, replace(work, is_turned=False), copies, made, machine)
+    for place, output in zip(made, outputs, strict=True):
+        back = images, math.prod(image.outputs), channels
+        add_transpose(functions, place, output, back, machine)
+
+
+@dataclass(frozen=True)
+class _Emitter:
+    work: Channels
+    read: Mapping[int, ir.Value]
+    epilogue: Epilogue
+    lanes: int
+
+    def row(self, number: Index) -> None:
+        """All pixels of one row of results."""
+        image = self.work.image
+        width, lines = image.outputs[-1], math.prod(image.outputs[:-1])
+        origin = image.start(emit.div(number, lines))
+        # The window's place along all dimensions but the last, whose outputs count the pixels.
+        *starts, _ = window_starts(image, emit.mul(emit.rem(number, lines), width))
+        ranges = [self._range(axis, start) for axis, start in enumerate(starts)]
+
+        def pixel(column: Index) -> None:
+            start = emit.add(emit.mul(column, image.steps[-1]), -image.pads[-1])
+            places = [*starts, start], [*ranges, self._range(len(starts), start)]
+            self._pixel(emit.linear(column, (number, width)), origin, *places)
+
+        emit.loop(0, width, 1, pixel)
+
+    def _pixel(
+        self,
+        number: Index,
+        origin: Index,
+        starts: Sequence[Index],
+        ranges: Sequence[tuple[Index, Index]],
+    ) -> None:
+        """All channels of one pixel, of those of all images."""
+        work, lanes = self.work, self.lanes
+        block, whole = lanes * _VECTORS, work.channels // lanes * lanes
+        together = work.channels // block * block
+
+        def some(vectors: int, mask: ir.Value | None, first: Index) -> None:
+            sums = self._sums(origin, starts, ranges, first, vectors, mask)
+            for position, x in enumerate(sums):
+                if work.mode == "average":
+                    x = arith.divf(x, emit.splat(self._count(ranges), lanes))
+                at = emit.add(first, position * lanes)
+                self.epilogue(x, 0, number, at, mask)
+
+        emit.loop(0, together, block, partial(some, _VECTORS, None))
+        emit.loop(together, whole, lanes, partial(some, 1, None))
+        if whole < work.channels:
+            some(1, emit.lane_mask(work.channels - whole, lanes), whole)
+
+    def _range(self, axis: int, start: Index) -> tuple[Index, Index]:
+        """The elements of a window that are inside of the image: from one, to another."""
+        image = self.work.image
+        length, dilation = image.window[axis], image.dilations[axis]
+        before = emit.sub(0, start) if isinstance(start, int) else arith.subi(emit.value(0), start)
+        low = emit.div(emit.add(emit.maximum(before, 0), dilation - 1), dilation)
+        left = emit.maximum(emit.sub(image.sizes[axis], start), 0)
+        high = emit.div(emit.add(left, dilation - 1), dilation)
+        return low, emit.minimum(high, length)
+
+    def _count(self, ranges: Sequence[tuple[Index, Index]]) -> ir.Value:
+        """The divisor of an average."""
+        accumulator = self.work.match.problem.accumulator
+        if self.work.counts_padding:
+            return emit.constant(math.prod(self.work.image.window), accumulator)
+        count: Index = 1
+        for low, high in ranges:
+            count = emit.mul(count, emit.sub(high, low))
+        i64 = ir.IntegerType.get_signless(64)
+        whole = arith.index_cast(i64, emit.value(count))
+        return arith.sitofp(emit.element_type(accumulator), whole)
+
+    def _sums(
+        self,
+        origin: Index,
+        starts: Sequence[Index],
+        ranges: Sequence[tuple[Index, Index]],
+        first: Index,
+        vectors: int,
+        mask: ir.Value | None,
+    ) -> list[ir.Value]:
+        """The sums, or largest elements, of a window for vectors of channels from `first` on."""
+        work, image, lanes = self.work, self.work.image, self.lanes
+        accumulator, source = work.match.problem.accumulator, self.read[image.argument]
+        start = -math.inf if work.mode == "max" else 0.0
+
+        def level(axis: int, place: Index, tap: Index, sums: list[ir.Value]) -> list[ir.Value]:
+            if axis == len(starts):
+                return self._element(place, tap, first, sums, mask, source, accumulator)
+
+            def step(k: Index, *inner: ir.Value) -> list[ir.Value]:
+                at = emit.add(starts[axis], emit.mul(k, image.dilations[axis]))
+                here = emit.linear(place, (at, image.strides[axis]))
+                own = emit.add(emit.mul(tap, image.window[axis]), k)
+                return level(axis + 1, here, own, list(inner))
+
+            low, high = ranges[axis]
+            return emit.loop(low, high, 1, step, sums)
+
+        return level(0, origin, 0, [emit.constant(start, accumulator, lanes)] * vectors)
+
+    def _element(
+        self,
+        place: Index,
+        tap: Index,
+        first: Index,
+        sums: list[ir.Value],
+        mask: ir.Value | None,
+        source: ir.Value,
+        accumulator: str,
+    ) -> list[ir.Value]:
+        """The sums with one element of a window."""
+        work, lanes = self.work, self.lanes
+        found: list[ir.Value] = []
+        for number, total in enumerate(sums):
+            channel = emit.add(first, number * lanes)
+            x = emit.load_vector(source, emit.add(place, channel), lanes, mask)
+            x = emit.convert(x, work.image.element, accumulator)
+            if work.mode == "max":
+                found.append(arith.maximumf(total, x))
+            elif work.filters is None:
+                found.append(arith.addf(total, x))
+            else:
+                filters = work.filters
+                at = emit.add(filters.at(0, tap, 0), channel)
+                y = emit.load_vector(self.read[filters.argument], at, lanes, mask)
+                y = emit.convert(y, filters.element, accumulator)
+                found.append(emit.multiply_add(x, y, total, accumulator))
+        return found

@@ -1,0 +1,573 @@
+"""Convolutions of images of any size, as products of their windows.
+
+    %y = mgx.convolution %x, %w : tensor<?x?x?x16xf32>, tensor<8x3x3x16xf32> -> tensor<?x?x?x8xf32>
+
+There is any number of rows: a row is the window of a pixel, with channels last where the image has
+them so, and a column is a filter. Tiles pack the rows that they multiply.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.cpu import pack
+from mgx_mlir.codegen.cpu.contraction import column_block, emit_contraction, first_block
+from mgx_mlir.codegen.cpu.dynamic import Functions
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.pack import Copy, Packing
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine, choose
+from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.codegen.problem.match import Match, mapped
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
+
+# The number of pixels that a schedule is chosen for.
+USUAL_PIXELS = 512
+# Numbers of inputs that are read with channels last count down from it.
+_FIRST_TURNED = -10
+_ELEMENTS = frozenset(("f32", "f64", "f16", "bf16"))
+
+
+@dataclass(frozen=True)
+class Windows(Packing):
+    """The windows of images as rows: those of all pixels of one image after another.
+
+    Several images of equal outputs follow each other in a row. group: the steps of groups of
+    channels, which are the product's matrices. memory: by the image's argument.
+    """
+
+    images: tuple[Image, ...]
+    group: Axis
+    memory: Mapping[int, ir.Value] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(images: Sequence[Image], group: Axis) -> Windows:
+        depth = sum(map(_depth, images))
+        first = images[0]
+        # Rows have no place of their own: their strides say nothing.
+        row, column = Axis(((USUAL_PIXELS, 0),)), Axis(((depth, 2),))
+        argument, element = first.argument, first.element
+        return Windows(argument, element, 0, Axis(()), row, column, tuple(images), group)
+
+    def pack(self, copy: Copy, first: Index, rows: int) -> None:
+        def one(r: Index) -> None:
+            number, pixels = emit.add(first, r), math.prod(self.images[0].outputs)
+            image, pixel = emit.div(number, pixels), emit.rem(number, pixels)
+            to, done = emit.mul(r, copy.target.step), 0
+            for own in self.images:
+                source = replace(copy, source=self.memory[own.argument])
+                origin = emit.add(own.start(image), self.group.offset(copy.batch))
+                starts = window_starts(own, pixel)
+                _WindowCopy(source, own, origin, starts, emit.add(to, done), done).emit()
+                done += _depth(own)
+
+        emit.loop(0, rows, 1, one)
+
+
+def _depth(image: Image) -> int:
+    """The elements of a window."""
+    return math.prod(image.window) * image.channel.size
+
+
+def window_starts(image: Image, pixel: Index) -> list[Index]:
+    """Where the window of a pixel begins along each dimension: before the image, or in it."""
+    found: list[Index] = []
+    for size, step, pad in reversed(list(zip(image.outputs, image.steps, image.pads, strict=True))):
+        out = pixel if len(found) == len(image.outputs) - 1 else emit.rem(pixel, size)
+        pixel = emit.div(pixel, size)
+        found.insert(0, emit.add(emit.mul(out, step), -pad))
+    return found
+
+
+def _is_last(image: Image) -> bool:
+    """Whether the channels of a pixel are neighbours in memory."""
+    return image.channel.stride == 1
+
+
+def _always_inside(image: Image, axis: int) -> bool:
+    """Whether all windows lie inside of the image along an axis, whatever its size."""
+    last = (image.outputs[axis] - 1) * image.steps[axis] - image.pads[axis]
+    last = last + (image.window[axis] - 1) * image.dilations[axis]
+    return not image.pads[axis] and last < image.sizes[axis]
+
+
+def _both(a: ir.Value | bool, b: ir.Value | bool) -> ir.Value | bool:
+    if isinstance(a, bool):
+        return b if a else a
+    if isinstance(b, bool):
+        return a if b else b
+    return arith.andi(a, b)
+
+
+@dataclass(frozen=True)
+class _WindowCopy:
+    """The copy of one window's part that is in a block's depth, to `to` on, without `copy.k`.
+
+    origin: where its image begins. starts: the window's place along each dimension. done: elements
+    of the row before the window. A run is what lies together: the last row of a window, of all
+    channels, or of one where these are apart.
+    """
+
+    copy: Copy
+    image: Image
+    origin: Index
+    starts: Sequence[Index]
+    to: Index
+    done: int
+
+    def emit(self) -> None:
+        """Copies all runs."""
+        copy, image = self.copy, self.image
+        width = image.window[-1] * (image.channel.size if _is_last(image) else 1)
+        low = emit.maximum(emit.sub(copy.k, self.done), 0)
+        end = emit.sub(emit.add(copy.k, copy.depth), self.done)
+        high = emit.maximum(emit.minimum(end, _depth(image)), 0)
+        base = emit.sub(self.to, copy.k)
+
+        def run(number: Index) -> None:
+            before = emit.mul(number, width)
+            first = emit.maximum(emit.sub(low, before), 0)
+            last = emit.minimum(emit.sub(high, before), width)
+            place, inside = self._line(number)
+            here = emit.add(base, before)
+            if _is_last(image):
+                self._channels_of_line(place, inside, here, (first, last))
+            else:
+                self._line_of_channel(place, inside, here, (first, last))
+
+        count = emit.div(emit.add(high, width - 1), width)
+        emit.loop(emit.div(low, width), count, 1, run)
+
+    def _line(self, number: Index) -> tuple[Index, ir.Value | bool]:
+        """Where the line of the image that a run is of begins, and whether there is one."""
+        image, place = self.image, self.origin
+        inside: ir.Value | bool = True
+        for axis in reversed(range(len(image.window) - 1)):
+            length = image.window[axis]
+            tap = emit.mul(emit.rem(number, length), image.dilations[axis])
+            number, at = emit.div(number, length), emit.add(self.starts[axis], tap)
+            place = emit.linear(place, (at, image.strides[axis]))
+            if not _always_inside(image, axis):
+                inside = _both(inside, emit.compare("ult", at, image.sizes[axis]))
+        if not _is_last(image):
+            place = emit.add(place, image.channel.offset(number))
+        return place, inside
+
+    def _channels_of_line(
+        self, place: Index, inside: ir.Value | bool, to: Index, part: tuple[Index, Index]
+    ) -> None:
+        """Copies the last row of a window, of neighbouring channels: at once where it is inside."""
+        image, (low, high) = self.image, part
+        channels, length, start = image.channel.size, image.window[-1], self.starts[-1]
+        dilation, stride, size = image.dilations[-1], image.strides[-1], image.sizes[-1]
+
+        def column(number: Index) -> None:
+            before, at = emit.mul(number, channels), emit.add(start, emit.mul(number, dilation))
+            first = emit.maximum(emit.sub(low, before), 0)
+            last = emit.minimum(emit.sub(high, before), channels)
+            source, target = emit.linear(place, (at, stride)), emit.add(to, before)
+            exists = inside
+            if not _always_inside(image, len(image.window) - 1):
+                exists = _both(inside, emit.compare("ult", at, size))
+            whole = channels % self.copy.lanes == 0
+            emit.when(
+                exists,
+                lambda: self._vectors(source, target, first, last, whole),
+                lambda: self._zeros(target, first, last),
+            )
+
+        def columns() -> None:
+            first, last = emit.div(low, channels), emit.add(high, channels - 1)
+            emit.loop(first, emit.div(last, channels), 1, column)
+
+        if length == 1 or dilation != 1 or stride != channels:
+            columns()
+            return
+        exists = inside
+        if not _always_inside(image, len(image.window) - 1):
+            end = emit.add(start, length)
+            within = arith.andi(emit.compare("sge", start, 0), emit.compare("sle", end, size))
+            exists = _both(inside, within)
+        source, whole = emit.linear(place, (start, stride)), channels % self.copy.lanes == 0
+        emit.when(exists, lambda: self._vectors(source, to, low, high, whole), columns)
+
+    def _line_of_channel(
+        self, place: Index, inside: ir.Value | bool, to: Index, part: tuple[Index, Index]
+    ) -> None:
+        """Copies the last row of a window, of one channel."""
+        image, lanes, (low, high) = self.image, self.copy.lanes, part
+        length, start, size = image.window[-1], self.starts[-1], image.sizes[-1]
+
+        def scalar(number: Index) -> None:
+            at = emit.add(start, emit.mul(number, image.dilations[-1]))
+            here = emit.linear(place, (at, image.strides[-1]))
+            exists = _both(inside, emit.compare("ult", at, size))
+
+            def move() -> None:
+                x = emit.load(self.copy.source, here)
+                x = emit.convert(x, image.element, self.copy.accumulator)
+                emit.store(x, self.copy.target.memory, emit.add(to, number))
+
+            def zero() -> None:
+                x = emit.constant(0, self.copy.accumulator)
+                emit.store(x, self.copy.target.memory, emit.add(to, number))
+
+            emit.when(exists, move, zero)
+
+        def scalars() -> None:
+            emit.loop(low, high, 1, scalar)
+
+        if (image.strides[-1], image.dilations[-1]) != (1, 1) or not 1 < length <= lanes:
+            scalars()
+            return
+
+        def vector() -> None:
+            left = emit.sub(size, start)
+            if not isinstance(inside, bool):
+                left = arith.select(inside, emit.value(left), emit.value(0))
+            mask = emit.lane_mask(emit.minimum(left, length), lanes)
+            before = emit.lane_mask(emit.value(emit.sub(0, start)), lanes)
+            assert mask is not None and before is not None
+            mask = arith.andi(mask, arith.xori(before, emit.constant(1, "i1", lanes)))
+            x = emit.load_vector(self.copy.source, emit.add(place, start), lanes, mask)
+            self.copy.store(x, image.element, to)
+
+        is_whole = arith.andi(emit.compare("eq", low, 0), emit.compare("eq", high, length))
+        emit.when(is_whole, vector, scalars)
+
+    def _vectors(self, source: Index, to: Index, first: Index, last: Index, is_whole: bool) -> None:
+        """Copies elements first .. last of a run. A vector may write past its end."""
+        copy, lanes = self.copy, self.copy.lanes
+
+        def vector(c: Index) -> None:
+            mask = None if is_whole else emit.lane_mask(emit.sub(last, c), lanes)
+            x = emit.load_vector(copy.source, emit.add(source, c), lanes, mask)
+            copy.store(x, self.image.element, emit.add(to, c))
+
+        emit.loop(first, last, lanes, vector)
+
+    def _zeros(self, to: Index, first: Index, last: Index) -> None:
+        copy = self.copy
+        zero = emit.constant(0, copy.accumulator, copy.lanes)
+
+        def vector(c: Index) -> None:
+            emit.store_vector(zero, copy.target.memory, emit.add(to, c))
+
+        emit.loop(first, last, copy.lanes, vector)
+
+
+# Products of windows ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WindowProduct:
+    """A convolution as a product of `rows` rows, for each group of channels.
+
+    match: that of some rows, whose left operand are `Windows`, or the pixels themselves; its
+    results have channels last. filters: a matrix [element of a window, filter] of each group, for
+    each image. pixels: those of an image, where the kernel's results have channels first. turned:
+    the inputs that have so too, and are read with channels last, by other numbers.
+    """
+
+    match: Match
+    rows: Number
+    filters: tuple[Matrix, ...]
+    pixels: Number | None
+    turned: Mapping[int, Turned]
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Input number `argument`, [image, channel, pixel]."""
+
+    argument: int
+    channels: int
+    pixels: Number
+
+
+def window_product(match: Match, machine: Machine) -> WindowProduct | None:
+    """A convolution with symbolic sizes as a product; None for others."""
+    problem, groups = match.problem, groups_of(match.problem)
+    rows, lanes = exact(problem.batch * problem.N, groups), machine.lanes(problem.accumulator)
+    if match.causal is not None or match.pairs or problem.a.element not in _ELEMENTS:
+        return None
+    if rows is None or lanes // 2 > problem.M:
+        return None
+    images: list[Image] = []
+    filters: list[Matrix] = []
+    steps: set[Axis] = set()
+    turned: dict[int, Turned] = {}
+    for number, term in enumerate(match.terms):
+        image = _image_of(term)
+        parts = None if image is None else image.batch.split(groups)
+        if image is None or parts is None or groups_of(term) != groups:
+            return None
+        image, step = replace(image, batch=parts[0]), parts[1]
+        if image.channel.size >= lanes // 2 and has_channels_first(image, groups):
+            channels, name = groups * image.channel.size, _FIRST_TURNED - number
+            turned[name] = Turned(image.argument, channels, math.prod(image.sizes))
+            image = with_channels_last(image, channels, name)
+            step = Axis.of((groups, image.channel.size))
+        found = _filters(term, image)
+        if found is None:
+            return None
+        images.append(image)
+        filters.append(found)
+        steps.add(step)
+    place = _place(match, rows, groups)
+    sources = {read: by_pixels(read, groups) for read in match.reads}
+    if len(steps) != 1 or place is None or None in sources.values():
+        return None
+    depth = sum(map(_depth, images))
+    left: Matrix = Windows.of(images, steps.pop())
+    if len(images) == groups == 1 and type(problem.b) is Matrix:
+        (image,) = images
+        pixels = Axis.of(*image.batch.factors, (image.sizes[0], image.strides[0]))
+        if isinstance(pixels.stride, int) and _is_last(image):
+            row, column = Axis(((USUAL_PIXELS, pixels.stride),)), image.channel
+            left = Matrix(image.argument, image.element, image.offset, Axis(()), row, column)
+    # Schedules ask filters for their sizes: they have as many rows as windows have elements.
+    right = replace(filters[0], row=Axis(((depth, filters[0].column.size),)))
+    own = replace(problem, batch=groups, M=USUAL_PIXELS, N=problem.M, K=depth, a=left, b=right)
+    plain = place.row.stride == problem.M and place.offset == 0 and groups == 1
+    made = replace(
+        match,
+        problem=own,
+        added=(),
+        place=None if plain else place,
+        sources=mapped(match.sources, lambda x: sources[x] or x),
+    )
+    first = None if match.place else problem.N
+    return WindowProduct(made, rows, tuple(filters), first, turned)
+
+
+def has_channels_first(image: Image, groups: int) -> bool:
+    """Whether images are whole tensors [image, channel, pixel]."""
+    pixels = math.prod(image.sizes)
+    sizes = zip(image.sizes, image.strides, strict=True)
+    batch = Axis.of((image.batch.size, groups * image.channel.size * pixels))
+    return (
+        image.offset == 0
+        and Axis.of(*sizes) == Axis.of((pixels, 1))
+        and image.channel == Axis.of((image.channel.size, pixels))
+        and image.batch == batch
+    )
+
+
+def with_channels_last(image: Image, channels: int, argument: int) -> Image:
+    """The image [image, pixel, channel], of input number `argument`."""
+    strides = tuple(stride * channels for stride in image.strides)
+    channel = Axis.of((image.channel.size, 1))
+    return replace(image, argument=argument, strides=strides, channel=channel)
+
+
+def groups_of(problem: Contraction) -> int:
+    """The groups of a convolution: the filters of each lie apart."""
+    return math.prod(size for size, stride in problem.a.batch.factors if stride)
+
+
+def _image_of(term: Contraction) -> Image | None:
+    """The image of a convolution; pixels without windows are a line of them."""
+    b = term.b
+    if type(b) is Matrix:
+        stride = b.column.stride
+        if stride is None:
+            return None
+        pixels = (b.column.size,)
+        b = Image(b.argument, b.element, b.offset, b.batch, b.row, pixels, (stride,), pixels,
+                  (1,), (1,), (1,), (0,))  # fmt: skip
+    return b if type(b) is Image and isinstance(b.channel.size, int) and term.M > 1 else None
+
+
+def _filters(term: Contraction, image: Image) -> Matrix | None:
+    """Filters as a matrix [element of a window, filter] of each group."""
+    a = term.a
+    if type(a) is not Matrix:
+        return None
+    sizes = (image.channel.size, *image.window)
+    places = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    steps = [
+        a.column.distance(place) if size > 1 else 0
+        for size, place in zip(sizes, places, strict=True)
+    ]
+    if Axis.of(*zip(sizes, steps, strict=True)) != a.column:
+        return None
+    channel, *window = zip(sizes, steps, strict=True)
+    row = Axis.of(*window, channel) if _is_last(image) else Axis.of(channel, *window)
+    batch = Axis(tuple(factor for factor in a.batch.factors if factor[1]))
+    return replace(a, batch=batch, row=row, column=a.row)
+
+
+def by_pixels(source: Matrix, groups: int) -> Matrix | None:
+    """A matrix [image and group, filter, pixel] as [group, pixel of all images, filter]."""
+    found = source.batch.split(groups)
+    if found is None:
+        if any(stride for _, stride in source.batch.factors):
+            return None
+        found = Axis(()), Axis(())
+    row = Axis.of(*found[0].factors, *source.column.factors)
+    return replace(source, batch=found[1], row=row, column=source.row)
+
+
+def _place(match: Match, rows: int, groups: int) -> Matrix | None:
+    """The layout of the results [group, pixel of all images, filter], channels last."""
+    if match.place is not None:
+        place = by_pixels(match.place, groups)
+        return place if place is not None and place.column.stride == 1 else None
+    filters = match.problem.M
+    batch, row = Axis.of((groups, filters)), Axis.of((rows, groups * filters))
+    return Matrix(0, "", 0, batch, row, Axis.of((filters, 1)))
+
+
+def add_windows(
+    functions: Functions,
+    found: WindowProduct,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+    machine: Machine,
+) -> None:
+    """Adds the functions of a convolution whose results go to `outputs`."""
+    if found.pixels is not None:
+        made = [Place(output.type, output.size) for output in outputs]
+        add_windows(functions, replace(found, pixels=None), inputs, made, machine)
+        channels = found.match.problem.batch * found.match.problem.N
+        back = exact(found.rows, found.pixels), found.pixels, channels
+        for place, output in zip(made, outputs, strict=True):
+            add_transpose(functions, place, output, back, machine)
+        return
+    for number, own in found.turned.items():
+        source = inputs[own.argument]
+        sizes = exact(source.size, own.channels * own.pixels), own.channels, own.pixels
+        inputs = {**inputs, number: Place(source.type, source.size)}
+        add_transpose(functions, source, inputs[number], sizes, machine)
+    match, problem = found.match, found.match.problem
+    schedule = replace(choose(problem, machine), shared=True)
+    packed = _add_packing(functions, found, schedule, inputs)
+    a = problem.a
+    images = a.images if isinstance(a, Windows) else (a,)
+    used = sorted({x.argument for x in (*images, *match.reads)})
+    places = [*(inputs[number] for number in used), *outputs, packed]
+    blocks = problem.batch * schedule.column_blocks(problem)
+    items = blocks * ceil_div(found.rows, schedule.item_rows)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read = dict(zip(used, pointers, strict=False))
+        own = replace(problem, a=replace(a, memory=read)) if isinstance(a, Windows) else problem
+        epilogue = Epilogue(match, read, pointers[len(used) : -1])
+        rows = index_constant(found.rows)
+        left, right = read[a.argument], pointers[-1]
+        emit_contraction(own, schedule, left, right, epilogue, begin, end, rows)
+
+    functions.add_on(places, items, body)
+
+
+def _add_packing(
+    functions: Functions, found: WindowProduct, schedule: CpuSchedule, inputs: Mapping[int, Place]
+) -> Place:
+    """Adds the function that packs all filters, which runs once for weights."""
+    problem, element = found.match.problem, schedule.packed_element(found.match.problem)
+    size = schedule.packed_size(problem)
+    packed = Place(emit.memory_type(element), size)
+    blocks = problem.batch * schedule.column_blocks(problem)
+    parts = [ceil_div(filters.row.size, PACK_DEPTH) for filters in found.filters]
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        *sources, target = pointers
+        first = depth = 0
+        for filters, count, source in zip(found.filters, parts, sources, strict=True):
+            own = Packer(problem, schedule, filters, count, source, target, depth)
+            low, high = emit.maximum(begin, first), emit.minimum(end, first + count * blocks)
+            emit.loop(low, high, 1, lambda n, o=own, f=first: o.item(emit.sub(n, f)))
+            first, depth = first + count * blocks, depth + filters.row.size
+
+    places = [*(inputs[filters.argument] for filters in found.filters), packed]
+    kept = size * emit.element_bytes(element)
+    functions.add_on(places, sum(parts) * blocks, body, kept)
+    return packed
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs filters into the rows of a block from `depth` on, in so many parts."""
+
+    problem: Contraction
+    schedule: CpuSchedule
+    filters: Matrix
+    parts: int
+    source: ir.Value
+    target: ir.Value
+    depth: int
+
+    def item(self, number: Index) -> None:
+        """Packs one part of one block of columns."""
+        problem, schedule, size = self.problem, self.schedule, self.filters.row.size
+        k, block = emit.rem(number, self.parts), emit.div(number, self.parts)
+        k = emit.mul(k, PACK_DEPTH)
+        depth: Index = emit.minimum(PACK_DEPTH, emit.sub(size, k))
+        count = schedule.column_blocks(problem)
+        columns = column_block(problem, schedule, emit.rem(block, count))
+        start = emit.mul(block, schedule.packed_block(problem))
+        target = first_block(problem, schedule, self.target)
+        first = emit.linear(start, (emit.add(k, self.depth), target.k_step))
+        target = replace(target, start=first)
+        element, lanes = schedule.packed_element(problem), schedule.lanes
+        group = emit.div(block, count)
+        copy = Copy(self.source, target, element, lanes, group, k, depth)
+        vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
+        pack.pack_b(copy, self.filters, columns.first, vectors)
+
+
+def add_transpose(
+    functions: Functions,
+    source: Place,
+    target: Place,
+    sizes: tuple[Number | None, Number, Number],
+    machine: Machine,
+) -> None:
+    """Adds the function that swaps rows and columns of matrices. sizes: matrices, rows, columns."""
+    matrices, rows, columns = sizes
+    assert matrices is not None
+    lanes = machine.vector_bytes // 4
+    blocks = ceil_div(columns, lanes)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read, write = pointers
+        high, wide, parts = (index_constant(size) for size in (rows, columns, blocks))
+
+        def item(number: Index) -> None:
+            start = emit.mul(emit.div(number, parts), emit.mul(high, wide))
+            first = emit.mul(emit.rem(number, parts), lanes)
+            count = emit.minimum(lanes, emit.sub(wide, first))
+            left, right = emit.add(start, first), emit.add(start, emit.mul(first, high))
+
+            def square(row: Index) -> None:
+                found = [
+                    emit.load_vector(read, emit.add(left, emit.mul(emit.add(row, n), wide)), lanes)
+                    for n in range(lanes)
+                ]
+                for n, x in enumerate(pack.transpose(found)):
+                    emit.store_vector(x, write, emit.add(emit.add(right, row), emit.mul(n, high)))
+
+            def one(row: Index) -> None:
+                def element(column: Index) -> None:
+                    x = emit.load(read, emit.add(emit.add(left, emit.mul(row, wide)), column))
+                    emit.store(x, write, emit.add(emit.add(right, row), emit.mul(column, high)))
+
+                emit.loop(0, count, 1, element)
+
+            whole = emit.mul(emit.div(high, lanes), lanes)
+            whole = arith.select(emit.compare("eq", count, lanes), emit.value(whole), emit.value(0))
+            emit.loop(0, whole, lanes, square)
+            emit.loop(whole, high, 1, one)
+
+        emit.loop(begin, end, 1, item)
+
+    functions.add_on([source, target], matrices * blocks, body)
