@@ -95,6 +95,10 @@ def test_division_is_exact_or_not_known() -> None:
     assert exact(8 * BATCH * (SEQ + 1), SEQ + 1) == 8 * BATCH
     assert exact(8 * SEQ + 4, SEQ + 1) is None
     assert exact(BATCH, SEQ) is None
+    image = (BATCH - 2) * (SEQ - 2)
+    assert exact(image, SEQ - 2) == BATCH - 2
+    assert exact(image * (BATCH + SEQ), image) == BATCH + SEQ
+    assert exact(image + 1, SEQ - 2) is None
 
 
 @pytest.mark.parametrize("text", ["", "a+", "(a", "a)", "a//0", "a//(b-b)", "1.5", "a" * 5000, "`"])

@@ -227,9 +227,7 @@ def exact(value: Number, divisor: Number) -> Number | None:
         return 0
     divisors = _terms(divisor)
     if len(divisors) != 1:
-        # A product of the sum and one term, as 8*past+8*seq is.
-        quotients = (exact(_sum([term]), _sum([divisors[0]])) for term in _terms(value))
-        return next((q for q in quotients if q is not None and q * divisor == value), None)
+        return _long_division(value, divisor)
     ((atoms, factor),) = divisors
     result = []
     for have, number in _terms(value):
@@ -242,6 +240,32 @@ def exact(value: Number, divisor: Number) -> Number | None:
             return None
         result.append((tuple(left), number // factor))
     return _sum(result)
+
+
+# Terms that a quotient of two sums has at the most.
+_MOST_TERMS = 16
+
+
+def _long_division(value: Number, divisor: Number) -> Number | None:
+    """A quotient by a sum without remainder, as (h*w-2*h-2*w+4) / (h-2) is; None without one."""
+
+    def first(number: Number) -> Number:
+        """The term of the highest degree; of some, that of the atoms that come first."""
+
+        def rank(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
+            return -len(term[0]), sorted(map(str, term[0]))
+
+        return _sum([min(_terms(number), key=rank)])
+
+    result: Number = 0
+    for _ in range(_MOST_TERMS):
+        part = exact(first(value), first(divisor))
+        if part is None:
+            return None
+        result, value = result + part, value - part * divisor
+        if value == 0:
+            return result
+    return None
 
 
 def common_factor(value: Number) -> int:

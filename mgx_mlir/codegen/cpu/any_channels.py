@@ -81,7 +81,7 @@ def filters_of_channels(match: Match) -> Channels | None:
     sources = {read: _by_channels(read, channels) for read in match.reads}
     if parts is None or filters is None or None in sources.values() or b.channel.size != 1:
         return None
-    if problem.accumulator not in SUMMED_AS.values():
+    if problem.accumulator not in (*SUMMED_AS.values(), "i32"):
         return None
     image = replace(b, batch=parts[0])
     own = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, filters[1])
@@ -302,7 +302,7 @@ class _Emitter:
         """The sums, or largest elements, of a window for vectors of channels from `first` on."""
         work, image, lanes = self.work, self.work.image, self.lanes
         accumulator, source = work.match.problem.accumulator, self.read[image.argument]
-        start = -math.inf if work.mode == "max" else 0.0
+        start = -math.inf if work.mode == "max" else 0
 
         def level(axis: int, place: Index, tap: Index, sums: list[ir.Value]) -> list[ir.Value]:
             if axis == len(starts):

@@ -18,7 +18,13 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
-from mgx_mlir.codegen.cpu.contraction import column_block, emit_contraction, first_block
+from mgx_mlir.codegen.cpu.contraction import (
+    column_block,
+    emit_contraction,
+    first_block,
+    pack_block,
+    raw_block,
+)
 from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.pack import Copy, Packing
@@ -33,7 +39,7 @@ from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
 USUAL_PIXELS = 512
 # Numbers of inputs that are read with channels last count down from it.
 _FIRST_TURNED = -10
-_ELEMENTS = frozenset(("f32", "f64", "f16", "bf16"))
+_ELEMENTS = frozenset(("f32", "f64", "f16", "bf16", "i8", "ui8"))
 
 
 @dataclass(frozen=True)
@@ -327,6 +333,8 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     if len(steps) != 1 or place is None or None in sources.values():
         return None
     depth = sum(map(_depth, images))
+    if len(images) > 1 and not emit.is_float(problem.accumulator):
+        return None  # integers lie together in blocks of filters, across which no window may begin
     left: Matrix = Windows.of(images, steps.pop())
     if len(images) == groups == 1 and type(problem.b) is Matrix:
         (image,) = images
@@ -481,9 +489,9 @@ def _add_packing(
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         *sources, target = pointers
-        first = depth = 0
+        first, depth, raw = 0, 0, raw_block(schedule)
         for filters, count, source in zip(found.filters, parts, sources, strict=True):
-            own = Packer(problem, schedule, filters, count, source, target, depth)
+            own = Packer(problem, schedule, filters, count, source, target, depth, raw)
             low, high = emit.maximum(begin, first), emit.minimum(end, first + count * blocks)
             emit.loop(low, high, 1, lambda n, o=own, f=first: o.item(emit.sub(n, f)))
             first, depth = first + count * blocks, depth + filters.row.size
@@ -505,6 +513,7 @@ class Packer:
     source: ir.Value
     target: ir.Value
     depth: int
+    raw: ir.Value | None
 
     def item(self, number: Index) -> None:
         """Packs one part of one block of columns."""
@@ -521,8 +530,7 @@ class Packer:
         element, lanes = schedule.packed_element(problem), schedule.lanes
         group = emit.div(block, count)
         copy = Copy(self.source, target, element, lanes, group, k, depth)
-        vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
-        pack.pack_b(copy, self.filters, columns.first, vectors)
+        pack_block(replace(problem, b=self.filters), schedule, copy, columns, self.raw)
 
 
 def add_transpose(
