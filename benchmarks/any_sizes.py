@@ -115,10 +115,18 @@ MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
 ON_CPU: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     **{
         f"layer, {rows}": (partial(encoder, 768, 12, narrow=False), {"batch": 1, "seq": rows})
-        for rows in (1, 24, 128)
+        for rows in (1, 24, 128, 512)
     },
-    "decoder": (partial(decoder, 12, 64, 3072), {"batch": 1, "seq": 1, "past": 127}),
+    **{
+        f"decoder, {past}": (
+            partial(decoder, 12, 64, 3072),
+            {"batch": 1, "seq": 1, "past": past},
+        )
+        for past in (127, 1023)
+    },
     "images": MAKERS["images"],
+    "images, open": MAKERS["images, open"],
+    **{name: MAKERS[name] for name in ("top k", "in order", "sums", "search", "boxes")},
 }
 # Turns of the programs on the CPU, and the seconds of each.
 TURNS, SECONDS = 8, 0.2

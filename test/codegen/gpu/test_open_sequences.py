@@ -169,17 +169,34 @@ def test_searches_of_any_sizes(shape: list[str], target: str) -> None:
 )
 def test_any_number_of_boxes(most: int, least: float | None, target: str) -> None:
     """Those that overlap no better one; for up to 20000, their numbers do not fit into LDS."""
+    model = boxes_of("n, k", "n, c, k", most, least)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    boxes = Model(model, target=target)
+    for sizes in ((1, 1, 1), (1, 3, 40), (2, 2, 300), (1, 1, 2500)):
+        inputs = some_boxes(*sizes)
+        np.testing.assert_array_equal(boxes.run(inputs)["y"], session.run(None, inputs)[0])
+    assert boxes.compiled == 1  # for any sizes
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_more_boxes_than_a_thread_has_room_for(target: str) -> None:
+    model = boxes_of("1, 2500", "1, 3, 2500", 50, 0.5)
+    inputs = some_boxes(1, 3, 2500)
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    np.testing.assert_array_equal(Model(model, target=target).run(inputs)["y"], wanted)
+
+
+def boxes_of(boxes: str, scores: str, most: int, least: float | None) -> onnx.ModelProto:
+    """NonMaxSuppression of boxes [.., 4] and scores of these shapes."""
     limit = "" if least is None else f"l = Constant <value_floats = [{least}]> ()"
-    model = model_of(
-        "float[n, k, 4] b, float[n, c, k] s) => (int64[r, 3] y",
+    return model_of(
+        f"float[{boxes}, 4] b, float[{scores}] s) => (int64[r, 3] y",
         f"m = Constant <value_ints = [{most}]> () t = Constant <value_floats = [0.4]> () {limit} "
         f"y = NonMaxSuppression(b, s, m, t{', l' if limit else ''})",
     )
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    boxes = Model(model, target=target)
-    for n, c, k in ((1, 1, 1), (1, 3, 40), (2, 2, 300), (1, 1, 2500)):
-        corners = RNG.uniform(size=(n, k, 4)).astype(np.float32)
-        corners[..., 2:] = corners[..., :2] + 0.1 * corners[..., 2:]
-        inputs = {"b": corners, "s": floats(n, c, k)}
-        np.testing.assert_array_equal(boxes.run(inputs)["y"], session.run(None, inputs)[0])
-    assert boxes.compiled == 1  # for any sizes
+
+
+def some_boxes(batch: int, classes: int, count: int) -> Feeds:
+    corners = RNG.uniform(size=(batch, count, 4)).astype(np.float32)
+    corners[..., 2:] = corners[..., :2] + 0.1 * corners[..., 2:]
+    return {"b": corners, "s": floats(batch, classes, count)}

@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf
 
 from mgx_mlir.codegen.generic.buffers import emission, loops
+from mgx_mlir.codegen.generic.buffers.bufferize import PRIVATE_BYTES
 from mgx_mlir.codegen.generic.buffers.index import IndexBuilder
 from mgx_mlir.codegen.generic.buffers.memory import (
     DYNAMIC,
@@ -25,10 +26,6 @@ from mgx_mlir.codegen.generic.buffers.memory import (
     static_layout,
 )
 from mgx_mlir.errors import CompilerError
-
-# The most bytes of a thread's own memory; larger tensors belong in scratch (LLVM's limit for one
-# stack object is far higher, but every thread in flight has private memory in device memory).
-PRIVATE_BYTES = 16384
 
 _VIEWS = frozenset(
     "memref.cast memref.collapse_shape memref.expand_shape memref.get_global "
