@@ -77,6 +77,8 @@ def filters_of_channels(match: Match) -> Channels | None:
     a, b = problem.a, problem.b
     if match.added or problem.M != 1 or type(b) is not Image or type(a) is not Matrix:
         return None
+    if not (isinstance(problem.K, int) and isinstance(channels, int)):
+        return None
     parts, filters = b.batch.split(channels), a.batch.split(channels)
     sources = {read: _by_channels(read, channels) for read in match.reads}
     if parts is None or filters is None or None in sources.values() or b.channel.size != 1:

@@ -305,6 +305,8 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     rows, lanes = exact(problem.batch * problem.N, groups), machine.lanes(problem.accumulator)
     if match.causal is not None or match.pairs or problem.a.element not in _ELEMENTS:
         return None
+    if not all(isinstance(size, int) for size in (problem.M, problem.K, groups)):
+        return None
     if rows is None or lanes // 2 > problem.M:
         return None
     images: list[Image] = []

@@ -129,3 +129,17 @@ def test_images_of_integers(name: str, target: str) -> None:
         found.values(), mgx_mlir.compile(model, target, given).run({"x": x}).values(), strict=True
     ):
         np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["cpu", "x86-64-v3"])
+def test_products_of_any_number_of_columns(target: str) -> None:
+    """A product has the form of a convolution of 1x1, but as many filters as a run has."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[1, 3, 33, 13] x, float[n, 13] w) '
+        "=> (float[1, 3, 33, n] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }"
+    )
+    program, x = mgx_mlir.compile(model, target, FULL), floats(1, 3, 33, 13)
+    for columns in (1, 3, 40):
+        w = floats(columns, 13, seed=1)
+        (y,) = program.run({"x": x, "w": w}).values()
+        np.testing.assert_allclose(y, x @ w.T, rtol=1e-4, atol=1e-5)
