@@ -135,11 +135,12 @@ def test_images_of_integers(name: str, target: str) -> None:
 def test_products_of_any_number_of_columns(target: str) -> None:
     """A product has the form of a convolution of 1x1, but as many filters as a run has."""
     model = onnx.parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 18]> g (float[1, 3, 33, 13] x, float[n, 13] w) '
-        "=> (float[1, 3, 33, n] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }"
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[1, n, 33, 13] x, float[n, 13] w, '
+        "float[n] b) => (float[1, n, 33, n] y) "
+        "{ t = Transpose <perm = [1, 0]> (w) p = MatMul(x, t) y = Add(p, b) }"
     )
-    program, x = mgx_mlir.compile(model, target, FULL), floats(1, 3, 33, 13)
-    for columns in (1, 3, 40):
-        w = floats(columns, 13, seed=1)
-        (y,) = program.run({"x": x, "w": w}).values()
-        np.testing.assert_allclose(y, x @ w.T, rtol=1e-4, atol=1e-5)
+    program = mgx_mlir.compile(model, target, FULL)
+    for n in (1, 3, 40):
+        x, w, b = floats(1, n, 33, 13), floats(n, 13, seed=1), floats(n, seed=2)
+        (y,) = program.run({"x": x, "w": w, "b": b}).values()
+        np.testing.assert_allclose(y, x @ w.T + b, rtol=1e-4, atol=1e-5)
