@@ -23,7 +23,7 @@ FULL = CompileOptions(mode="full-dynamic")
 # axes, counts, places or weights as inputs.
 REFUSED = frozenset(
     "AffineGrid Bernoulli CausalConvWithState CenterCropPad Compress ConvTranspose CumProd Einsum "
-    "Expand GRU Hardmax LSTM NegativeLogLikelihoodLoss NonMaxSuppression NonZero RNN ReduceL1 "
+    "Expand GRU LSTM NegativeLogLikelihoodLoss NonMaxSuppression NonZero RNN ReduceL1 "
     "ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
     "ReduceSumSquare Reshape Slice SoftmaxCrossEntropyLoss Split TfIdfVectorizer Tile TopK Trilu "
     "Unique Unsqueeze".split()

@@ -112,8 +112,9 @@ def _softmax_like(node: Node, build: Callable[[ir.Value, int], ir.Value]) -> ir.
     axis = rank if stated == rank else tensors.axis_in(stated, rank)
     if axis == rank - 1 or (axis < rank and all(d == 1 for d in tensors.dims(x)[axis + 1 :])):
         return build(x, axis)
-    flat = build(mgx.flatten(x, axis), 1)
-    return emit.reshape(flat, tensors.dims(x))
+    flat = mgx.flatten(x, axis)
+    tensors.name_dims(flat)
+    return emit.reshape(build(flat, 1), tensors.dims(x))
 
 
 @operator("Softmax", (1, 13), "softmax")
@@ -129,14 +130,17 @@ def logsoftmax(node: Node) -> ir.Value:
 @operator("Hardmax", (1, 13), "argmax equal convert")
 def hardmax(node: Node) -> ir.Value:
     def build(x: ir.Value, axis: int) -> ir.Value:
-        size = tensors.size_of(x, axis, "the size of its axis")
+        size = tensors.dims(x)[axis]
+        if size is None:
+            size = tensors.size_of(x, axis, "the size of its axis")
         if size == 0:
             return x
-        budget.check_made(size)
-        places = np.arange(size, dtype=np.int64)
-        places = places.reshape([-1 if i == axis else 1 for i in range(tensors.rank(x))])
-        largest = mgx.argmax(x, axis)
-        return emit.convert(emit.binary(mgx.equal, largest, node.make(places)), tensors.element(x))
+        if isinstance(size, int):
+            budget.check_made(size)
+        after = range(1, tensors.rank(x) - axis)
+        places = emit.unsqueeze(emit.counted(size), list(after)) if after else emit.counted(size)
+        largest = emit.binary(mgx.equal, mgx.argmax(x, axis), places)
+        return emit.convert(largest, tensors.element(x))
 
     return _softmax_like(node, build)
 

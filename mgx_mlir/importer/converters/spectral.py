@@ -1,6 +1,11 @@
-"""Fourier transforms, written as products with the matrices of sines and cosines."""
+"""Fourier transforms, written as products with the matrices of sines and cosines.
+
+A long transform of N1 * N2 numbers is N2 of N1 numbers, then N1 of N2 numbers.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from mlir import ir
@@ -11,6 +16,9 @@ from mgx_mlir.importer import budget, element_types, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.sizes.arithmetic import Size
+
+# Transforms of as many numbers are in two steps, of at least so many.
+_LONG, _SHORT = 2048, 8
 
 
 @operator("DFT", (17, 20), "dot add sub slice pad")
@@ -123,7 +131,11 @@ def transform(
     if length < 1:
         raise ModelError(f"a transform of length {length}")
     x, back = emit.moved_to_end(_fitted(x, axis, length // 2 + 1 if to_real else length), axis)
-    half = length // 2 + 1
+    half, first = length // 2 + 1, _factor(length)
+    if length >= _LONG and first >= _SHORT and not to_real:
+        y = _in_two(node, x, first, length // first, inverse)
+        y = emit.take(y, tensors.rank(y) - 1, 0, half) if onesided else y
+        return emit.transpose(y, back)
     rows, columns = (half, length) if to_real else (length, half if onesided else length)
     budget.check_made(rows, columns, itemsize=32)
     angles = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % length) / length
@@ -134,8 +146,8 @@ def transform(
             weights[1 : (length + 1) // 2] = 2  # their mirror images are not stored
         cos, sin = cos * weights / length, sin * weights / length
     dtype = emit.numpy_type(x)
-    y = _products(x, node.make(cos.astype(dtype)), node.make(sin.astype(dtype)), to_real)
-    return emit.transpose(y, back)
+    tables = node.make(cos.astype(dtype)), node.make(sin.astype(dtype))
+    return emit.transpose(_stacked(_products(_parts(x), *tables, to_real)), back)
 
 
 def _of_any_length(x: ir.Value, axis: int, size: Size, inverse: bool, onesided: bool) -> ir.Value:
@@ -150,29 +162,77 @@ def _of_any_length(x: ir.Value, axis: int, size: Size, inverse: bool, onesided: 
     angles = emit.div(emit.mul(emit.convert(turns, tensors.element(x)), 2 * np.pi), length)
     cos, sin = mgx.cos(angles), mgx.sin(angles)
     if inverse:
-        y = _products(x, emit.div(cos, length), emit.div(sin, length))
+        parts = _products(_parts(x), emit.div(cos, length), emit.div(sin, length))
     else:
-        y = _products(x, cos, mgx.neg(sin))
-    return emit.transpose(y, back)
+        parts = _products(_parts(x), cos, mgx.neg(sin))
+    return emit.transpose(_stacked(parts), back)
 
 
-def _products(x: ir.Value, cos: ir.Value, sin: ir.Value, to_real: bool = False) -> ir.Value:
-    """x (..., re and im, size) times the matrices: the real and the imaginary parts likewise."""
-    last = tensors.rank(x) - 2
-    parts = [
-        emit.squeeze(emit.take(x, last, i, i + 1), [last])
-        for i in range(tensors.size_of(x, last, "the number of parts"))
+def _factor(length: int) -> int:
+    """The largest factor of a number whose square is not larger."""
+    return next(n for n in range(math.isqrt(length), 0, -1) if length % n == 0)
+
+
+def _in_two(node: Node, x: ir.Value, first: int, second: int, inverse: bool) -> ir.Value:
+    """The transform of x (..., re and im, first * second), in two steps.
+
+    Number second*i + j of x and number k + first*l of the result: sums over i for each j and k,
+    turned by j*k steps, then sums over j.
+    """
+    length = first * second
+    budget.check_made(second, second, itemsize=32)
+
+    def tables(turns: np.ndarray, of: int, scale: float = 1) -> tuple[ir.Value, ir.Value]:
+        angles = 2 * np.pi * (turns % of) / of
+        sin = np.sin(angles) * (scale if inverse else -scale)
+        dtype = emit.numpy_type(x)
+        return node.make((np.cos(angles) * scale).astype(dtype)), node.make(sin.astype(dtype))
+
+    def products(parts: list[ir.Value], size: int, scale: float = 1) -> list[ir.Value]:
+        """Along the last dimension but one, which is the last of the results."""
+        rank = tensors.rank(parts[0])
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        parts = [emit.transpose(part, order) for part in parts]
+        return _products(parts, *tables(np.outer(np.arange(size), np.arange(size)), size, scale))
+
+    parts = [emit.reshape(y, [*tensors.dims(y)[:-1], first, second]) for y in _parts(x)]
+    real, imaginary = products(parts, first)
+    cos, sin = tables(np.outer(np.arange(second), np.arange(first)), length)
+    turned = [
+        mgx.sub(emit.mul(real, cos), emit.mul(imaginary, sin)),
+        mgx.add(emit.mul(real, sin), emit.mul(imaginary, cos)),
     ]
+    y = _stacked(products(turned, second, 1 / length if inverse else 1), 3)
+    rank = tensors.rank(y)
+    y = emit.transpose(y, [*range(rank - 2), rank - 1, rank - 2])
+    return emit.reshape(y, [*tensors.dims(y)[:-2], length])
+
+
+def _parts(x: ir.Value) -> list[ir.Value]:
+    """The real and the imaginary part, if there is one, of x (..., re and im, size)."""
+    last = tensors.rank(x) - 2
+    count = tensors.size_of(x, last, "the number of parts")
+    return [emit.squeeze(emit.take(x, last, i, i + 1), [last]) for i in range(count)]
+
+
+def _stacked(parts: list[ir.Value], places: int = 2) -> ir.Value:
+    """Parts as a dimension, that many places from the end of the result."""
+    return emit.stack(parts, tensors.rank(parts[0]) + 1 - places)
+
+
+def _products(
+    parts: list[ir.Value], cos: ir.Value, sin: ir.Value, to_real: bool = False
+) -> list[ir.Value]:
+    """Real and imaginary parts (..., size) times the matrices: the parts of the results."""
     real = emit.dot(parts[0], cos)
     if len(parts) == 2:
         real = mgx.sub(real, emit.dot(parts[1], sin))
-    found = [real]
-    if not to_real:
-        imaginary = emit.dot(parts[0], sin)
-        if len(parts) == 2:
-            imaginary = mgx.add(imaginary, emit.dot(parts[1], cos))
-        found.append(imaginary)
-    return emit.stack(found, last)
+    if to_real:
+        return [real]
+    imaginary = emit.dot(parts[0], sin)
+    if len(parts) == 2:
+        imaginary = mgx.add(imaginary, emit.dot(parts[1], cos))
+    return [real, imaginary]
 
 
 def _fitted(x: ir.Value, axis: int, size: int) -> ir.Value:
