@@ -319,7 +319,9 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
         if image is None or parts is None or groups_of(term) != groups:
             return None
         image, step = replace(image, batch=parts[0]), parts[1]
-        if image.channel.size >= lanes // 2 and has_channels_first(image, groups):
+        apart = Axis.of((groups, image.channel.size * math.prod(image.sizes)))
+        is_first = step == apart and has_channels_first(image, groups)
+        if image.channel.size >= lanes // 2 and is_first:
             channels, name = groups * image.channel.size, _FIRST_TURNED - number
             turned[name] = Turned(image.argument, channels, math.prod(image.sizes))
             image = with_channels_last(image, channels, name)

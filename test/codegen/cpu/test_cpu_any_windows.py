@@ -144,3 +144,19 @@ def test_products_of_any_number_of_columns(target: str) -> None:
         x, w, b = floats(1, n, 33, 13), floats(n, 13, seed=1), floats(n, seed=2)
         (y,) = program.run({"x": x, "w": w, "b": b}).values()
         np.testing.assert_allclose(y, x @ w.T + b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "x86-64-v3"])
+@pytest.mark.parametrize("sizes", ["2, 6, 24, 48", "n, 6, 24, 48"])
+def test_matrices_that_are_used_again(sizes: str, target: str) -> None:
+    """Products of two batches whose right matrices are those of one."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 18]> g (float[{sizes}] x, float[1, 6, 48, m] z) '
+        "=> (float[a, 6, 24, m] y) { p = MatMul(x, z) y = Tanh(p) }"
+    )
+    program = mgx_mlir.compile(model, target, FULL)
+    x = floats(2, 6, 24, 48)
+    for columns in (1, 5, 70):
+        z = floats(1, 6, 48, columns, seed=1)
+        (y,) = program.run({"x": x, "z": z}).values()
+        np.testing.assert_allclose(y, np.tanh(x @ z), rtol=1e-4, atol=1e-5)
