@@ -6,8 +6,8 @@ Each side is alone in a process of its own. They take turns, and one that waits 
 figure is the least milliseconds of one run over all turns; the ratio is ours to onnxruntime's,
 below 1 where ours is faster. On a machine with other work, `--clock process` counts a process' own
 time, which is right for one thread. `perceptron`, `step` and `forest` are small graphs, whose time
-is that of starting a run. `decode`, `decode int4` and `bilstm` have open sizes: one program for any
-runs them.
+is that of starting a run. `decode`, `decode int4`, `bilstm` and `bilstm of 8` have open sizes: one
+program for any runs them.
 """
 
 from __future__ import annotations

@@ -195,6 +195,7 @@ SIZES: dict[str, dict[str, int]] = {
     "decode": decoder_models.step(),
     "decode int4": decoder_models.step(),
     "bilstm": {"batch": 1, "tokens": 200},
+    "bilstm of 8": {"batch": 8, "tokens": 200},
 }
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "regnet": regnet,
@@ -213,4 +214,5 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "decode": decode,
     "decode int4": partial(decode, "int4"),
     "bilstm": partial(lstm, batch="batch", tokens="tokens"),
+    "bilstm of 8": partial(lstm, batch="batch", tokens="tokens"),
 }

@@ -203,6 +203,7 @@ MODELS = {
     "joining": joining(),
     "lstm": recurrent("LSTM"),
     "lstm of some batches": recurrent("LSTM", batch=3, ways=1, peepholes=True, lengths=True),
+    "lstm of many rows": recurrent("LSTM", steps=9, batch=7, hidden=48),
     "gru": recurrent("GRU", batch=2, hidden=19, linear_before_reset=1),
     "gru of one way": recurrent("GRU", batch=2, ways=1, lengths=True),
     "rnn": recurrent("RNN", hidden=10, activations=["Tanh", "Sigmoid"]),
@@ -250,12 +251,14 @@ def test_few_steps_of_much_work_are_written_out() -> None:
 
 
 def test_any_sizes() -> None:
-    artifact = mgx_mlir.compile_to_bytecode(recurrent("GRU", "steps", "batch"), mode="full-dynamic")
+    hidden = 37  # two vectors and some, of any number of rows
+    model = recurrent("GRU", "steps", "batch", hidden)
+    artifact = mgx_mlir.compile_to_bytecode(model, mode="full-dynamic")
     for target in TARGETS:
         program = mgx_mlir.compile(artifact, target)
-        for steps, batch in ((70, 1), (5, 3)):
+        for steps, batch in ((70, 1), (5, 3), (4, 9)):
             given = _given((steps, batch, 6))
-            graph = parse_onnx(recurrent("GRU", steps, batch))
+            graph = parse_onnx(recurrent("GRU", steps, batch, hidden))
             for output, array in evaluate(graph.module, graph.weights, given).items():
                 found = program.run(given)[output]
                 np.testing.assert_allclose(found, array, 1e-4, 1e-5, err_msg=target)

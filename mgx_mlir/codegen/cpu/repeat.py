@@ -48,12 +48,14 @@ from mgx_mlir.sizes.arithmetic import Number
 
 # Parts are work items: with more than a few, they would read the same weights too often.
 MOST_PARTS = 4
+# Rows whose sums are taken together, so that weights are read once for them.
+ROWS = (4, 2, 1)
 
 
 def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
     lead = leading_sizes(loop_of(kernel))
-    for count in range(len(lead), 0, -1):
+    for count in range(len(lead) - 1, 0, -1):
         parts = math.prod(lead[:count])
         if isinstance(parts, int) and parts <= MOST_PARTS:
             try:
@@ -183,21 +185,49 @@ class _Group:
             raise PartsMeetError
 
         def nest(dims: list[ir.Value], left: Sequence[Number]) -> None:
-            if len(left) > 1:
-                emit.loop(0, _bound(left[0]), 1, lambda i: nest([*dims, emit.value(i)], left[1:]))
+            if len(left) < 2:
+                self._row(dims, extents, build, 1, neighbours)
                 return
             first: emit.Index = 0
-            if not left:
-                self._one(dims, extents, build)
-                return
-            count = self.vectors if neighbours else 1
-            while count:
-                first = self._vectors(dims, extents, build, first, count)
-                count //= 2
-            last = _bound(left[0])
-            emit.loop(first, last, 1, lambda i: self._one([*dims, emit.value(i)], extents, build))
+            size = _bound(left[0])
+            for rows in ROWS if neighbours and len(left) == 2 else (1,):
+                last = emit.mul(emit.div(size, rows), rows)
+
+                def some(i: emit.Index, rows: int = rows) -> None:
+                    if len(left) > 2:
+                        nest([*dims, emit.value(i)], left[1:])
+                    else:
+                        self._row([*dims, emit.value(i)], extents, build, rows, neighbours)
+
+                emit.loop(first, last, rows, some)
+                first = last
 
         nest(list(self.function.part), extents[len(parts) :])
+
+    def _row(
+        self,
+        dims: list[ir.Value],
+        extents: Sequence[Number],
+        build: Build,
+        rows: int,
+        neighbours: bool,
+    ) -> None:
+        """The elements of one row, or of some from the one with the indices `dims` on."""
+        if len(dims) == len(extents):
+            self._one(dims, extents, build)
+            return
+        first: emit.Index = 0
+        count = self.vectors // rows if neighbours else 1
+        while count:
+            first = self._vectors(dims, extents, build, first, count, rows)
+            count //= 2
+        for row in range(rows):
+            own = [*dims[:-1], emit.value(emit.add(dims[-1], row))] if row else dims
+
+            def one(i: emit.Index, own: list[ir.Value] = own) -> None:
+                self._one([*own, emit.value(i)], extents, build)
+
+            emit.loop(first, _bound(extents[-1]), 1, one)
 
     def _one(self, dims: list[ir.Value], extents: Sequence[Number], build: Build) -> None:
         build_elements(ir.InsertionPoint.current.block, [dims], extents, self.function, build)
@@ -209,8 +239,9 @@ class _Group:
         build: Build,
         first: emit.Index,
         count: int,
+        rows: int,
     ) -> emit.Index:
-        """Loops over `count` vectors at a time from `first` on; gives the element after them."""
+        """Loops over `count` vectors of each row at a time, from an element on; gives the next."""
         step = count * self.lanes
         size = extents[-1]
         if not isinstance(size, int) or not isinstance(first, int):
@@ -225,7 +256,9 @@ class _Group:
         try:
             with ir.InsertionPoint(loop.body):
                 *outer, column = body.own
-                build(body, [(*outer, column + n * self.lanes) for n in range(count)])
+                lines = [[*outer[:-1], outer[-1] + row] if row else outer for row in range(rows)]
+                columns = [column + n * self.lanes for n in range(count)]
+                build(body, [(*line, place) for line in lines for place in columns])
                 scf.YieldOp([])
             loop.operation.verify()  # a number for all lanes may stand where they differ
         except (_NoVectorsError, ir.MLIRError):
