@@ -28,13 +28,11 @@ from mgx_mlir.codegen.cpu.any_windows import (
 )
 from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.pooling import SUMMED_AS
+from mgx_mlir.codegen.cpu.pooling import SUMMED_AS, pooling_of
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.body import Place
-from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
-from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.sizes.arithmetic import Number
@@ -117,19 +115,14 @@ def _by_channels(x: Matrix, channels: int) -> Matrix | None:
 
 def pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
     """A pooling of images with channels last, which have no windows, or first; None for others."""
-    pools = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.PoolingOp)]
-    if len(pools) != 1:
+    found = pooling_of(kernel)
+    if found is None:
         return None
-    (op,) = pools
-    view, mode, element = resolve(op.x), word(op.mode), element_name(op.y.type)
-    sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
-    if view is None or mode not in ("max", "average") or element not in SUMMED_AS:
-        return None
-    lengths, steps, pads = list(op.lengths), list(op.strides), list(op.pads)
+    op, view, mode, element = found
     if any(len(dim) != 1 for dim in view.dims):
         return None
-    if mode == "average" and (op.ceil_mode.value or any(d != 1 for d in op.dilations)):
-        return None
+    sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
+    lengths, steps, pads = list(op.lengths), list(op.strides), list(op.pads)
     count = len(lengths)
     image = Image(
         view.argument, element, view.offset, view.axis(0, 1), view.axis(1, 2), sizes[2:],

@@ -78,21 +78,9 @@ def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     found = match_product(halves.first if halves else kernel, machine)
     if found is None:
         return None
-    functions, (inputs, results) = Functions.of(kernel), kernel_types(kernel)
-    if halves is None:
-        outputs = [
-            Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), output)
-            for type_, output in ((t, Argument("output", n)) for n, t in enumerate(results))
-        ]
-        add_product(functions, found, outputs, machine)
-        return functions.finish(kernel, target, explicit=True)
-    type_ = halves.product
-    product = Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)))
-    add_product(functions, found, [product], machine)
-    first = len(functions.places)
-    lower_dynamic(halves.second, functions)
-    replaced(functions, first, len(inputs), product)
-    return functions.finish(kernel, target)
+    functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
+    add_product(functions, found, outputs, machine)
+    return _with_rest(functions, kernel, halves, outputs[0], target)
 
 
 def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
@@ -110,23 +98,15 @@ def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     arguments = {Argument("input", number): type_ for number, type_ in enumerate(inputs)}
     arguments |= {Argument("output", number): type_ for number, type_ in enumerate(results)}
     each = {a: math.prod(shape_of(t)[1:]) for a, t in arguments.items() if has_images(t)}
-    places: dict[Argument, Place] = {}
-    if halves is not None:
-        size = math.prod(shape_of(halves.product))
-        product = Place(emit.memory_type(element_name(halves.product)), size)
-        places[Argument("output", 0)] = product
+    outputs = _outputs(kernel, halves)
+    places = {} if halves is None else {Argument("output", 0): outputs[0]}
     builder = ImagesBuilder(functions, images, each, places)
     if match is not None:
         read, written = _memories(one, used_arguments(match))
         add_contraction(builder, match, read, written, machine)
     elif pooling is not None:
         _add_pooling(builder, one, pooling)
-    if halves is None:
-        return functions.finish(kernel, target, explicit=True)
-    first = len(functions.places)
-    lower_dynamic(halves.second, functions)
-    replaced(functions, first, len(inputs), product)
-    return functions.finish(kernel, target)
+    return _with_rest(functions, kernel, halves, outputs[0], target)
 
 
 def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
@@ -138,26 +118,38 @@ def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     channels = filters_of_channels(match) if match else pooling_of_channels(whole)
     if product is None and channels is None:
         return None
-    functions, (inputs, results) = Functions.of(kernel), kernel_types(whole)
-    places = {
-        number: Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
-        for number, type_ in enumerate(inputs)
-        for argument in [Argument("input", number)]
-    }
-    outputs = [
-        Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
-        for number, type_ in enumerate(results)
-        for argument in [None if halves else Argument("output", number)]
-    ]
+    functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
+    inputs, _ = kernel_types(whole)
+    places = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(inputs)}
     if product is not None:
         add_windows(functions, product, places, outputs, machine)
     elif channels is not None:
         add_channels(functions, channels, places, outputs, machine)
+    return _with_rest(functions, kernel, halves, outputs[0], target)
+
+
+def _place(type_: ir.Type, argument: Argument | None = None) -> Place:
+    """The memory of a tensor: that of an argument, or scratch."""
+    return Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
+
+
+def _outputs(kernel: mgx.KernelOp, halves: Halves | None) -> list[Place]:
+    """The memory of a kernel's results, or of what its first half makes."""
+    if halves is not None:
+        return [_place(halves.product)]
+    _, results = kernel_types(kernel)
+    return [_place(type_, Argument("output", n)) for n, type_ in enumerate(results)]
+
+
+def _with_rest(
+    functions: Functions, kernel: mgx.KernelOp, halves: Halves | None, made: Place, target: Target
+) -> CodeObject:
+    """The code object of functions, and of a kernel's second half, which reads what they made."""
     if halves is None:
         return functions.finish(kernel, target, explicit=True)
-    first = len(functions.places)
+    first, (inputs, _) = len(functions.places), kernel_types(kernel)
     lower_dynamic(halves.second, functions)
-    replaced(functions, first, len(inputs), outputs[0])
+    replaced(functions, first, len(inputs), made)
     return functions.finish(kernel, target)
 
 

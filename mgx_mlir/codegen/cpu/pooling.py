@@ -22,7 +22,7 @@ from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
-from mgx_mlir.codegen.problem.views import element_name, resolve
+from mgx_mlir.codegen.problem.views import View, element_name, resolve
 from mgx_mlir.dialects import mgx
 
 SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
@@ -47,19 +47,27 @@ class Pooling:
         return self.match.problem
 
 
-def match_pooling(kernel: mgx.KernelOp, machine: Machine) -> Pooling | None:
-    """The kernel as pooling that this generator takes; None for any other."""
-    operations = list(kernel.body.blocks[0].operations)
-    pools = [op for op in operations if isinstance(op, mgx.PoolingOp)]
+def pooling_of(kernel: mgx.KernelOp) -> tuple[mgx.PoolingOp, View, str, str] | None:
+    """The one pooling of a kernel that generators take, its input, mode and element type."""
+    pools = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.PoolingOp)]
     if len(pools) != 1:
         return None
     (op,) = pools
-    mode = word(op.mode)
-    if mode not in ("max", "average"):
+    view, mode, element = resolve(op.x), word(op.mode), element_name(op.y.type)
+    if view is None or mode not in ("max", "average") or element not in SUMMED_AS:
         return None
-    view = resolve(op.x)
-    element = element_name(op.y.type)
-    if view is None or element not in SUMMED_AS or any(len(dim) != 1 for dim in view.dims[2:]):
+    if mode == "average" and (op.ceil_mode.value or any(d != 1 for d in op.dilations)):
+        return None
+    return op, view, mode, element
+
+
+def match_pooling(kernel: mgx.KernelOp, machine: Machine) -> Pooling | None:
+    """The kernel as pooling that this generator takes; None for any other."""
+    found = pooling_of(kernel)
+    if found is None:
+        return None
+    op, view, mode, element = found
+    if any(len(dim) != 1 for dim in view.dims[2:]):
         return None
     image = Image(
         view.argument,
@@ -75,9 +83,6 @@ def match_pooling(kernel: mgx.KernelOp, machine: Machine) -> Pooling | None:
         tuple(op.dilations),
         tuple(op.pads)[: len(view.dims) - 2],
     )
-    plain = not op.ceil_mode.value and all(d == 1 for d in image.dilations)
-    if mode == "average" and not plain:
-        return None
     nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
     problem = Contraction(
         image.batch.size,

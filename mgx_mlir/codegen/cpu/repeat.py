@@ -55,6 +55,7 @@ ROWS = (4, 2, 1)
 def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
     lead = leading_sizes(loop_of(kernel))
+    # The last dimension is left whole: its rows share weights, and are taken together.
     for count in range(len(lead) - 1, 0, -1):
         parts = math.prod(lead[:count])
         if isinstance(parts, int) and parts <= MOST_PARTS:

@@ -166,11 +166,7 @@ class Launches:
 
     @contextmanager
     def each(
-        self,
-        read: Sequence[Argument],
-        written: Sequence[Argument],
-        size: int,
-        lanes: int = 1,
+        self, read: Sequence[Argument], written: Sequence[Argument], size: int, lanes: int = 1
     ) -> Iterator[Work]:
         """The next function, with a thread for every `lanes` of `size` elements; `lanes` divides
         `size`."""

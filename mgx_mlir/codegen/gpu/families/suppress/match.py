@@ -37,6 +37,8 @@ class Suppress:
     threshold: float
     most: int
 
+    name: ClassVar[str] = mgx.SuppressOp.OPERATION_NAME
+
     @property
     def number(self) -> Element:
         """The type of the number of a box."""
@@ -47,8 +49,6 @@ class Suppress:
     def is_listed_in_lds(self) -> bool:
         """Whether LDS holds the numbers of the kept boxes."""
         return self.most * self.number.bits // 8 <= _MOST_BYTES
-
-    name: ClassVar[str] = mgx.SuppressOp.OPERATION_NAME
 
 
 def match_suppress(kernel: mgx.KernelOp) -> Suppress | Refusal | None:
