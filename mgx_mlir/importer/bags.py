@@ -12,7 +12,7 @@ A loop that is anything else stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -35,10 +35,9 @@ def replace(model: onnx.ModelProto) -> None:
         nodes += made or [node]
     if not found:
         return
-    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    kept = _used(nodes, {value.name for value in graph.output})
     del graph.node[:]
     graph.node.extend(kept)
-    _drop_unused(graph)
     if all(opset.domain != DOMAIN for opset in model.opset_import):
         model.opset_import.add(domain=DOMAIN, version=1)
 
@@ -108,7 +107,7 @@ def _attributes(node: NodeProto) -> Mapping[str, int]:
 
 
 def _reduced(scope: _Scope, name: str, keepdims: int) -> tuple[str, str] | None:
-    """What is reduced along its first dimension, and how."""
+    """The tensor that a node reduces along its first dimension, and the reduction's name."""
     node = scope.made_by(name, *_REDUCTIONS)
     if node is None or _attributes(node).get("keepdims", 1) != keepdims:
         return None
@@ -118,7 +117,7 @@ def _reduced(scope: _Scope, name: str, keepdims: int) -> tuple[str, str] | None:
 
 
 def _slice(scope: _Scope, name: str) -> tuple[str, str, str] | None:
-    """What is cut along its first dimension by steps of 1, from where, and to where."""
+    """The tensor that a Slice cuts along its first dimension by steps of 1, its start, its end."""
     node = scope.made_by(name, "Slice")
     if node is None or len(node.input) < 3:
         return None
@@ -243,11 +242,9 @@ def _of_sequence(node: NodeProto, outer: _Scope) -> list[NodeProto] | None:
     offsets = list({part[0] for part in parts if part})
     if steps != [[0, 1], [1, 2]] or len(offsets) != 1 or not body.is_outer(offsets[0]):
         return None
-    return (
-        [_bags(node, rows, offsets[0], reduced[1], 1)]
-        if _is_number(outer, more.input[1], offsets[0])
-        else None
-    )
+    if not _is_number(outer, more.input[1], offsets[0]):
+        return None
+    return [_bags(node, rows, offsets[0], reduced[1], 1)]
 
 
 def _is_number(outer: _Scope, name: str, offsets: str) -> bool:
@@ -263,7 +260,7 @@ def _is_number(outer: _Scope, name: str, offsets: str) -> bool:
     )
 
 
-# What is done for the last bag alone: it ends with the rows, and its mean is a quotient.
+# Operators of a branch for the last bag alone, which ends with the rows; its mean is a quotient.
 _LAST = (
     ["Slice"],
     ["ReduceSum", "Shape", "Sub", "CastLike", "Greater", "If", "Cast", "Div", "Identity"],
@@ -302,14 +299,11 @@ def _bags(node: NodeProto, rows: str, offsets: str, reduction: str, zeros: int =
     )  # fmt: skip
 
 
-def _drop_unused(graph: GraphProto) -> None:
-    """Removes nodes whose results nothing reads."""
-    read = {value.name for value in graph.output}
+def _used(nodes: Sequence[NodeProto], read: set[str]) -> list[NodeProto]:
+    """Copies of the nodes whose results are read: those named, or by nodes that are used."""
     kept: list[NodeProto] = []
-    for node in reversed(graph.node):
-        if read.isdisjoint(node.output):
-            continue
-        read |= structure.uses_of(node)
-        kept.insert(0, NodeProto.FromString(node.SerializeToString()))
-    del graph.node[:]
-    graph.node.extend(kept)
+    for node in reversed(nodes):
+        if not read.isdisjoint(node.output):
+            read |= structure.uses_of(node)
+            kept.append(NodeProto.FromString(node.SerializeToString()))
+    return kept[::-1]

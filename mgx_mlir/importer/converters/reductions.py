@@ -10,7 +10,8 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import budget, emit, tensors
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.movement import counted
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -135,10 +136,8 @@ def hardmax(node: Node) -> ir.Value:
             size = tensors.size_of(x, axis, "the size of its axis")
         if size == 0:
             return x
-        if isinstance(size, int):
-            budget.check_made(size)
-        after = range(1, tensors.rank(x) - axis)
-        places = emit.unsqueeze(emit.counted(size), list(after)) if after else emit.counted(size)
+        after = list(range(1, tensors.rank(x) - axis))
+        places = emit.unsqueeze(counted(node, size), after)
         largest = emit.binary(mgx.equal, mgx.argmax(x, axis), places)
         return emit.convert(largest, tensors.element(x))
 

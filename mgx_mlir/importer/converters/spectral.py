@@ -17,7 +17,7 @@ from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.sizes.arithmetic import Size
 
-# Transforms of as many numbers are in two steps, of at least so many.
+# A transform of at least _LONG numbers has two steps, each of at least _SHORT.
 _LONG, _SHORT = 2048, 8
 
 
@@ -138,15 +138,11 @@ def transform(
         return emit.transpose(y, back)
     rows, columns = (half, length) if to_real else (length, half if onesided else length)
     budget.check_made(rows, columns, itemsize=32)
-    angles = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % length) / length
-    cos, sin = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
-    if inverse:
-        weights = np.ones((rows, 1))
-        if to_real:
-            weights[1 : (length + 1) // 2] = 2  # their mirror images are not stored
-        cos, sin = cos * weights / length, sin * weights / length
-    dtype = emit.numpy_type(x)
-    tables = node.make(cos.astype(dtype)), node.make(sin.astype(dtype))
+    divisors = np.full((rows, 1), float(length) if inverse else 1.0)
+    if to_real:
+        divisors[1 : (length + 1) // 2] /= 2  # their mirror images are not stored
+    turns = np.outer(np.arange(rows), np.arange(columns))
+    tables = _tables(node, x, turns, length, inverse, divisors)
     return emit.transpose(_stacked(_products(_parts(x), *tables, to_real)), back)
 
 
@@ -182,30 +178,43 @@ def _in_two(node: Node, x: ir.Value, first: int, second: int, inverse: bool) -> 
     length = first * second
     budget.check_made(second, second, itemsize=32)
 
-    def tables(turns: np.ndarray, of: int, scale: float = 1) -> tuple[ir.Value, ir.Value]:
-        angles = 2 * np.pi * (turns % of) / of
-        sin = np.sin(angles) * (scale if inverse else -scale)
-        dtype = emit.numpy_type(x)
-        return node.make((np.cos(angles) * scale).astype(dtype)), node.make(sin.astype(dtype))
-
-    def products(parts: list[ir.Value], size: int, scale: float = 1) -> list[ir.Value]:
+    def products(parts: list[ir.Value], size: int, divisor: float = 1) -> list[ir.Value]:
         """Along the last dimension but one, which is the last of the results."""
-        rank = tensors.rank(parts[0])
-        order = [*range(rank - 2), rank - 1, rank - 2]
-        parts = [emit.transpose(part, order) for part in parts]
-        return _products(parts, *tables(np.outer(np.arange(size), np.arange(size)), size, scale))
+        turns = np.outer(np.arange(size), np.arange(size))
+        tables = _tables(node, x, turns, size, inverse, divisor)
+        return _products([_swapped(part) for part in parts], *tables)
 
     parts = [emit.reshape(y, [*tensors.dims(y)[:-1], first, second]) for y in _parts(x)]
     real, imaginary = products(parts, first)
-    cos, sin = tables(np.outer(np.arange(second), np.arange(first)), length)
+    cos, sin = _tables(node, x, np.outer(np.arange(second), np.arange(first)), length, inverse)
     turned = [
         mgx.sub(emit.mul(real, cos), emit.mul(imaginary, sin)),
         mgx.add(emit.mul(real, sin), emit.mul(imaginary, cos)),
     ]
-    y = _stacked(products(turned, second, 1 / length if inverse else 1), 3)
-    rank = tensors.rank(y)
-    y = emit.transpose(y, [*range(rank - 2), rank - 1, rank - 2])
+    y = _swapped(_stacked(products(turned, second, length if inverse else 1), 3))
     return emit.reshape(y, [*tensors.dims(y)[:-2], length])
+
+
+def _tables(
+    node: Node,
+    x: ir.Value,
+    turns: np.ndarray,
+    length: int,
+    inverse: bool,
+    divisor: np.ndarray | float = 1,
+) -> tuple[ir.Value, ir.Value]:
+    """Cosines and sines of turns of a circle in `length` steps, divided, of x's element type."""
+    angles = 2 * np.pi * (turns % length) / length
+    sin = np.sin(angles) * (1 if inverse else -1)
+    dtype = emit.numpy_type(x)
+    cos, sin = ((table / divisor).astype(dtype) for table in (np.cos(angles), sin))
+    return node.make(cos), node.make(sin)
+
+
+def _swapped(x: ir.Value) -> ir.Value:
+    """x with its last two dimensions in the other order."""
+    rank = tensors.rank(x)
+    return emit.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def _parts(x: ir.Value) -> list[ir.Value]:

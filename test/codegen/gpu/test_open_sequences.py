@@ -42,7 +42,7 @@ def many(make: Callable[..., Feeds], *sizes: Sequence[int]) -> list[Feeds]:
 
 
 ZERO, ONE = "zero = Constant <value_int = 0> ()", "one = Constant <value_int = 1> ()"
-# Of each: the signature, the nodes, and inputs of several sizes.
+# Each case has a signature, nodes, and inputs of several sizes.
 CASES: dict[str, tuple[str, str, list[Feeds]]] = {
     "rows": (
         "float[a, b] x) => (float[a, b] y",
@@ -168,7 +168,7 @@ def test_searches_of_any_sizes(shape: list[str], target: str) -> None:
     ("most", "least"), [(20, None), (20, 0.2), (2**63 - 1, None), (20000, 0.5)]
 )
 def test_any_number_of_boxes(most: int, least: float | None, target: str) -> None:
-    """Those that overlap no better one; for up to 20000, their numbers do not fit into LDS."""
+    """Boxes that overlap no better one are kept; numbers of up to 20000 do not fit into LDS."""
     model = boxes_of("n, k", "n, c, k", most, least)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     boxes = Model(model, target=target)
