@@ -28,26 +28,13 @@ class Epilogue:
     ) -> None:
         """Stores results [batch, m, n ..] of a vector of sums; masked lanes are not written."""
         match, problem = self._match, self._match.problem
-        lanes = ir.VectorType(sums.type).shape[0]
-        x = emit.convert(sums, problem.accumulator, match.result_element)
-        values, made = [x], parts_of(match, x)
         if match.pairs:
-            n, lanes = emit.div(n, 2), lanes // 2
-            mask = mask and emit.halves(mask)[0]
-        if match.epilogue is not None:
-            operands = [
-                self._load(source, batch, m, n, mask, lanes)
-                if isinstance(source, Matrix | ir.Attribute)
-                else made[source]
-                for source in match.sources
-            ]
-            with match.epilogue.location:
-                values = emit_pointwise(match.epilogue, operands)
+            n, mask = emit.div(n, 2), mask and emit.halves(mask)[0]
+        values = self.results(sums, batch, m, n, mask)
+        lanes = ir.VectorType(values[0].type).shape[0]
         stored = [
-            (memory, emit.to_memory(values[number], element))
-            for memory, number, element in zip(
-                self._outputs, match.results, match.result_elements, strict=True
-            )
+            (memory, emit.to_memory(x, element))
+            for memory, x, element in zip(self._outputs, values, match.result_elements, strict=True)
         ]
         columns = match.columns
         place = emit.linear(n, (batch, problem.M * columns), (m, columns))
@@ -59,6 +46,28 @@ class Epilogue:
             place = emit.add(start, match.place.column.offset(n))
         for memory, x in stored:
             emit.store_vector(x, memory, place, mask)
+
+    def results(
+        self, sums: ir.Value, batch: Index, m: Index, n: Index, mask: ir.Value | None
+    ) -> list[ir.Value]:
+        """The results of a vector of sums, from column n of theirs on.
+
+        Inputs are not read for masked lanes.
+        """
+        match = self._match
+        x = emit.convert(sums, match.problem.accumulator, match.result_element)
+        values, made = [x], parts_of(match, x)
+        if match.epilogue is not None:
+            lanes = ir.VectorType(x.type).shape[0] // (2 if match.pairs else 1)
+            operands = [
+                self._load(source, batch, m, n, mask, lanes)
+                if isinstance(source, Matrix | ir.Attribute)
+                else made[source]
+                for source in match.sources
+            ]
+            with match.epilogue.location:
+                values = emit_pointwise(match.epilogue, operands)
+        return [values[number] for number in match.results]
 
     def _store_lanes(
         self,

@@ -18,7 +18,8 @@ from mgx_mlir.codegen.cpu.any_channels import (
 from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
 from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
 from mgx_mlir.codegen.cpu.any_windows import add_windows, window_product
-from mgx_mlir.codegen.cpu.attention import add_attention
+from mgx_mlir.codegen.cpu.attention import emit_attention
+from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
 from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
@@ -29,7 +30,6 @@ from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, lower_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
-from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.images import has_images, images_of, one_image
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
@@ -52,7 +52,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
         if is_dynamic(kernel):
-            for way in (_any_rows, _any_images, _any_windows):
+            for way in (_any_rows, _any_images, _any_windows, _attention):
                 if found := way(kernel, target):
                     return found
             return compile_dynamic(kernel, target)
@@ -63,9 +63,8 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         match = match_contraction(kernel)
         if match is not None:
             return _contraction(kernel, match, target)
-        attention = match_attention(kernel)
-        if attention is not None:
-            return _attention(kernel, attention, target)
+        if found := _attention(kernel, target):
+            return found
         pooling = match_pooling(kernel, Machine.of(target))
         if pooling is not None:
             return _pooling(kernel, pooling, target)
@@ -126,6 +125,24 @@ def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     elif channels is not None:
         add_channels(functions, channels, places, outputs, machine)
     return _with_rest(functions, kernel, halves, outputs[0], target)
+
+
+def _attention(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
+    """The code object of an attention, of given or any numbers of queries and keys; else None."""
+    attention = host_attention(kernel)
+    if attention is None:
+        return None
+    functions, (inputs, _) = Functions.of(kernel), kernel_types(kernel)
+    cut, outputs = AttentionCut.of(attention, Machine.of(target)), _outputs(kernel, None)
+    used = [number for number, _ in attention.used_arguments()]
+    places = [_place(inputs[number], Argument("input", number)) for number in used]
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read = dict(zip(used, pointers, strict=False))
+        emit_attention(attention, cut, read, pointers[len(used) :], begin, end)
+
+    functions.add_on([*places, *outputs], cut.items(attention), body)
+    return functions.finish(kernel, target, explicit=True)
 
 
 def _place(type_: ir.Type, argument: Argument | None = None) -> Place:
@@ -220,10 +237,3 @@ def _reduced_product(halves: Halves, match: Match, name: str, target: Target) ->
     number = len(kernel_types(halves.first)[0])
     builder.take(generic_builder(halves.second, module), {number: product})
     return builder.finish(target)
-
-
-def _attention(kernel: mgx.KernelOp, attention: Attention, target: Target) -> CodeObject:
-    inputs, outputs = _memories(kernel, attention.used_arguments())
-    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    add_attention(builder, attention, inputs, outputs, Machine.of(target))
-    return builder.finish(target, explicit=True)

@@ -111,7 +111,7 @@ def _pack_a_by_columns(copy: Copy, matrix: Matrix, start: Index, first: Index, r
 
 def _pack_a_by_rows(copy: Copy, matrix: Matrix, places: Sequence[Index]) -> None:
     """Packs the rows that start at `places`."""
-    lanes, step = copy.lanes, copy.target.step
+    lanes, step, to = copy.lanes, copy.target.step, copy.target.start
     if not matrix.column.contiguous(lanes):
 
         def scalars(i: Index) -> None:
@@ -119,7 +119,7 @@ def _pack_a_by_rows(copy: Copy, matrix: Matrix, places: Sequence[Index]) -> None
             for row, place in enumerate(places):
                 x = emit.load(copy.source, emit.add(place, moved))
                 x = emit.convert(x, matrix.element, copy.accumulator)
-                emit.store(x, copy.target.memory, emit.add(i, row * step))
+                emit.store(x, copy.target.memory, emit.add(to, emit.add(i, row * step)))
 
         emit.loop(0, copy.depth, 1, scalars)
         return
@@ -130,7 +130,7 @@ def _pack_a_by_rows(copy: Copy, matrix: Matrix, places: Sequence[Index]) -> None
         mask = None if exact else emit.lane_mask(emit.sub(copy.depth, i), lanes)
         for row, place in enumerate(places):
             x = emit.load_vector(copy.source, emit.add(place, moved), lanes, mask)
-            copy.store(x, matrix.element, emit.add(i, row * step))
+            copy.store(x, matrix.element, emit.add(to, emit.add(i, row * step)))
 
     emit.loop(0, copy.depth, lanes, vectors)
 

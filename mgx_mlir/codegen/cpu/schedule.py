@@ -233,7 +233,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     joined = _joined(problem, machine)
     tiles = {
         (rows, vectors)
-        for most, vectors in _tiles(machine.registers)
+        for most, vectors in register_tiles(machine.registers)
         for rows in (most, ceil_div(problem.M, ceil_div(problem.M, most)))
         if rows <= max(problem.M, 1)
     }
@@ -270,12 +270,18 @@ def packs_once(problem: Contraction) -> bool:
     return isinstance(problem.b, Matrix) and problem.b.argument >= 0 and problem.batch == 1
 
 
-def _tiles(registers: int) -> Iterator[tuple[int, int]]:
+def register_tiles(registers: int) -> Iterator[tuple[int, int]]:
     """Rows and vectors of register tiles: their sums, a row of B and one element of A."""
     for vectors in range(1, 9):
         rows = min((registers - 1 - vectors) // vectors, 24)
         if rows >= 1:
             yield rows, vectors
+
+
+def tile_cost(rows: int, vectors: int) -> float:
+    """The cost of one step of k of a register tile, in multiply-adds of a vector."""
+    sums = rows * vectors
+    return sums * max(1.0, CHAINS / sums) * (1 + LOAD_A / vectors + LOAD_B / rows)
 
 
 def _column_blocks(
@@ -319,11 +325,7 @@ def _cost(
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
 
-    def tile(width: int) -> float:
-        chains = max(1.0, CHAINS / (rows * width))
-        return rows * width * chains * (1 + LOAD_A / width + LOAD_B / rows)
-
-    one, whole = tile(1), tile(vectors)
+    one, whole = tile_cost(rows, 1), tile_cost(rows, vectors)
     depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
     steps = ceil_div(problem.K, joined)
     total = 0.0

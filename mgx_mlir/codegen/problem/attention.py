@@ -92,13 +92,16 @@ def heads_as_queries(attention: Attention) -> Attention:
     group = math.gcd(_repeats(attention.k.batch), _repeats(attention.v.batch))
     if group == 1 or attention.earliest is not None:
         return attention
-    if attention.causal is not None and attention.M > 1:
+    if attention.causal is not None and not (attention.M == 1 and isinstance(attention.N, int)):
         return attention
-    keys = [_split(matrix.batch, group) for matrix in (attention.k, attention.v)]
+    keys = [matrix.batch.split(group) for matrix in (attention.k, attention.v)]
     q = _rows_of_heads(attention.q, group)
     sources = _sources_of_heads(attention.sources, group)
     ends = _sources_of_heads(attention.result.sources, group)
+    place = attention.result.place and _rows_of_heads(attention.result.place, group)
     if None in keys or q is None or sources is None or ends is None:
+        return attention
+    if attention.result.place is not None and place is None:
         return attention
     key_batch, value_batch = (axes[0] for axes in keys if axes is not None)
     seen = attention.N if attention.causal is None else attention.causal + 1
@@ -115,7 +118,7 @@ def heads_as_queries(attention: Attention) -> Attention:
         v=v,
         sources=sources,
         causal=None,
-        result=replace(attention.result, problem=product, sources=ends),
+        result=replace(attention.result, problem=product, sources=ends, place=place),
     )
 
 
@@ -127,33 +130,16 @@ def _sources_of_heads(sources: Sequence[Source], group: int) -> tuple[Source, ..
 
 def _rows_of_heads(x: Matrix, group: int) -> Matrix | None:
     """`group` neighbouring matrices as one that has the rows of all."""
-    axes = _split(x.batch, group)
+    axes = x.batch.split(group)
     if axes is None:
         return None
     return replace(x, batch=axes[0], row=Axis.of(*axes[1].factors, *x.row.factors))
 
 
 def _repeats(axis: Axis) -> int:
-    """The number of neighbours along an axis that are the same memory."""
-    return axis.factors[-1][0] if axis.factors and axis.factors[-1][1] == 0 else 1
-
-
-def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
-    """An axis as an outer one and one of size `inner`; None where no factor ends there."""
-    outer = list(axis.factors)
-    last: list[tuple[int, int]] = []
-    while inner > 1:
-        if not outer:
-            return None
-        size, stride = outer.pop()
-        taken = math.gcd(size, inner)
-        if taken not in (size, inner):
-            return None
-        last.insert(0, (taken, stride))
-        if taken < size:
-            outer.append((size // taken, stride * taken))
-        inner //= taken
-    return Axis.of(*outer), Axis.of(*last)
+    """The number of neighbours along an axis that are the same memory, where it is known."""
+    size, stride = axis.factors[-1] if axis.factors else (1, 1)
+    return size if stride == 0 and isinstance(size, int) else 1
 
 
 def match_attention(kernel: mgx.KernelOp, placed: bool = False) -> Attention | None:

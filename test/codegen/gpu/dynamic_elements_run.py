@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from dynamic_attention_run import tensor
 from emulated_run import run
 from mlir import ir
 
@@ -21,6 +20,7 @@ from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 from mgx_mlir.sizes.arithmetic import evaluate
 from mgx_mlir.sizes.parser import parse
+from test.codegen.open_attention import tensor
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "i64": np.int64}
 

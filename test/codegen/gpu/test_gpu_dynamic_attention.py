@@ -13,8 +13,8 @@ from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError
-from test.codegen.gpu.dynamic_attention_run import Case
 from test.codegen.gpu.emulated import run_on
+from test.codegen.open_attention import Case
 
 SLOW = pytest.mark.slow
 
