@@ -186,7 +186,7 @@ def product_of(reduce: ir.OpView) -> list[ir.OpView]:
         return []
     for value in reduce.inputs:
         type_ = ir.RankedTensorType(value.type)
-        if not type_.has_static_shape or list(reduce.axes) != [type_.rank - 1]:
+        if type_.is_dynamic_dim(type_.rank - 1) or list(reduce.axes) != [type_.rank - 1]:
             continue
         if type_.shape[-1] * element_type(value).width > 8 * MAX_ROW_BYTES:
             continue

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from contraction_kernels import DTYPES, Product
 from emulated_run import run
+from fused_kernels import Fused, reduced
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
@@ -35,16 +38,30 @@ PRODUCTS = (
 )
 
 
-def text_of(product: Product, leading: bool) -> str:
-    """The kernel with its rows as an argument; with `leading`, as two dimensions 'a' and 'b'."""
-    shape, dims = ("?x?", f"a{ANY}, b{ANY}") if leading else ("?", f"rows{ANY}")
-    text = re.sub(
+# Products whose rows are reduced: columns, depth, element type, and what the schedule must say.
+REDUCED = (
+    ((32, 64), "f16", "rows reduced in LDS"),
+    ((64, 256), "f16", "rows reduced in LDS"),
+    ((37, 64), "f16", "its rows after it"),
+    ((128, 4096), "f16", "its rows after it"),
+)
+
+
+def open_rows(text: str, shape: str = "?", dims: str = f"rows{ANY}") -> str:
+    """A kernel's text with its rows as an argument."""
+    return re.sub(
         rf"tensor<{ROWS}x(\d+)x(\w+)>",
         rf"tensor<{shape}x\1x\2, #mgx.dims<[{dims}, _]>>",
-        product.text(),
+        text,
     )
+
+
+def text_of(product: Product, leading: bool) -> str:
+    """The kernel with its rows as an argument; with `leading`, as two dimensions 'a' and 'b'."""
     if not leading:
-        return text
+        return open_rows(product.text())
+    dims = f"a{ANY}, b{ANY}"
+    text = open_rows(product.text(), "?x?", dims)
     _, n, k = product.shape
     weight = f"tensor<{k}x{n}x{product.element}>"
     wide = f"tensor<?x{k}x{n}x{product.element}, #mgx.dims<[a{ANY}, _, _]>>"
@@ -56,29 +73,57 @@ def text_of(product: Product, leading: bool) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Case:
+    """A kernel's text, what the words of its schedule must hold, and the kernel of some rows."""
+
+    text: str
+    words: str
+    of_rows: Callable[[int], Product | Fused]
+    leading: bool = False
+
+
+def cases() -> Iterator[Case]:
+    for product in PRODUCTS:
+        yield Case(text_of(product, False), "", partial(_of_rows, product))
+    leading = replace(PRODUCTS[1], shape=(ROWS, 20, 40))
+    yield Case(text_of(leading, True), "", partial(_of_rows, leading), leading=True)
+    for (columns, depth), element, words in REDUCED:
+
+        def of_rows(
+            rows: int, sizes: tuple[int, int] = (columns, depth), e: str = element
+        ) -> Fused:
+            return reduced((rows, *sizes), e)
+
+        yield Case(open_rows(of_rows(ROWS).text(element)), words, of_rows)
+
+
+def _of_rows(product: Product, rows: int) -> Product:
+    return replace(product, shape=(rows, *product.shape[1:]))
+
+
 def main(chip: str) -> int:
     failed = 0
     target = Target.get(chip)
-    cases = [(product, False) for product in PRODUCTS]
-    cases.append((replace(PRODUCTS[1], shape=(ROWS, 20, 40)), True))
-    for product, leading in cases:
+    for case in cases():
+        name = case.of_rows(ROWS).name
         with context(), ir.Location.unknown():
-            module = ir.Module.parse(text_of(product, leading))
+            module = ir.Module.parse(case.text)
             code = compiler(next(iter(module.body.operations)))(target)
         tile = re.search(r"any number of rows, .*tile (\d+)x", code.why)
-        if tile is None:
+        if tile is None or case.words not in code.why:
             failed += 1
-            print(f"{product.name} on {chip}: {code.why}")
+            print(f"{name} on {chip}: {code.why}")
             continue
         own = int(tile[1])
         for rows in sorted({1, 3, 5, own - 1, own, own + 1, 3 * own + 5, 2 * own + 128}):
-            here = replace(product, shape=(rows, *product.shape[1:]))
+            here = case.of_rows(rows)
             inputs = here.arrays()
             want, bound = here.meaning(*inputs)
             have = np.full(want.shape, 99).astype(DTYPES[here.result])
             sizes = {"a": rows, "b": 1} if rows % 2 else {"a": 2, "b": rows // 2}
             try:
-                run(code.bound(sizes if leading else {"rows": rows}), inputs, [have])
+                run(code.bound(sizes if case.leading else {"rows": rows}), inputs, [have])
             except RuntimeError as error:
                 failed += 1
                 print(f"{here.name} on {chip}: {code.why}: {error}")

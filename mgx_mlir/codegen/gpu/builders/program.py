@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 P = TypeVar("P", covariant=True)
 # Bytes that divide the offset of a piece of scratch memory.
 SCRATCH_ALIGNMENT = 256
 
 
-def aligned(size: int) -> int:
+@overload
+def aligned(size: int) -> int: ...
+@overload
+def aligned(size: Number) -> Number: ...
+def aligned(size: Number) -> Number:
     """Bytes of a piece of scratch memory, such that another one may follow it."""
     return ceil_div(size, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 

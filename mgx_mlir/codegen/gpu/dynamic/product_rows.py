@@ -24,6 +24,7 @@ from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, append_functions
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.dynamic.rows import with_count
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, place_of_results
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
@@ -33,9 +34,12 @@ from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
+from mgx_mlir.codegen.gpu.families.contraction.reduced import whole_rows
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
+from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.rows import match_rows, with_rows
 from mgx_mlir.codegen.refusal import Refusal
@@ -58,22 +62,28 @@ def dynamic_product_program(
     contraction.
     """
     with kernel.context, kernel.location:
-        anchors = [op for op in kernel.regions[0].blocks[0].operations if _is_anchor(op)]
-        if not anchors:
-            return None
-        anchor = anchors[0].operation
-        if len(anchors) > 1 or not anchor.name.endswith("dot"):
-            return Refusal(f"{anchor.name}: its sizes are arguments")
-        return _program(kernel, anchor, target).of(anchor.name)
+        anchor = anchor_of_product(kernel)
+        if anchor is None or isinstance(anchor, Refusal):
+            return anchor
+        return product_of_rows(kernel, anchor, target).of(anchor.name)
 
 
-def _is_anchor(op: ir.OpView) -> bool:
-    return isinstance(op, (*mgx.CONVOLUTIONS, *mgx.DOTS))
+def anchor_of_product(kernel: mgx.KernelOp) -> ir.Operation | Refusal | None:
+    """The one product of a kernel; None where it holds no contraction."""
+    operations = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in operations if isinstance(op, (*mgx.CONVOLUTIONS, *mgx.DOTS))]
+    if not anchors:
+        return None
+    anchor = anchors[0].operation
+    if len(anchors) > 1 or not anchor.name.endswith("dot"):
+        return Refusal(f"{anchor.name}: its sizes are arguments")
+    return anchor
 
 
-def _program(
-    kernel: mgx.KernelOp, anchor: ir.Operation, target: Target
+def product_of_rows(
+    kernel: mgx.KernelOp, anchor: ir.Operation, target: Target, ends: Ends | None = None
 ) -> Generated[DynamicProgram] | Refusal:
+    """The program of a kernel whose product is `anchor`, and the schedule in words."""
     found = match_rows(kernel, anchor)
     if isinstance(found, Refusal):
         return found
@@ -82,9 +92,33 @@ def _program(
     counted = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
     most = bounds(math.prod(size for size in counted if size is not None))[1]
     fixed = [size if isinstance(size, int) else 0 for size in found.elements]
-    made = _Functions(found.match, target, name, found.rows, fixed, found.strides, len(results))
+    strides = {**found.strides, **(ends.strides if ends else {})}
+    if any(strides[number] != stride for number, stride in found.strides.items()):
+        return Refusal("an input whose rows are apart in two ways")
+    made = _Functions(found.match, target, name, found.rows, fixed, strides, len(results), ends)
     refusal = made.add(most)
-    return refusal or Generated(made.program(kernel), f"any number of rows, {made.words()}")
+    words = f"any number of rows, {made.words()}"
+    return refusal or Generated(made.program(ends.kernel if ends else kernel), words)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The work on whole rows of a product, input number `product` of it, in place of results.
+
+    kernel: the one of both. columns: of each result. strides: elements from row to row of the other
+    inputs.
+    """
+
+    kernel: mgx.KernelOp
+    rows: Rows
+    product: int
+    columns: tuple[int, ...]
+    strides: Mapping[int, int]
+
+    def tail(self, rows: int) -> Tail:
+        """The work on so many rows."""
+        sizes = tuple(rows * size for size in self.columns)
+        return Tail(with_count(self.rows, rows), self.product, sizes)
 
 
 @dataclass(frozen=True)
@@ -101,6 +135,7 @@ class _Functions:
     sizes: Sequence[int]
     strides: Mapping[int, int]
     results: int
+    ends: Ends | None = None
     formulas: Formulas = field(default_factory=Formulas)
     # Programs, each with the bytes of its scratch memory, and its schedule in words.
     made: list[tuple[GpuProgram, Number, str]] = field(default_factory=list)
@@ -143,6 +178,8 @@ class _Functions:
 
     def _add_few(self, most: int, share: Number) -> bool:
         """Adds the function for few rows, where a recipe for these is better than tiles."""
+        if self.ends is not None:
+            return False
         request = self._request(most)
         if isinstance(request, Refusal):
             return False
@@ -169,7 +206,8 @@ class _Functions:
         rows = self._dynamic(own, lambda _: blocks, parts)
         tiling = Tiling(schedule, unit, self.target)
         name = f"{self.name}_{len(self.made)}"
-        program = generate(request.product, request.sizes, tiling, name, rows=rows)
+        tail = self.ends.tail(own) if self.ends else None
+        program = generate(request.product, request.sizes, tiling, name, tail, rows)
         words = schedule.describe(unit)
         if most < math.inf:
             words = f"for up to {most} rows {words}"
@@ -181,6 +219,11 @@ class _Functions:
         request = self._request(rows)
         if isinstance(request, Refusal):
             return request
+        if self.ends is not None:
+            tail, bytes_ = self.ends.tail(rows), self._bytes(request.match, rows)
+            element = request.match.result_elements[0]
+            found = whole_rows(request.match, tail, bytes_, element, self.target)
+            return found if isinstance(found, Refusal) else (found.schedule, found.unit)
         if refusal := expanding_refusal(request.match.terms, request.unit.tile_depth):
             return refusal
         schedule = choose(request.match.terms, request.unit, self.target)
@@ -191,24 +234,29 @@ class _Functions:
     def _request(self, rows: int) -> Request | Refusal:
         """The product of so many rows."""
         match = with_rows(self.match, rows)
-        sizes = [
-            self.strides[n] * rows if n in self.strides else x for n, x in enumerate(self.sizes)
-        ]
-        given = {
-            number: sizes[number] * emit.element_bytes(e) for number, e in used_arguments(match)
-        }
-        if refusal := problem_refusal(match, given, self.target):
+        if refusal := problem_refusal(match, self._bytes(match, rows), self.target):
             return refusal
         product = Product(match, place_of_results(match), {})
-        counts = sizes, [rows * match.columns] * self.results
+        counts = self._elements(rows), [rows * match.columns] * self.results
         return Request(match, product, False, counts, self.target, self.name)
+
+    def _elements(self, rows: int) -> list[int]:
+        """The elements of each input, of so many rows."""
+        return [
+            self.strides[n] * rows if n in self.strides else x for n, x in enumerate(self.sizes)
+        ]
+
+    def _bytes(self, match: Match, rows: int) -> dict[int, int]:
+        """The bytes of each input that a match reads, of so many rows."""
+        counts = self._elements(rows)
+        return {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
 
     def _dynamic(self, block: int, grid: Callable[[int], Number], parts: int = 0) -> DynamicRows:
         """The rows of work-groups. parts: partial sums of a row, in scratch memory."""
         steps = {Argument("scratch", 0): parts} if parts else {}
         steps |= {Argument("input", number): stride for number, stride in self.strides.items()}
-        columns = self.match.columns
-        steps |= {Argument("output", number): columns for number in range(self.results)}
+        columns = self.ends.columns if self.ends else [self.match.columns] * self.results
+        steps |= {Argument("output", number): size for number, size in enumerate(columns)}
         size = Argument("size", self.formulas.number(self.rows))
         return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))
 

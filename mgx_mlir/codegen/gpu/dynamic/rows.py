@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
@@ -30,7 +31,7 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size
 
-_UNEVEN = Refusal("rows that are not evenly apart in memory")
+UNEVEN = Refusal("rows that are not evenly apart in memory")
 
 
 def _program(
@@ -49,23 +50,15 @@ def _of_even_rows(
     """The program of rows of static length that are evenly apart: a work-group has several."""
     if isinstance(rows.columns, Size):
         return Refusal("the length of its rows is an argument")
-    steps: dict[int, int] = {}
     rows, whole = _with_whole(rows)
-    for source in rows.sources.values():
-        if isinstance(source, MemoryOperand) and source.argument not in whole:
-            step = source.outer.stride
-            if step is None or isinstance(step, Size) or isinstance(source.offset, Size):
-                return _UNEVEN
-            if step < 0 or steps.setdefault(source.argument, step) != step:
-                return _UNEVEN
-    if any(result.operand.outer.stride is None for result in rows.results):
-        return _UNEVEN
-    columns = tuple(result.operand.outer.stride or 0 for result in rows.results)
+    steps, columns = steps_of(rows, whole), columns_of(rows)
+    if steps is None or columns is None:
+        return UNEVEN
     moved = {number: step for number, step in steps.items() if step}
     blocks = RowBlocks(kernel, rows.rows, tuple(rows.used), moved, columns, whole)
     if refusal := blocks.refusal():
         return refusal
-    usual = _with_rows(rows, USUAL_ROWS)
+    usual = with_count(rows, USUAL_ROWS)
     schedule = choose(usual, target, whole=True)
     if schedule is None:
         return Refusal(f"no schedule fits {target.name}")
@@ -76,10 +69,30 @@ def _of_even_rows(
     return Generated(_generate(blocks, rows, schedule, target), words)
 
 
+def steps_of(rows: Rows, whole: Collection[int] = ()) -> dict[int, int] | None:
+    """Elements from row to row of each input but those of `whole`; None where these vary."""
+    steps: dict[int, int] = {}
+    for source in rows.sources.values():
+        if isinstance(source, MemoryOperand) and source.argument not in whole:
+            step = source.outer.stride
+            if step is None or isinstance(step, Size) or isinstance(source.offset, Size):
+                return None
+            if step < 0 or steps.setdefault(source.argument, step) != step:
+                return None
+    return steps
+
+
+def columns_of(rows: Rows) -> tuple[int, ...] | None:
+    """Elements from row to row of each result, in order; None where these vary."""
+    found = {result.operand.argument: result.operand.outer.stride for result in rows.results}
+    columns = [found[number] for number in sorted(found)]
+    return None if None in columns else tuple(size or 0 for size in columns)
+
+
 def _generate(
     blocks: RowBlocks, rows: Rows, schedule: RowSchedule, target: Target
 ) -> DynamicProgram:
-    own = _with_rows(rows, schedule.together)
+    own = with_count(rows, schedule.together)
     reductions = [Reduction(op) for op in own.reductions]
     lds = lds_arrays(schedule, reductions, target)
     with blocks.function(schedule.together, schedule.block, lds=lds) as (made, frame):
@@ -127,7 +140,7 @@ def _with_whole(rows: Rows) -> tuple[Rows, dict[int, Number]]:
     return (rows, {}) if mixed else (replace(rows, sources=sources), found)
 
 
-def _with_rows(rows: Rows, count: int) -> Rows:
+def with_count(rows: Rows, count: int) -> Rows:
     """The same kernel with `count` rows."""
 
     def counted(x: MemoryOperand) -> MemoryOperand:

@@ -40,6 +40,9 @@ from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 
+# In words: the rows' work is in the product's function.
+TOGETHER = "rows reduced in LDS"
+
 
 def reduced_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` that reduces a product, and its schedule in words.
@@ -70,18 +73,33 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
     _, (_, results) = signature(halves.second)
     if match is None or not isinstance(rows, Rows):
         return Refusal("unmatched")
-    problem = match.problem
-    if any(isinstance(term.b, Image) for term in match.terms) or match.place is not None:
-        return Refusal("a convolution")
     counts = [math.prod(ir.RankedTensorType(type_).shape) for type_ in (*inputs, halves.product)]
     made = tuple(math.prod(ir.RankedTensorType(type_).shape) for type_ in results)
     tail = Tail(rows, len(inputs), made)
-    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     bytes_ = {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
+    tiling = whole_rows(match, tail, bytes_, element_name(halves.product), target)
+    if isinstance(tiling, Refusal):
+        return tiling
+    product = Product(match, row_major(match.problem), {})
+    program = generate(product, (counts, [counts[-1]]), tiling, name, tail)
+    return Generated(program, f"{tiling.schedule.describe(tiling.unit)}, {TOGETHER}")
+
+
+def whole_rows(
+    match: Match, tail: Tail, bytes_: dict[int, int], element: str, target: Target
+) -> Tiling | Refusal:
+    """The tiles of a product, of which a work-group has whole rows, or why none are worth it.
+
+    bytes_: those of the inputs, by number. element: the type of the product's elements.
+    """
+    problem = match.problem
+    if any(isinstance(term.b, Image) for term in match.terms) or match.place is not None:
+        return Refusal("a convolution")
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     refusal = tail.refusal(problem) or problem_refusal(match, bytes_, target)
     if refusal or unit is None:
         return refusal or Refusal("no instruction")
-    if unit.element != element_name(halves.product):
+    if unit.element != element:
         return Refusal(f"LDS of {unit.element}")
     refusal = expanding_refusal(match.terms, unit.tile_depth)
     if refusal:
@@ -91,17 +109,14 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
     if schedule is None or alone is None:
         return Refusal(f"{problem.N} columns are more than a block has")
     whole = replace(problem, K=sum(term.K for term in match.terms))
-    moved = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
+    size = problem.batch * problem.M * problem.N * emit.element_bytes(unit.element)
     rate = target.gpu.l2_bytes_a_clock * target.compute_units
-    saved = LAUNCH_CLOCKS + BLOCK_LATENCY + moved / rate
+    saved = LAUNCH_CLOCKS + BLOCK_LATENCY + 2 * size / rate  # the product, written and read
     tiling = Tiling(schedule, unit, target)
     together = clocks(whole, schedule, unit, target) + tail.clocks(problem, tiling)
     if together > clocks(whole, alone, unit, target) + saved:
         return Refusal("faster on more blocks")
-    product = Product(match, row_major(problem), {})
-    sizes = counts, [counts[-1]]
-    program = generate(product, sizes, tiling, name, tail)
-    return Generated(program, f"{schedule.describe(unit)}, rows reduced in LDS")
+    return tiling
 
 
 def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: ProductSchedule) -> bool:
