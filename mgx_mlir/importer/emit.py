@@ -35,6 +35,13 @@ def counted(size: Dim) -> ir.Value:
     return mgx.prefix_scan_sum(ones, 0, exclusive=True)
 
 
+def amount(number: int | Size) -> ir.Value:
+    """A size as an i64 scalar."""
+    if isinstance(number, int):
+        return mgx.constant(number, np.int64)
+    return size_of(filled(np.zeros((), np.int64), tensors.named([number])), 0)
+
+
 def size_of(x: ir.Value, axis: int) -> ir.Value:
     """The size of one dimension, as an i64 scalar."""
     size = tensors.dims(x)[axis]

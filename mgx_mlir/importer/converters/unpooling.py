@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
@@ -12,6 +13,7 @@ from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @operator("Col2Im", (18, 18), "convolution_backwards")
@@ -58,7 +60,7 @@ def col2im(node: Node) -> ir.Value:
 def max_unpool(node: Node) -> ir.Value:
     """Zeros, but for the elements that the indices of MaxPool name."""
     x, indices = node.tensor(0), node.tensor(1)
-    batch, channels, *sizes = tensors.static_dims(x)
+    batch, channels, *sizes = tensors.known_sizes(x)
     lengths = list(node.attribute("kernel_shape"))
     pads = list(node.attribute("pads") or [0] * (2 * len(sizes)))
     strides = list(node.attribute("strides") or [1] * len(sizes))
@@ -66,13 +68,30 @@ def max_unpool(node: Node) -> ir.Value:
     for i, size in enumerate(sizes):
         removed = pads[i] + pads[len(sizes) + i]
         whole.append((size - 1) * strides[i] - removed + lengths[i])
-    elements = math.prod(tensors.static_dims(x))
-    empty = emit.filled(np.zeros((), emit.numpy_type(x)), [math.prod(whole)])
-    flat = emit.reshape(indices, [elements])
-    y = emit.reshape(mgx.scatter_none(empty, flat, emit.reshape(x, [elements]), 0), whole)
-    if not node.given(2):
-        return y
-    more = [n - m for n, m in zip(node.integers(2, "output_shape"), whole, strict=True)]
-    if min(more) < 0:
+    elements, every = (tensors.named([math.prod(n)]) for n in ([batch, channels, *sizes], whole))
+    empty = emit.filled(np.zeros((), emit.numpy_type(x)), every)
+    flat = emit.reshape(indices, elements)
+    y = mgx.scatter_none(empty, flat, emit.reshape(x, elements), 0)
+    y = emit.reshape(y, tensors.named(whole))
+    return _with_zeros(node, y, whole) if node.given(2) else y
+
+
+def _with_zeros(node: Node, y: ir.Value, whole: Sequence[Number]) -> ir.Value:
+    """y of sizes `whole` with zeros behind it, up to output_shape."""
+    wanted = node.sizes(2)
+    if wanted is None:
+        node.integers(2, "output_shape")  # says that it has to be known
+    assert wanted is not None
+    more = [n - m for n, m in zip(wanted, whole, strict=True)]
+    if any(n < 0 for n in more):
         raise ModelError(f"output_shape is less than what the windows cover, {whole}")
-    return mgx.pad(y, [0] * len(more), more) if any(more) else y
+    for axis, count in enumerate(more):
+        if isinstance(count, int):
+            amounts = [count if number == axis else 0 for number in range(len(more))]
+            y = mgx.pad(y, [0] * len(more), amounts) if count else y
+        else:
+            node.require(count)
+            sizes = [*tensors.dims(y)[:axis], *tensors.named([count]), *tensors.dims(y)[axis + 1 :]]
+            zeros = emit.filled(np.zeros((), emit.numpy_type(y)), sizes)
+            y = emit.concat([y, zeros], axis)
+    return y

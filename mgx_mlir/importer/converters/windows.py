@@ -13,11 +13,12 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, emit, tensors
+from mgx_mlir.importer.converters import movement
 from mgx_mlir.importer.converters.slices import part_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, maximum
 
 _Amount = TypeVar("_Amount", int, Size)
 
@@ -61,14 +62,13 @@ class Window:
         for place in range(count):
             size = tensors.size(tensors.dims(x)[2 + place])
             stride, extent = self.strides[place], self.extent(place)
-            if size is None or (isinstance(size, Size) and 1 < extent < stride):
+            if size is None:
                 tensors.size_of(x, 2 + place, "the size that auto_pad needs")  # it has to be
             assert size is not None
             total: Number = 0
             if extent > 1:
-                total = (ceil_div(size, stride) - 1) * stride + extent - size
+                total = maximum((ceil_div(size, stride) - 1) * stride + extent - size, 0)
             if isinstance(total, int):
-                total = max(total, 0)
                 first = self._first(total)
                 self.pads[place], self.pads[count + place] = first, total - first
             else:
@@ -94,6 +94,46 @@ class Window:
             start = before - first
             x = part_of(wide, axis, start, start + total + size, size + most)
         return x
+
+    @property
+    def befores(self) -> list[Number]:
+        """The padding before x along each dimension."""
+        margins = self._margins
+        return [
+            self._first(margins[place]) if place in margins else self.pads[place]
+            for place in range(len(self.lengths))
+        ]
+
+    def may_leave(self, place: int) -> bool:
+        """Whether a window may begin before x, or end behind it, along a dimension."""
+        count = len(self.lengths)
+        return place in self._margins or bool(self.pads[place] or self.pads[count + place])
+
+    def ends(self, x: ir.Value, y: ir.Value, ceil: bool) -> list[int]:
+        """The most elements behind x, and its margins, that windows of y read in each dimension."""
+        found, count = [], len(self.lengths)
+        for place in range(count):
+            size, outputs = (tensors.size(tensors.dims(v)[2 + place]) for v in (x, y))
+            end = self.pads[count + place] + (self.strides[place] - 1 if ceil else 0)
+            if place in self._margins:
+                end = 0
+            elif isinstance(size, int) and isinstance(outputs, int):
+                last = (outputs - 1) * self.strides[place] + self.extent(place)
+                end = last - size - self.pads[place]
+            found.append(end)
+        return found
+
+    def tap(self, padded: ir.Value, y: ir.Value, offset: Sequence[int]) -> ir.Value:
+        """The element of each window of y at an offset, of x with its padding."""
+        for place, at in enumerate(offset):
+            axis, first, step = 2 + place, at * self.dilations[place], self.strides[place]
+            outputs, have = (tensors.size(tensors.dims(v)[axis]) for v in (y, padded))
+            assert outputs is not None and have is not None
+            padded = part_of(padded, axis, first, first + (outputs - 1) * step + 1, have)
+            if step > 1:
+                padded = mgx.step(padded, [axis], [step])
+                tensors.name_dims(padded)
+        return padded
 
     def cut_to(self, sizes: Sequence[Dim]) -> None:
         """Cuts windows that are larger than the padded image and start, rounded up, once.
@@ -240,39 +280,71 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
     """The index into the whole x of each maximum y: the first of equal ones."""
     x = node.tensor(0)
     window = Window(node, x, node.required("kernel_shape")).resolve(x)
-    sizes, outer, count = tensors.static_dims(x), tensors.static_dims(y), len(window.lengths)
-    low, spatial = window.pads[:count], outer[2:]
-    high = [
-        max((n - 1) * s + window.extent(i) - sizes[2 + i] - low[i], 0)
-        for i, (n, s) in enumerate(zip(spatial, window.strides, strict=True))
-    ]
-    padded = x
+    if ceil := bool(node.attribute("ceil_mode", 0)):
+        window.cut_to(tensors.dims(x)[2:])
+    tensors.name_dims(y)
+    taps, count = math.prod(window.lengths), len(window.lengths)
+    budget.check_work(taps, "elements of a window, each a step of its own")
+    ends = window.ends(x, y, ceil)
+    padded = window.around(x, _lowest(x))
+    low, high = window.pads[:count], [max(end, 0) for end in ends]
     if any(low) or any(high):
-        padded = mgx.pad(x, [0, 0, *low], [0, 0, *high], value=_lowest(x))
-    order = list(reversed(range(count))) if columns_first else list(range(count))
-    strides = [0] * count
-    for place, axis in enumerate(order):
-        strides[axis] = math.prod(sizes[2 + a] for a in order[place + 1 :])
-    budget.check_work(math.prod(window.lengths), "elements of a window, each a step of its own")
-    images = np.arange(outer[0] * outer[1]).reshape(*outer[:2], *[1] * count)
-    found = emit.filled(np.zeros((), np.int64), outer)
-    for offset in reversed(list(itertools.product(*(range(n) for n in window.lengths)))):
-        index, inside = images * math.prod(sizes[2:]), np.ones((), bool)
-        part = padded
+        padded = mgx.pad(padded, [0, 0, *low], [0, 0, *high], value=_lowest(x))
+        tensors.name_dims(padded)
+    # Where windows begin along each dimension of x.
+    begins = []
+    for place, before in enumerate(window.befores):
+        number = movement.counted(node, tensors.dims(y)[2 + place])
+        begin = emit.mul(number, window.strides[place])
+        begins.append(emit.sub(begin, emit.amount(before)) if before != 0 else begin)
+    found = emit.filled(np.zeros((), np.int64), tensors.dims(y))
+    offsets = list(itertools.product(*(range(n) for n in window.lengths)))
+    for tap, offset in reversed(list(enumerate(offsets))):
+        largest = mgx.equal(window.tap(padded, y, offset), y)
         for axis, at in enumerate(offset):
-            first, step = at * window.dilations[axis], window.strides[axis]
-            part = emit.take(part, 2 + axis, first, first + (spatial[axis] - 1) * step + 1)
-            if step > 1:
-                part = mgx.step(part, [2 + axis], [step])
-            places = np.arange(spatial[axis]) * step + first - low[axis]
-            places = np.expand_dims(places, [i for i in range(2 + count) if i != 2 + axis])
-            index = index + places * strides[axis]
-            inside = inside & (places >= 0) & (places < sizes[2 + axis])
-        largest = mgx.equal(part, y)
-        if not inside.all():  # the padding is as low as an element may be
-            largest = mgx.logical_and(largest, node.make(np.broadcast_to(inside, outer)))
-        found = emit.where(largest, node.make(index), found)
-    return found
+            if not window.may_leave(axis) and ends[axis] <= 0:
+                continue  # the padding is as low as an element may be
+            here = emit.add(begins[axis], at * window.dilations[axis])
+            inside = _within(here, emit.size_of(x, 2 + axis))
+            largest = mgx.logical_and(largest, emit.along(y, inside, 2 + axis))
+        found = emit.where(largest, tap, found)
+    order = list(range(len(begins)))
+    if columns_first:
+        order.reverse()
+    return _indices(node, found, window, begins, order)
+
+
+def _within(place: ir.Value, size: ir.Value) -> ir.Value:
+    """Whether places are from 0 to a size."""
+    start = mgx.greater(place, emit.like(place, -1))
+    return mgx.logical_and(start, mgx.less(*emit.broadcast_together(place, size)))
+
+
+def _indices(
+    node: Node, taps: ir.Value, window: Window, begins: Sequence[ir.Value], order: Sequence[int]
+) -> ir.Value:
+    """The indices into the whole x of elements number `taps` of windows.
+
+    order: of the spatial dimensions, the one whose neighbours are apart the most first.
+    """
+    x, count = node.tensor(0), len(window.lengths)
+    sizes = [emit.size_of(x, axis) for axis in range(2 + count)]
+    places: list[ir.Value] = []
+    rest = taps
+    for axis in reversed(range(count)):
+        length = window.lengths[axis]
+        at = rest if axis == 0 else emit.sub(rest, emit.mul(emit.div(rest, length), length))
+        rest = emit.div(rest, length) if axis else rest
+        begin = emit.along(taps, begins[axis], 2 + axis)
+        places.insert(0, emit.add(emit.mul(at, window.dilations[axis]), begin))
+    first = [
+        emit.along(taps, movement.counted(node, size), axis)
+        for axis, size in enumerate(tensors.dims(x)[:2])
+    ]
+    index, *others = [*first, *(places[axis] for axis in order)]
+    for axis, place in zip((1, *(2 + axis for axis in order)), others, strict=True):
+        index = emit.add(emit.mul(index, sizes[axis]), place)
+    return index
 
 
 @operator("AveragePool", (7, 22), "pooling")
