@@ -11,7 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
-from mgx_mlir.rewriting.queries import broadcast_source, is_static, shape, source_sizes
+from mgx_mlir.rewriting.queries import broadcast_source, has_sizes, is_static, shape, source_sizes
 
 
 @rewrites(mgx.ContiguousOp, mgx.IdentityOp)
@@ -49,7 +49,7 @@ def multiply_all_rows_by_one_matrix(op: mgx.DotOp, context: PassContext) -> ir.V
     """
     *batch, rows, depth = shape(op.a)
     source, dims = broadcast_source(op.b), source_sizes(op.b)
-    if is_static(op) or not batch or any(size != 1 for size in dims[:-2]):
+    if is_static(op) or not has_sizes(op) or not batch or any(size != 1 for size in dims[:-2]):
         return None
     flat = mgx.reshape(op.a, [prod([*batch, rows]), depth])
     matrix = source if len(shape(source)) == 2 else mgx.reshape(source, dims[-2:])

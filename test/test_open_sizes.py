@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from mlir import ir
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import mgx_mlir
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.cpu.kernel import compile_kernel
+from mgx_mlir.dialects import context
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.sizes.range import Range
 from test.dynamic_models import inputs_of
@@ -119,20 +123,33 @@ def test_made_up_names_are_no_sizes() -> None:
         mgx_mlir.compile_to_bytecode(model, FULL)
 
 
-def test_sizes_that_onnx_makes_up_names_for_are_refused_with_words() -> None:
-    """No formula of the inputs' sizes gives this size, and the program takes no name that onnx's
-    inference made up for it."""
+def test_sizes_that_a_run_has_to_divide() -> None:
     text = (
         '<ir_version: 10, opset_import: ["": 18]> g (float[a, 4] x) => (float[] y) '
         "<int64[4] s = {32, 2, -1, 1}, int64[2] j = {-2, 0}> "
         "{ v = Reshape(x, s) y = Gather <axis = 2> (v, j) }"
     )
-    model = parser.parse_model(text)
-    with pytest.raises(UnsupportedError, match="does not follow from those of the inputs"):
-        mgx_mlir.compile(model, "cpu", FULL)
-    x = np.arange(384, dtype=np.float32).reshape(96, 4)
-    found = mgx_mlir.Model(model).run({"x": x})["y"]
-    np.testing.assert_array_equal(found, x.reshape(32, 2, -1, 1)[:, :, [-2, 0]])
+    program = mgx_mlir.compile(parser.parse_model(text), "cpu", FULL)
+    for rows in (96, 32):
+        x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+        wanted = x.reshape(32, 2, -1, 1)[:, :, [-2, 0]]
+        np.testing.assert_array_equal(program.run({"x": x})["y"], wanted)
+    with pytest.raises(UsageError, match=r"no run with a = 5: .* out of range"):
+        program.run({"x": np.zeros((5, 4), np.float32)})
+
+
+def test_sizes_that_no_input_has_are_refused_with_words() -> None:
+    a, q = "tensor<?xf32, #mgx.dims<[a : 1 ... ?]>>", "tensor<?xf32>"
+    text = (
+        f"mgx.kernel @k(%x: {a}) -> ({q}) attributes "
+        '{arch = #mgx.arch<"gfxMIGX">} {\n'
+        f"%y = mgx.reshape %x : {a} -> {q}\nmgx.return %y : {q}\n}}"
+    )
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        kernel = next(iter(module.body.operations))
+        with pytest.raises(UnsupportedError, match="does not follow from those of the inputs"):
+            compile_kernel(kernel, Target.host_cpu())
 
 
 def test_parts_of_what_may_be_nothing_are_refused_where_it_is() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -32,7 +32,8 @@ def reshape(node: Node) -> ir.Value:
         return _reshape_at_run_time(node)
     x = node.tensor(0)
     return emit.reshape(
-        x, resolve(tensors.dims(x), [int(d) for d in wanted.reshape(-1)], zero_is_zero)
+        x,
+        resolve(tensors.dims(x), [int(d) for d in wanted.reshape(-1)], zero_is_zero, node.require),
     )
 
 
@@ -41,7 +42,7 @@ def _reshape_at_run_time(node: Node) -> ir.Value:
     stated = node.sizes(1)
     if stated is not None:
         zero_is_zero = bool(node.attribute("allowzero")) if node.version >= 14 else False
-        resolved = _resolve_sizes(tensors.sizes(x), stated, zero_is_zero)
+        resolved = _resolve_sizes(tensors.sizes(x), stated, zero_is_zero, node.require)
         if resolved is not None:
             return emit.reshape(x, tensors.named(resolved))
         _require_multiple(tensors.dims(x), tensors.named(stated))
@@ -105,8 +106,16 @@ def _broadcast_at_run_time(node: Node, x: ir.Value, index: int) -> ir.Value:
     return mgx.broadcast_with_dims(x, wanted, [None] * rank)
 
 
-def resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> list[Dim]:
-    """The shape by Reshape's rules: 0 copies a size, -1 takes the remaining elements."""
+def resolve(
+    have: Sequence[Dim],
+    wanted: Sequence[int],
+    zero_is_zero: bool,
+    require: Callable[[Number], None] | None = None,
+) -> list[Dim]:
+    """The shape by Reshape's rules: 0 copies a size, -1 takes the remaining elements.
+
+    require: `Node.require`, for sizes that a run has to divide.
+    """
     result: list[Dim] = []
     for place, size in enumerate(wanted):
         if size == 0 and not zero_is_zero:
@@ -123,12 +132,15 @@ def resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> l
     if wanted.count(-1) > 1:
         raise ModelError(f"shape {list(wanted)} leaves several sizes open")
     open_place = wanted.index(-1)
-    result[open_place] = _what_is_left(have, [d for d in result if d != -1])
+    result[open_place] = _what_is_left(have, [d for d in result if d != -1], require)
     return result
 
 
 def _resolve_sizes(
-    have: Sequence[Number | None], wanted: Sequence[Number], zero_is_zero: bool
+    have: Sequence[Number | None],
+    wanted: Sequence[Number],
+    zero_is_zero: bool,
+    require: Callable[[Number], None],
 ) -> list[Number] | None:
     """As `resolve`, for sizes that are formulas; None where these do not determine the shape."""
     if None in have or any(
@@ -140,7 +152,7 @@ def _resolve_sizes(
     if result.count(-1) > 1:
         return None
     if -1 in result:
-        left = exact(math.prod(known), math.prod(size for size in result if size != -1))
+        left = _part(math.prod(known), math.prod(n for n in result if n != -1), require)
         if left is None:
             return None
         result[result.index(-1)] = left
@@ -154,14 +166,33 @@ def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
         raise ModelError(f"cannot reshape {tensors.show(have)} to {tensors.show(result)}")
 
 
-def _what_is_left(have: Sequence[Dim], taken: Sequence[Dim]) -> Dim:
+def _part(
+    count: Number, divisor: Number, require: Callable[[Number], None] | None
+) -> Number | None:
+    """The quotient of sizes; None where they do not determine it.
+
+    Of a size that may be no multiple of a number, a run checks that it is one.
+    """
+    found = exact(count, divisor)
+    if found is None and require is not None and isinstance(divisor, int) and divisor > 1:
+        found = count // divisor
+        try:
+            require(found * divisor - count)
+        except OpenError:
+            return None
+    return found
+
+
+def _what_is_left(
+    have: Sequence[Dim], taken: Sequence[Dim], require: Callable[[Number], None] | None
+) -> Dim:
     if any(isinstance(d, str) for d in (*have, *taken)):
         sizes = [tensors.size(d) for d in (*have, *taken)]
         known_sizes = [size for size in sizes if size is not None]
         if len(known_sizes) < len(sizes):
             return None
         before, after = known_sizes[: len(have)], known_sizes[len(have) :]
-        left = exact(math.prod(before), math.prod(after))
+        left = _part(math.prod(before), math.prod(after), require)
         return None if left is None else tensors.named([left])[0]
     symbols = [d for d in have if not isinstance(d, int)]
     for symbol in (d for d in taken if not isinstance(d, int)):
