@@ -194,7 +194,7 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
                     continue
                 counts = groups.gains if _is_channels_last(value) else groups.returned
                 counts[origin] += prod(shape(value)[2:]) != 1
-        elif not (has_sizes(op) if context.kind != "cpu" else _has_given_images(op)):
+        elif not has_sizes(op):
             continue
         elif isinstance(op, mgx.CONVOLUTIONS):
             _add_convolution(groups, op)

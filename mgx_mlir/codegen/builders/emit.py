@@ -402,6 +402,16 @@ def either(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.ori(a, b)
 
 
+def both(a: ir.Value, b: ir.Value) -> ir.Value:
+    """a and b, for i1."""
+    return arith.andi(a, b)
+
+
+def select(condition: ir.Value, a: Index, b: Index) -> ir.Value:
+    """a where the condition holds, else b."""
+    return arith.select(condition, value(a), value(b))
+
+
 def set_arguments(function: ir.Operation, entry: ir.Block) -> None:
     """Gives a function the arguments of its entry block. The pointers do not alias each other."""
     types = [argument.type for argument in entry.arguments]

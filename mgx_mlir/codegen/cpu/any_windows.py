@@ -18,6 +18,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
+from mgx_mlir.codegen.cpu.any_padded import Padded, Padding
 from mgx_mlir.codegen.cpu.contraction import (
     column_block,
     emit_contraction,
@@ -39,6 +40,8 @@ from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
 USUAL_PIXELS = 512
 # Numbers of inputs that are read with channels last count down from it.
 _FIRST_TURNED = -10
+# The argument number of a copy with zeros around it.
+_PADDED = -5
 _ELEMENTS = frozenset(("f32", "f64", "f16", "bf16", "i8", "ui8"))
 
 
@@ -277,10 +280,11 @@ class _WindowCopy:
 class WindowProduct:
     """A convolution as a product of `rows` rows, for each group of channels.
 
-    match: that of some rows, whose left operand are `Windows`, or the pixels themselves; its
-    results have channels last. filters: a matrix [element of a window, filter] of each group, for
-    each image. pixels: those of an image, where the kernel's results have channels first. turned:
-    the inputs that have so too, and are read with channels last, by other numbers.
+    match: that of some rows, whose left operand are `Windows`, `Padded` ones, or the pixels
+    themselves; its results have channels last. filters: a matrix [element of a window, filter] of
+    each group, for each image. pixels: those of an image, where the kernel's results have channels
+    first. turned: the inputs that have so too, and are read with channels last, by other numbers.
+    padding: the copy that `Padded` windows are of.
     """
 
     match: Match
@@ -288,6 +292,7 @@ class WindowProduct:
     filters: tuple[Matrix, ...]
     pixels: Number | None
     turned: Mapping[int, Turned]
+    padding: Padding | None = None
 
 
 @dataclass(frozen=True)
@@ -313,12 +318,15 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     filters: list[Matrix] = []
     steps: set[Axis] = set()
     turned: dict[int, Turned] = {}
+    padding, padded = None, None
     for number, term in enumerate(match.terms):
         image = _image_of(term)
         parts = None if image is None else image.batch.split(groups)
         if image is None or parts is None or groups_of(term) != groups:
             return None
         image, step = replace(image, batch=parts[0]), parts[1]
+        if padded := _padded(match, image, step, groups):
+            image, step, padding = padded
         apart = Axis.of((groups, image.channel.size * math.prod(image.sizes)))
         is_first = step == apart and has_channels_first(image, groups)
         if image.channel.size >= lanes // 2 and is_first:
@@ -339,8 +347,10 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     depth = sum(map(_depth, images))
     if len(images) > 1 and not emit.is_float(problem.accumulator):
         return None  # integers lie together in blocks of filters, across which no window may begin
-    left: Matrix = Windows.of(images, steps.pop())
-    if len(images) == groups == 1 and type(problem.b) is Matrix:
+    left: Matrix = Windows.of(images, first_step := steps.pop())
+    if padded:
+        left = Padded.of(images[0], first_step, USUAL_PIXELS)
+    elif len(images) == groups == 1 and type(problem.b) is Matrix:
         (image,) = images
         pixels = Axis.of(*image.batch.factors, (image.sizes[0], image.strides[0]))
         if isinstance(pixels.stride, int) and _is_last(image):
@@ -358,7 +368,22 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
         sources=mapped(match.sources, lambda x: sources[x] or x),
     )
     first = None if match.place else problem.N
-    return WindowProduct(made, rows, tuple(filters), first, turned)
+    return WindowProduct(made, rows, tuple(filters), first, turned, padding)
+
+
+def _padded(
+    match: Match, image: Image, group: Axis, groups: int
+) -> tuple[Image, Axis, Padding | None] | None:
+    """The image whose windows tiles read in place, the steps of its groups, and the copy that it
+    is of; None where tiles pack their rows."""
+    problem, axes = match.problem, range(len(image.window))
+    if match.added or type(problem.b) is not Image or problem.a.element != problem.accumulator:
+        return None
+    if _is_last(image) and all(_always_inside(image, axis) for axis in axes):
+        return image, group, None
+    whole = Axis.of(*group.factors, *image.channel.factors)
+    padding = Padding.of(replace(image, channel=whole), _PADDED)
+    return None if padding is None else (*padding.windows(groups), padding)
 
 
 def has_channels_first(image: Image, groups: int) -> bool:
@@ -460,6 +485,10 @@ def add_windows(
         sizes = exact(source.size, own.channels * own.pixels), own.channels, own.pixels
         inputs = {**inputs, number: Place(source.type, source.size)}
         add_transpose(functions, source, inputs[number], sizes, machine)
+    if padding := found.padding:
+        source = inputs[padding.image.argument]
+        inputs = {**inputs, _PADDED: Place(source.type, padding.size)}
+        padding.add(functions, source, inputs[_PADDED], machine)
     match, problem = found.match, found.match.problem
     schedule = replace(choose(problem, machine), shared=True)
     packed = _add_packing(functions, found, schedule, inputs)

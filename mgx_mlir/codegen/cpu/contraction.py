@@ -17,7 +17,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined, pack
-from mgx_mlir.codegen.cpu.pack import Copy, Packed
+from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Packed
 from mgx_mlir.codegen.cpu.schedule import (
     JOINED,
     PACK_DEPTH,
@@ -163,11 +163,16 @@ def pack_block(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of A: element k of row i lies at starts[i] + k * k_step."""
+    """Rows of A: element k of row i lies at starts[i] + k * k_step.
+
+    With `runs`, k is that of all of A, from `first` on, and a row is such runs (`pack.InPlace`).
+    """
 
     memory: ir.Value
     starts: list[Index]
     k_step: int
+    runs: InPlace | None = None
+    first: Index = 0
 
 
 class _Emitter:
@@ -312,6 +317,8 @@ class _Emitter:
     def _rows_of(self, batch: Index, k: Index, depth: Index, first: Index, rows: int) -> _Rows:
         """Columns k .. k + depth of rows of A from `first` on: where they lie, or packed."""
         a, packed = self.problem.a, self.packed_a
+        if isinstance(a, InPlace):
+            return _Rows(self.a, a.starts(batch, first, rows), 1, a, k)
         if packed is None:
             start = emit.add(a.start(batch), k)
             places = [a.row.offset(emit.add(first, row)) for row in range(rows)]
@@ -348,14 +355,14 @@ class _Emitter:
         ]
         zero = emit.constant(0, element, lanes)
 
-        def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
+        def step(k: Index, *sums: ir.Value, far: Index = 0) -> list[ir.Value]:
             base = emit.linear(right_start, (k, packed_b.k_step))
             right = [
                 emit.load_vector(packed_b.memory, emit.add(base, j * packed_b.vector_step), wide)
                 for j in range(vectors)
             ]
             result = []
-            base = emit.mul(k, left.k_step)
+            base = emit.add(emit.mul(k, left.k_step), far)
             for row in range(rows):
                 x = self._left(left.memory, emit.add(base, left.starts[row]))
                 for j in range(vectors):
@@ -368,7 +375,7 @@ class _Emitter:
             if self.offsets is not None:
                 loaded = [emit.load(self.offsets, row) for row in range(rows)]
                 starts = [emit.splat(x, lanes) for x in loaded for _ in range(vectors)]
-            result = emit.loop(first, end, together, step, starts)
+            result = self._steps(left, first, end, step, starts)
             for place, x in zip(places, result, strict=True):
                 total = emit.convert(x, element, accumulator)
                 if adds:
@@ -388,6 +395,30 @@ class _Emitter:
             SUM_DEPTH,
             lambda k: part(k, emit.minimum(emit.add(k, SUM_DEPTH), depth), True),
         )
+
+    def _steps(
+        self,
+        left: _Rows,
+        first: Index,
+        end: Index,
+        step: Callable[..., list[ir.Value]],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """The sums after steps first .. end of k, of a block that starts at `left.first`."""
+        if left.runs is None:
+            return emit.loop(first, end, self.schedule.joined, step, sums)
+        length, runs = left.runs.length, left.runs.runs
+
+        def run(number: Index, *sums: ir.Value) -> list[ir.Value]:
+            start = emit.sub(emit.mul(number, length), left.first)
+            low = emit.maximum(start, first)
+            high = emit.minimum(emit.add(start, length), end)
+            far = emit.sub(runs.offset(number), start)
+            return emit.loop(low, high, 1, partial(step, far=far), sums)
+
+        low, high = emit.add(left.first, first), emit.add(left.first, end)
+        high = emit.div(emit.add(high, length - 1), length)
+        return emit.loop(emit.div(low, length), high, 1, run, sums)
 
     def _left(self, memory: ir.Value, place: Index) -> ir.Value:
         """An element of A in all lanes, or those that are joined."""

@@ -16,7 +16,7 @@ from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.problem.problem import Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 
 # Rows of B that are on their way from memory while one is packed: they lie too far apart for the
 # processor to foresee them.
@@ -69,6 +69,21 @@ class Packing(Matrix):
 
     def pack(self, copy: Copy, first: Index, rows: int) -> None:
         """As `pack_a`, each row's elements contiguous."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class InPlace(Matrix):
+    """A left operand whose rows are runs of `length` elements, `runs` of them, read in place.
+
+    Element k of a row is element k % length of run k / length.
+    """
+
+    runs: Axis
+    length: int
+
+    def starts(self, batch: Index, first: Index, rows: int) -> list[Index]:
+        """Where so many rows from `first` on begin."""
         raise NotImplementedError
 
 

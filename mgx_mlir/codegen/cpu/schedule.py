@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.pack import InPlace
 from mgx_mlir.codegen.problem.problem import Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -161,6 +162,8 @@ class CpuSchedule:
         """Whether tiles read rows of A where they lie. Else these are packed: converted, joined, or
         because several compete for one set of the first-level cache."""
         a, stride = problem.a, problem.a.row.stride
+        if isinstance(a, InPlace):
+            return True
         if self.joined > 1 or a.element != self.packed_element(problem):
             return False
         if stride is None or a.column.stride != 1:

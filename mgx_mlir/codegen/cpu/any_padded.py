@@ -1,0 +1,259 @@
+"""Windows of images of any size that tiles read in place: of a copy with zeros around the image.
+
+    image [image, channel, row, column]    padded [image, row, column, channel]
+
+The copy has channels last, and of each dimension what the windows reach. No window of it leaves it,
+so that a window is a few runs of neighbours: its rows, or, of several groups, its pixels. An image
+that is so already is read itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.cpu import pack
+from mgx_mlir.codegen.cpu.dynamic import Functions
+from mgx_mlir.codegen.cpu.pack import InPlace
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.problem.problem import Axis, Image
+from mgx_mlir.rewriting.views import row_major
+
+
+@dataclass(frozen=True)
+class Padded(InPlace):
+    """The windows of all pixels of images as rows. image: without padding, channels last.
+
+    group: the steps of groups of channels, which are the product's matrices.
+    """
+
+    image: Image
+    group: Axis
+
+    @staticmethod
+    def of(image: Image, group: Axis, usual: int) -> Padded:
+        """The windows of an image that none of them leaves, for a usual number of pixels."""
+        window, dilations, strides = image.window, image.dilations, image.strides
+        channels, pixel = image.channel.size, strides[-1]
+        taps = [(n, d * s) for n, d, s in zip(window, dilations, strides, strict=True)]
+        length = channels
+        if pixel == channels and dilations[-1] == 1:
+            length *= window[-1]
+            taps.pop()
+        # Rows have no place of their own: their strides say nothing.
+        row, column = Axis(((usual, 0),)), Axis(((math.prod(window) * channels, 1),))
+        return Padded(
+            image.argument, image.element, image.offset, Axis(()), row, column,
+            Axis.of(*taps), length, image, group,
+        )  # fmt: skip
+
+    def starts(self, batch: Index, first: Index, rows: int) -> list[Index]:
+        """Where the windows of so many pixels from `first` on begin: one after another."""
+        image = self.image
+        steps = [step * stride for step, stride in zip(image.steps, image.strides, strict=True)]
+        sizes = [image.batch.size, *image.outputs]
+        steps = [image.batch.stride or 0, *steps]
+        rest = first
+        at: list[Index] = []
+        for size in reversed(sizes[1:]):
+            at.insert(0, emit.rem(rest, size))
+            rest = emit.div(rest, size)
+        at.insert(0, rest)
+        place = emit.linear(
+            emit.add(image.offset, self.group.offset(batch)), *zip(at, steps, strict=True)
+        )
+        found = [place]
+        for _ in range(rows - 1):
+            axis = len(sizes) - 1
+            place = emit.add(place, steps[axis])
+            at[axis] = emit.add(at[axis], 1)
+            for axis in reversed(range(1, len(sizes))):
+                # Behind the last one, the first one of the next line follows.
+                is_behind = emit.compare("eq", at[axis], sizes[axis])
+                back = emit.sub(steps[axis - 1], emit.mul(sizes[axis], steps[axis]))
+                place = emit.add(place, emit.select(is_behind, back, 0))
+                one = emit.select(is_behind, 1, 0)
+                at[axis] = emit.select(is_behind, 0, at[axis])
+                at[axis - 1] = emit.add(at[axis - 1], one)
+            found.append(place)
+        return found
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The copy of an image with zeros around it, as input number `argument`.
+
+    image: the one that is copied, whose channels are all of it. sizes: of the copy.
+    """
+
+    image: Image
+    sizes: tuple[int, ...]
+    argument: int
+
+    @staticmethod
+    def of(image: Image, argument: int) -> Padding | None:
+        """The copy of an image; None where its channels are not evenly apart."""
+        if image.channel.stride is None or image.batch.stride is None:
+            return None
+        shape = zip(image.outputs, image.steps, image.window, image.dilations, strict=True)
+        sizes = tuple((n - 1) * step + (length - 1) * d + 1 for n, step, length, d in shape)
+        return Padding(image, sizes, argument)
+
+    @property
+    def channels(self) -> int:
+        return self.image.channel.size
+
+    @property
+    def size(self) -> int:
+        """Elements of the copy."""
+        return self.image.batch.size * math.prod(self.sizes) * self.channels
+
+    def windows(self, groups: int) -> tuple[Image, Axis]:
+        """The image of a group in the copy, and the steps of groups."""
+        image, channels = self.image, self.channels
+        strides = tuple(n * channels for n in row_major(self.sizes))
+        batch = Axis(((image.batch.size, math.prod(self.sizes) * channels),))
+        own = Image(
+            self.argument, image.element, 0, batch, Axis.of((channels // groups, 1)), self.sizes,
+            strides, image.outputs, image.window, image.steps, image.dilations,
+            (0,) * len(image.pads),
+        )  # fmt: skip
+        return own, Axis.of((groups, channels // groups))
+
+    def add(self, functions: Functions, source: Place, target: Place, machine: Machine) -> None:
+        """Adds the function that makes the copy. Its items are rows of pixels."""
+        lines = self.image.batch.size * math.prod(self.sizes[:-1])
+        lanes = machine.lanes(self.image.element)
+
+        def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+            read, written = pointers
+            own = _Copy(self, read, written, lanes)
+            emit.loop(begin, end, 1, own.line)
+
+        functions.add_on([source, target], lines, body)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    padding: Padding
+    source: ir.Value
+    target: ir.Value
+    lanes: int
+
+    def line(self, number: Index) -> None:
+        """Makes one row of pixels."""
+        padding, image = self.padding, self.padding.image
+        channels, width = padding.channels, padding.sizes[-1]
+        to, rest = emit.mul(number, emit.mul(width, channels)), number
+        place: Index = image.offset
+        inside: ir.Value | bool = True
+        for axis in reversed(range(len(padding.sizes) - 1)):
+            at = emit.sub(emit.rem(rest, padding.sizes[axis]), image.pads[axis])
+            rest = emit.div(rest, padding.sizes[axis])
+            place = emit.linear(place, (at, image.strides[axis]))
+            if image.pads[axis] or not padding.sizes[axis] <= image.sizes[axis]:
+                here = emit.compare("ult", at, image.sizes[axis])
+                inside = here if isinstance(inside, bool) else emit.both(inside, here)
+        place = emit.linear(place, (rest, image.batch.stride or 0))
+        before = image.pads[-1]
+        low = emit.minimum(before, width)
+        high = emit.maximum(emit.minimum(emit.add(image.sizes[-1], before), width), low)
+
+        def copied() -> None:
+            self._zeros(to, 0, emit.mul(low, channels))
+            count, first = emit.sub(high, low), emit.add(to, emit.mul(low, channels))
+            self._pixels(place, first, count)
+            self._zeros(to, emit.mul(high, channels), emit.mul(width, channels))
+
+        emit.when(inside, copied, lambda: self._zeros(to, 0, emit.mul(width, channels)))
+
+    def _zeros(self, to: Index, low: Index, high: Index) -> None:
+        if isinstance(low, int) and isinstance(high, int) and low >= high:
+            return
+        zero = emit.constant(0, self.padding.image.element, self.lanes)
+
+        def vector(at: Index) -> None:
+            mask = emit.lane_mask(emit.sub(high, at), self.lanes)
+            emit.store_vector(zero, self.target, emit.add(to, at), mask)
+
+        emit.loop(low, high, self.lanes, vector)
+
+    def _pixels(self, place: Index, to: Index, count: Index) -> None:
+        """Copies so many neighbouring pixels."""
+        image, channels = self.padding.image, self.padding.channels
+        pixel, channel = image.strides[-1], image.channel.stride
+        if pixel == channels and 1 in (channel, channels):
+            self._run(place, to, emit.mul(count, channels))
+        elif channel == 1:
+
+            def one(number: Index) -> None:
+                self._run(
+                    emit.linear(place, (number, pixel)),
+                    emit.linear(to, (number, channels)),
+                    channels,
+                )
+
+            emit.loop(0, count, 1, one)
+        else:
+            self._turned(place, to, count)
+
+    def _run(self, place: Index, to: Index, count: Index) -> None:
+        """Copies neighbours."""
+
+        def vector(at: Index) -> None:
+            mask = emit.lane_mask(emit.sub(count, at), self.lanes)
+            x = emit.load_vector(self.source, emit.add(place, at), self.lanes, mask)
+            emit.store_vector(x, self.target, emit.add(to, at), mask)
+
+        emit.loop(0, count, self.lanes, vector)
+
+    def _turned(self, place: Index, to: Index, count: Index) -> None:
+        """Copies pixels whose channels are apart: squares, where pixels are neighbours."""
+        image, channels, lanes = self.padding.image, self.padding.channels, self.lanes
+        pixel, channel = image.strides[-1], image.channel.stride or 0
+
+        def scalars(first: Index, low: Index, high: Index) -> None:
+            def one(number: Index) -> None:
+                def element(c: Index) -> None:
+                    here = emit.linear(place, (number, pixel), (c, channel))
+                    x = emit.load(self.source, here)
+                    emit.store(x, self.target, emit.linear(to, (number, channels), (c, 1)))
+
+                emit.loop(low, high, 1, element)
+
+            emit.loop(first, count, 1, one)
+
+        if pixel != 1:
+            scalars(0, 0, channels)
+            return
+        # Squares of neighbouring pixels by channels; of fewer channels, what is more is nothing.
+        side = min(lanes, 1 << (channels - 1).bit_length())
+        whole = max(channels // side, 1) * side
+        squares = emit.mul(emit.div(count, side), side)
+
+        def square(number: Index) -> None:
+            def block(c: Index) -> None:
+                here, exist = emit.linear(place, (number, 1), (c, channel)), min(side, channels)
+                found = [
+                    emit.load_vector(self.source, emit.linear(here, (n, channel)), side)
+                    for n in range(exist)
+                ]
+                found += [emit.constant(0, image.element, side)] * (side - exist)
+                there = emit.linear(to, (number, channels), (c, 1))
+                for n, x in enumerate(pack.transpose(found)):
+                    # The next pixel covers what is more, but for the last one's.
+                    mask = emit.lane_mask(exist, side) if n == side - 1 else None
+                    emit.store_vector(x, self.target, emit.linear(there, (n, channels)), mask)
+
+            emit.loop(0, whole, side, block)
+
+        emit.loop(0, squares, side, square)
+        scalars(squares, 0, channels)
+        if whole < channels:
+            scalars(0, whole, channels)
