@@ -24,6 +24,7 @@ from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,15 @@ class Padding:
         )  # fmt: skip
         return own, Axis.of((groups, channels // groups))
 
-    def add(self, functions: Functions, source: Place, target: Place, machine: Machine) -> None:
-        """Adds the function that makes the copy. Its items are rows of pixels."""
+    def add(
+        self,
+        functions: Functions,
+        source: Place,
+        target: Place,
+        machine: Machine,
+        share: Number = 1,
+    ) -> None:
+        """Adds the function that makes the copy, or not where `share` is 0. Items are its lines."""
         lines = self.image.batch.size * math.prod(self.sizes[:-1])
         lanes = machine.lanes(self.image.element)
 
@@ -136,7 +144,7 @@ class Padding:
             own = _Copy(self, read, written, lanes)
             emit.loop(begin, end, 1, own.line)
 
-        functions.add_on([source, target], lines, body)
+        functions.add_on([source, target], share * lines, body)
 
 
 @dataclass(frozen=True)

@@ -470,8 +470,12 @@ def add_windows(
     inputs: Mapping[int, Place],
     outputs: Sequence[Place],
     machine: Machine,
+    share: Number = 1,
 ) -> None:
-    """Adds the functions of a convolution whose results go to `outputs`."""
+    """Adds the functions of a convolution whose results go to `outputs`.
+
+    share: 1 where a run takes them, 0 where it takes others; for images with channels last.
+    """
     if found.pixels is not None:
         made = [Place(output.type, output.size) for output in outputs]
         add_windows(functions, replace(found, pixels=None), inputs, made, machine)
@@ -487,8 +491,8 @@ def add_windows(
         add_transpose(functions, source, inputs[number], sizes, machine)
     if padding := found.padding:
         source = inputs[padding.image.argument]
-        inputs = {**inputs, _PADDED: Place(source.type, padding.size)}
-        padding.add(functions, source, inputs[_PADDED], machine)
+        inputs = {**inputs, _PADDED: Place(source.type, share * padding.size)}
+        padding.add(functions, source, inputs[_PADDED], machine, share)
     match, problem = found.match, found.match.problem
     schedule = replace(choose(problem, machine), shared=True)
     packed = _add_packing(functions, found, schedule, inputs)
@@ -507,7 +511,7 @@ def add_windows(
         left, right = read[a.argument], pointers[-1]
         emit_contraction(own, schedule, left, right, epilogue, begin, end, rows)
 
-    functions.add_on(places, items, body)
+    functions.add_on(places, share * items, body)
 
 
 def _add_packing(

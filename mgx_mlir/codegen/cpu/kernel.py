@@ -18,6 +18,7 @@ from mgx_mlir.codegen.cpu.any_channels import (
 from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
 from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
 from mgx_mlir.codegen.cpu.any_windows import add_windows, window_product
+from mgx_mlir.codegen.cpu.any_winograd import add_winograd, open_winograd
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
@@ -120,7 +121,10 @@ def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
     inputs, _ = kernel_types(whole)
     places = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(inputs)}
-    if product is not None:
+    fast = open_winograd(match, product, machine) if match and product else None
+    if fast is not None and product is not None:
+        add_winograd(functions, fast, product, places, outputs, machine)
+    elif product is not None:
         add_windows(functions, product, places, outputs, machine)
     elif channels is not None:
         add_channels(functions, channels, places, outputs, machine)

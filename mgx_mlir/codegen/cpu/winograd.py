@@ -233,7 +233,7 @@ class _Emitter:
         whole, rest = filters // width * width, filters % width
 
         def block(vectors: int, mask: ir.Value | None, n: Index) -> None:
-            self._multiply(n, vectors)
+            self._multiply(n, vectors, count)
 
             def tile(t: Index) -> None:
                 for j in range(vectors):
@@ -278,8 +278,8 @@ class _Emitter:
 
         emit.loop(0, channels, lanes, vector)
 
-    def _multiply(self, n: Index, vectors: int) -> None:
-        """The sums over the channels for the block of filters from `n` on, at each position."""
+    def _multiply(self, n: Index, vectors: int, count: Index) -> None:
+        """The sums of so many tiles over the channels, for the block of filters from `n` on."""
         plan, lanes, channels = self.plan, self.lanes, self.scene.channels
         block = emit.mul(n, POSITIONS * channels)
         zero = emit.constant(0, ELEMENT, lanes)
@@ -314,7 +314,7 @@ class _Emitter:
                     place = emit.linear(moved, (tile, self.sum_pitch))
                     emit.store_vector(x, self.sums, place)
 
-            emit.loop(0, plan.tiles, plan.rows, rows)
+            emit.loop(0, count, plan.rows, rows)
 
         emit.loop(0, POSITIONS, 1, position)
 

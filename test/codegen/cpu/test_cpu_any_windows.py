@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir import Calibration, CompileOptions, Precision, quantize
+from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.compiler import Report, import_model, optimize
@@ -75,6 +76,8 @@ NETS = {
     "of few channels": Net(3).conv(20, 7, 7, strides=[2, 2], pads=[3] * 4).act().conv(17, 1, 1),
     "windows": Net(3).conv(16, 1, 1).act().conv(40, 3, 3, pads=[1, 0, 1, 2], dilations=[2, 1]),
     "deep": Net(3).conv(160, 1, 1).act().conv(24, 3, 3, pads=[1] * 4).act().conv(8, 1, 1),
+    "transformed": Net(3).conv(32, 1, 1).act().conv(48, 3, 3, pads=[1] * 4).act()
+        .conv(33, 3, 3, pads=[0, 1, 2, 0]),
     "groups": Net(3).conv(32, 1, 1).act().conv(48, 3, 3, group=2, pads=[1] * 4).act().conv(8, 1, 1),
     "channels alone": Net(3).conv(70, 3, 3, pads=[1] * 4).act()
         .conv(70, 5, 5, group=70, pads=[2] * 4, strides=[2, 2]).act().conv(9, 1, 1),
@@ -87,6 +90,18 @@ NETS = {
         .conv(32, 3, group=32, pads=[1, 1]).act().conv(8, 1),
     "volumes": Net(2, 3).conv(16, 3, 3, 3, pads=[1] * 6).act().conv(16, 1, 2, 2),
 }  # fmt: skip
+
+
+def codes_of(name: str) -> list[CodeObject]:
+    """The code of the kernels of a net that hold windows."""
+    options = CompileOptions(mode="full-dynamic", kind="cpu")
+    graph = import_model(NETS[name].model(), options)
+    optimize(graph, options, Report())
+    return [
+        compile_kernel(kernel, Target.get("cpu"))
+        for kernel in kernels(graph.module)
+        if any(isinstance(op, WINDOWED) for op in kernel.body.blocks[0].operations)
+    ]
 
 
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v3"])
@@ -105,15 +120,17 @@ def test_images_of_any_size(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("name", NETS)
 def test_generators_take_them(name: str) -> None:
-    graph = import_model(NETS[name].model(), FULL)
-    optimize(graph, FULL, Report())
-    windows = [
-        kernel
-        for kernel in kernels(graph.module)
-        if any(isinstance(op, WINDOWED) for op in kernel.body.blocks[0].operations)
-    ]
-    ways = [compile_kernel(kernel, Target.get("cpu")).why for kernel in windows]
+    ways = [code.why for code in codes_of(name)]
     assert ways and not any("generic" in way for way in ways)
+
+
+def test_generators_choose_by_the_pixels_of_a_run() -> None:
+    code = codes_of("transformed")[1]
+    few, many = (
+        [launch.grid[0] for launch in code.bound({"b": 1, "d0": n, "d1": n}).launches]
+        for n in (15, 18)
+    )
+    assert [n > 0 for n in few] != [n > 0 for n in many]
 
 
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v3"])
