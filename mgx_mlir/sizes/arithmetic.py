@@ -182,6 +182,10 @@ def ceil_div(value: Number, divisor: int) -> Number:
     return (value + (divisor - 1)) // divisor
 
 
+@overload
+def maximum(a: int, b: int) -> int: ...
+@overload
+def maximum(a: Number, b: Number) -> Number: ...
 def maximum(a: Number, b: Number) -> Number:
     """The larger of two numbers."""
     return b + _positive(a - b)

@@ -35,7 +35,7 @@ from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, is_more
 
 # Vectors of channels that are taken together.
 _VECTORS = 4
@@ -60,8 +60,9 @@ class Channels:
 
     @property
     def rows(self) -> Number:
-        """Rows of pixels of all images."""
-        return self.image.batch.size * math.prod(self.image.outputs[:-1])
+        """Rows of pixels of all images; none where they are empty."""
+        *lines, width = self.image.outputs
+        return self.image.batch.size * math.prod(lines) * is_more(width, 0)
 
     def arguments(self) -> list[int]:
         """The numbers of the inputs that are read."""

@@ -24,7 +24,7 @@ from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, maximum
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ class Padding:
         if image.channel.stride is None or image.batch.stride is None:
             return None
         shape = zip(image.outputs, image.steps, image.window, image.dilations, strict=True)
-        sizes = tuple((n - 1) * step + (length - 1) * d + 1 for n, step, length, d in shape)
+        sizes = tuple(
+            maximum(n - 1, 0) * step + (length - 1) * d + 1 for n, step, length, d in shape
+        )
         return Padding(image, sizes, argument)
 
     @property

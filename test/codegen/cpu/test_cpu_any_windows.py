@@ -124,6 +124,20 @@ def test_generators_take_them(name: str) -> None:
     assert ways and not any("generic" in way for way in ways)
 
 
+@pytest.mark.parametrize("name", ["AveragePool", "MaxPool", "Conv"])
+def test_images_smaller_than_a_window_give_nothing(name: str) -> None:
+    net = Net(3).conv(16, 1, 1).act()
+    window = {"strides": [2, 2], "pads": [1, 0, 1, 0]}
+    if name == "Conv":
+        net.conv(16, 3, 5, **window)
+    else:
+        net.pool(name, kernel_shape=[3, 5], **window)
+    program = mgx_mlir.compile(net.model(), "cpu", FULL)
+    for width, wanted in ((4, 0), (7, 2)):
+        (y,) = program.run({"x": floats(1, 3, 6, width)}).values()
+        assert y.shape == (1, 16, 3, wanted)
+
+
 def test_generators_choose_by_the_pixels_of_a_run() -> None:
     code = codes_of("transformed")[1]
     few, many = (
