@@ -225,8 +225,8 @@ def test_check_and_model_agree_on_the_cases_of_onnx(part: int) -> None:
 def test_sizes_that_would_fill_the_memory_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each open dimension gets the trial size: 224 in four of them are 20 GB."""
     model = onnx.parser.parse_model(
-        HEAD + "g (float[a, b, c, d] x) => (float[e] y, int64[f] i)"
-        "{ y, i = MaxPool<kernel_shape = [2, 2]>(x) }"
+        HEAD + "g (float[a, b, c, d] x) => (float[e] y) <float[4] s = {1, 1, 0.5, 0.5}>"
+        '{ y = Resize<mode = "linear", antialias = 1>(x, , s) }'
     )
     tried = []
 
