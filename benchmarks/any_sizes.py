@@ -98,6 +98,13 @@ def llama(layers: int = 8) -> onnx.ModelProto:
 MAKERS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
+    **{
+        f"decoder, {past}": (
+            lambda: half(decoder(16, 64, 1024)),
+            {"batch": 1, "seq": 1, "past": past},
+        )
+        for past in (1023, 4095)
+    },
     "llama, 1": (llama, decoder_models.step(1)),
     "llama, 24": (llama, decoder_models.step(24)),
     "images": (MODELS["images"], {"batch": 16}),

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 DTYPES: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
 _ERRORS = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-5}
 # Batch, queries and keys.
-SIZES = ((1, 1, 1), (2, 7, 7), (1, 1, 67), (3, 17, 5), (1, 131, 130))
+SIZES = ((1, 1, 1), (2, 7, 7), (1, 1, 67), (3, 17, 5), (1, 131, 130), (1, 1, 1030), (2, 5, 900))
 
 
 def tensor(dims: str, element: str) -> str:

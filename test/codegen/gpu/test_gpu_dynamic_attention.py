@@ -27,6 +27,24 @@ def test_attention_of_any_sizes_equals_that_of_higher_precision(chip: str, tmp_p
     run_on(chip, "dynamic_attention_run.py", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ({"b": 1, "s": 1, "t": 4000}, 16),
+        ({"b": 64, "s": 1, "t": 4000}, 4),
+        ({"b": 999, "s": 1, "t": 4000}, 1),
+        ({"b": 1, "s": 1, "t": 500}, 1),
+    ],
+)
+def test_work_groups_share_many_keys_of_few_queries(sizes: dict[str, int], parts: int) -> None:
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(Case("f16", 40).text())
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    launches = [launch for launch in code.bound(sizes).launches if launch.grid[0]]
+    assert launches[0].grid[2] == parts
+    assert len(launches) == (2 if parts > 1 else 1)
+
+
 def test_heads_of_any_size_are_refused() -> None:
     text = Case("f16", 40).text().replace("x40x", "x?x").replace(", _]>", ", d : 1 ... ?]>")
     with context(), ir.Location.unknown():

@@ -3,7 +3,8 @@
     %y = mgx.attention(%q, %k, %v) : tensor<?x?x64xf16, #mgx.dims<[heads, seq, _]>>, ...
 
 The sizes of a head are static, and so are the schedules: one for few queries, one for many, each
-a function. The grid of the other one is 0 when the sizes are met. Pointers advance to the
+a function, and two functions for few queries with many keys, where work-groups share a query's
+keys. The grids of the others are 0 when the sizes are met. Pointers advance to the
 work-group's head in 64 bits, because the tensors may have any size. Within a head offsets have 32
 bits. The launch passes the numbers of queries and keys, and the strides that depend on them. A head
 that is too large for 32-bit offsets is refused when a run's sizes are known. Results may
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
@@ -21,11 +23,21 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.generic.lowering.element import F32, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
+from mgx_mlir.codegen.gpu.builders.function import (
+    MAX_THREADS,
+    Frame,
+    Tensor,
+    block_number,
+    function,
+    gpu_module,
+    signature,
+    thread_number,
+)
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.pointers import (
@@ -35,9 +47,15 @@ from mgx_mlir.codegen.gpu.dynamic.pointers import (
     one_part,
     reach,
     usual_size,
+    value_of,
 )
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
-from mgx_mlir.codegen.gpu.families.attention.combine import tensor_of
+from mgx_mlir.codegen.gpu.families.attention.combine import (
+    THREADS,
+    Partial,
+    combined,
+    tensor_of,
+)
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     base_unit,
     lds_bytes,
@@ -49,10 +67,11 @@ from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import mapped
-from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
@@ -61,11 +80,14 @@ from mgx_mlir.sizes.arithmetic import (
     Size,
     Symbol,
     bounds,
+    ceil_div,
     is_more,
 )
 
 # Few queries of a head: they are one tile.
 FEW = 16
+# Heads, and keys, that a schedule of work-groups that share keys is chosen for.
+USUAL_HEADS, CUT_KEYS = 16, (1024, 2048, 4096)
 
 
 def dynamic_attention_program(
@@ -99,7 +121,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     moves = _Moves(elements)
     one = moves.one_head(attention)
-    limits = list(_limits(attention, moves))
+    limits = list(_limits(attention, moves, schedules))
     if any(not bounds(limit)[1] >= 0 for limit in limits):
         return Refusal("places in a head that 31 bits do not reach")
     formulas = Formulas()
@@ -109,9 +131,10 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     for number, (share, schedule, unit) in enumerate(schedules):
         function_name = f"{name}_{number}"
         generator = _DynamicSizes(one, ([], []), schedule, unit, target, function_name)
-        launches.append(generator.add(block, moves, counts, attention.batch, share))
+        launches += generator.add(block, moves, counts, attention.batch, share)
         words.append(schedule.describe(unit))
-    program = GpuProgram(module, tuple(launches), 0, 32)
+    bytes_ = sum((share * _partial(attention, x).bytes for share, x, _ in schedules if x.is_cut), 0)
+    program = GpuProgram(module, tuple(launches), formulas.number(bytes_), 32)
     found = DynamicProgram.of(program, kernel, formulas)
     return Generated(found, f"any sizes, {', or '.join(words)}")
 
@@ -141,8 +164,44 @@ def _schedules(
         schedule = replace(schedule, parts=1)
         found.append((share, schedule, shaped(base, schedule.rows)))
     if len({schedule for _, schedule, _ in found}) == 1:
-        return [(1, *found[0][1:])]
-    return found
+        found = [(1, *found[0][1:])]
+    sharing = _sharing(attention, 1 - many, known, target)
+    if sharing is None:
+        return found
+    (share, schedule, unit), *others = found
+    return [(share - sharing[0], schedule, unit), sharing, *others]
+
+
+def _sharing(
+    attention: Attention, few: Number, known: Mapping[str, Symbol], target: Target
+) -> tuple[Number, AttentionSchedule, Unit] | None:
+    """The schedule of work-groups that share a query's keys, for many keys of few queries.
+
+    few: 1 where queries or heads are few, else 0. None where no run gains by it.
+    """
+    batch, M = (usual_size(size, known) for size in (attention.batch, attention.M))
+    most = value_of(attention.N, known, CUT_KEYS[-1])
+    usual = replace(attention, batch=min(batch, USUAL_HEADS), M=min(M, FEW), N=most)
+    if (base := base_unit(usual, target)) is None:
+        return None
+    found = (choose(replace(usual, N=keys), base, target) for keys in CUT_KEYS if keys <= most)
+    schedule = next((one for one in found if one is not None and one.is_cut), None)
+    if schedule is None:
+        return None
+    units, groups = target.compute_units, attention.batch * ceil_div(attention.M, FEW)
+    keys = schedule.parts * schedule.keys * 3 // 4
+    share = few * is_more(attention.N, keys - 1) * (1 - is_more(groups, units))
+    # As many work-groups as fill the compute units twice: 2, 4, 8 or 16 for a tile of queries.
+    parts: Number = 2
+    for more in (2, 4, 8):
+        parts = parts + more * (1 - is_more(groups, units // more))
+    cut = replace(schedule, parts=parts)  # type: ignore[arg-type]
+    return None if share == 0 else (share, cut, shaped(base, schedule.rows))
+
+
+def _partial(attention: Attention, schedule: AttentionSchedule) -> Partial:
+    """The scratch memory of work-groups that share keys, of all heads."""
+    return Partial(schedule.parts, attention.batch * attention.M, attention.E)
 
 
 @dataclass
@@ -193,50 +252,126 @@ def _one_matrix(x: Matrix) -> Matrix:
     return replace(x, offset=0, batch=one_part(x.offset, x.batch))
 
 
-def _limits(attention: Attention, moves: _Moves) -> Iterator[Number]:
+def _limits(
+    attention: Attention,
+    moves: _Moves,
+    schedules: Sequence[tuple[Number, AttentionSchedule, Unit]],
+) -> Iterator[Number]:
     """Numbers of which one is below 0 where the function cannot be launched."""
     yield MAX_BATCH - attention.batch
     yield from (move.limit for move in (*moves.found, *moves.results))
+    for share, schedule, _ in schedules:
+        if schedule.is_cut:
+            yield MAX_BYTES - share * _partial(attention, schedule).bytes
 
 
 class _DynamicSizes(Generator):
     """Builds the function of one head at a time."""
 
     def add(
-        self, functions: ir.Block, moves: _Moves, counts: Counts, heads: Number, share: Number
-    ) -> Launch:
-        """Adds the function, whose grid and sizes are numbers of formulas.
+        self, functions: ir.Block, moves: _Moves, counts: Counts, heads: int, share: Number
+    ) -> list[Launch]:
+        """Adds the functions, whose grids and sizes are numbers of formulas.
 
-        share: 1 where the function is launched, 0 where another one is.
+        share: 1 where they are launched, 0 where others are.
         """
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
         size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
         element = self.unit.element
         lds = [(size // emit.element_bytes(element), emit.element_type(element))]
-        both = [*moves.found, *moves.results]
-        for move in both:
-            counts.add(*move.numbers)
-        numbers = counts.arguments()
-        every = [move.tensor for move in both]
-        with (
-            function(
-                functions, self.name, every, self.threads, (1, 1, 1), lds, len(numbers)
-            ) as frame,
-            counts.values(frame.sizes) as values,
-        ):
-            head = block_number("y", MAX_BATCH)
-            moved = [
-                values.moved(pointer, move, head)
-                for pointer, move in zip(frame.pointers, both, strict=True)
-            ]
+        results = moves.results
+        if self.schedule.is_cut:
+            self.partial = replace(self.partial, queries=heads * self.attention.M)
+            results = self._partial_moves(heads, counts.formulas, written=True)
+        both = [*moves.found, *results]
+        name, threads = self.name, self.threads
+        with self._function(functions, name, both, counts, threads, lds) as (frame, moved):
             read, stored = moved[: len(moves.found)], moved[len(moves.found) :]
             self.pointers = dict(enumerate(read))
             self.inputs = {number: memory.buffer(x) for number, x in enumerate(read)}
             self._body(shapes, frame.lds[0], [memory.buffer(x) for x in stored])
-        formulas = counts.formulas
-        grid = (formulas.number(self.grid[0] * share), formulas.number(heads), 1)
-        arguments = (*(move.argument for move in both), *numbers)
-        return Launch(self.name, grid, (self.threads, 1, 1), arguments)
+        grid = self.grid[0] * share, heads, self.schedule.parts
+        found = [self._launch(name, both, counts, grid, threads)]
+        if self.schedule.is_cut:
+            found.append(self._combination(functions, moves, counts, heads, share))
+        return found
+
+    def _partial_moves(self, heads: int, formulas: Formulas, written: bool) -> list[Move]:
+        """The scratch memory between the two functions: rows of a head in each part."""
+        values, ends = self.partial.sizes
+        queries = self.attention.M
+        starts = 0, formulas.number(self.partial.second)
+        sizes = (values, queries * self.partial.columns), (ends, queries * 2)
+        return [
+            Move(
+                Argument("scratch", start), Tensor(1, F32, written), 0, Axis(((heads, step),)),
+                size, size,
+            )
+            for start, (size, step) in zip(starts, sizes, strict=True)
+        ]  # fmt: skip
+
+    def _combination(
+        self,
+        functions: ir.Block,
+        moves: _Moves,
+        counts: Counts,
+        heads: int,
+        share: Number,
+    ) -> Launch:
+        """Adds the function that combines the parts of the keys, of one head at a time."""
+        attention, match, name = self.attention, self.attention.result, f"{self.name}_combined"
+        used = sorted({x.argument for x in match.reads})
+        partial = self._partial_moves(heads, counts.formulas, written=False)
+        every = [*partial, *(moves.found[number] for number in used), *moves.results]
+        size = attention.M * attention.E
+        with self._function(functions, name, every, counts, THREADS, []) as (_, moved):
+            values, ends, *rest = (memory.buffer(x) for x in moved)
+            place = match.place or row_major(match.problem)
+            read = dict(zip(used, rest, strict=False))
+            epilogue = Epilogue(match, place, read, rest[len(used) :])
+            block = block_number("x", MAX_THREADS)
+            number = emit.add(emit.mul(block, THREADS), thread_number(THREADS))
+            scale = self.work.factor or 1.0
+            y = combined(self.partial, (values, ends), number, scale, attention)
+            query, column = emit.div(number, attention.E), emit.rem(number, attention.E)
+            inside = [emit.compare("slt", number, size)]
+            epilogue(memory.joined([y]), 0, query, column, inside, bounded=False)
+        grid = share * ceil_div(size, THREADS), heads, 1
+        return self._launch(name, every, counts, grid, THREADS)
+
+    @contextmanager
+    def _function(
+        self,
+        functions: ir.Block,
+        name: str,
+        moves: Sequence[Move],
+        counts: Counts,
+        threads: int,
+        lds: Sequence[tuple[int, ir.Type]],
+    ) -> Iterator[tuple[Frame, list[ir.Value]]]:
+        """A function of one head, along y of the grid: its frame, and the pointers to the head."""
+        for move in moves:
+            counts.add(*move.numbers)
+        tensors, size = [move.tensor for move in moves], len(counts.arguments())
+        with (
+            function(functions, name, tensors, threads, (1, 1, 1), lds, size) as frame,
+            counts.values(frame.sizes) as values,
+        ):
+            head = block_number("y", MAX_BATCH)
+            pairs = zip(frame.pointers, moves, strict=True)
+            yield frame, [values.moved(pointer, move, head) for pointer, move in pairs]
+
+    def _launch(
+        self,
+        name: str,
+        moves: Sequence[Move],
+        counts: Counts,
+        grid: tuple[Number, Number, Number],
+        threads: int,
+    ) -> Launch:
+        x, y, z = (counts.formulas.number(size) for size in grid)
+        arguments = (*(move.argument for move in moves), *counts.arguments())
+        return Launch(name, (x, y, z), (threads, 1, 1), arguments)
 
 
 FAMILY = Family("attention", 30, dynamic_attention_program)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
@@ -26,7 +27,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
 )
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.attention import softmax
-from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
+from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.attention import Attention
@@ -55,11 +56,16 @@ class Partial:
 
     @property
     def arguments(self) -> tuple[Argument, Argument]:
-        return Argument("scratch", 0), Argument("scratch", aligned(4 * self.sizes[0]))
+        return Argument("scratch", 0), Argument("scratch", self.second)
+
+    @property
+    def second(self) -> int:
+        """Where the second tensor begins, in bytes of scratch memory."""
+        return aligned(4 * self.sizes[0])
 
     @property
     def bytes(self) -> int:
-        return self.arguments[1].index + aligned(4 * self.sizes[1])
+        return self.second + aligned(4 * self.sizes[1])
 
     def tensors(self, written: bool) -> list[Tensor]:
         return [Tensor(size, F32, written) for size in self.sizes]
@@ -109,6 +115,47 @@ def result_tensors(
     return tensors, tuple(Argument("output", number) for number in range(len(sizes)))
 
 
+def combined(
+    partial: Partial,
+    buffers: tuple[ir.Value, ir.Value],
+    number: Index,
+    scale: float,
+    attention: Attention,
+) -> ir.Value:
+    """Result `number`, in row-major order, of all parts. The softmax takes exp of `scale` times a
+    score."""
+    values, ends = buffers
+    query, size = emit.div(number, partial.columns), partial.queries * partial.columns
+    log2, lowest = (emit.constant(x, "f32") for x in (scale * softmax.LOG2_E, -math.inf))
+    is_known = isinstance(partial.parts, int)
+    row_maxima: list[ir.Value] = []
+    sums: list[ir.Value] = []
+    places: list[Index] = []
+    for part in range(partial.parts if is_known else PARTS[-1]):
+        at = emit.mul(emit.add(query, emit.mul(part, partial.queries)), 2)
+        place = emit.add(number, emit.mul(part, size))
+        exists: list[ir.Value] = []
+        if not is_known:  # reads of parts that a run does not have give 0
+            exists = [emit.compare("slt", part, partial.parts)]
+            at, place = (memory.guarded(x, exists, 4) for x in (at, place))
+        x = memory.load(ends, at, 2)
+        first = memory.element(x, 0)
+        row_maxima.append(arith.select(exists[0], first, lowest) if exists else first)
+        sums.append(memory.element(x, 1))
+        places.append(place)
+    row_maximum = row_maxima[0]
+    for x in row_maxima[1:]:
+        row_maximum = softmax.maximum(row_maximum, x)
+    total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
+    for x, y, place in zip(row_maxima, sums, places, strict=True):
+        exponent = softmax.multiply(softmax.subtract(x, row_maximum), log2)
+        weight = precision.exp2(exponent)
+        value = memory.element(memory.load(values, place, 1), 0)
+        total = softmax.add(total, softmax.multiply(weight, y))
+        share = softmax.add(share, softmax.multiply(weight, value))
+    return softmax.divided(share, total, attention)
+
+
 def add_combination(
     block: ir.Block,
     name: str,
@@ -134,24 +181,7 @@ def add_combination(
         epilogue = Epilogue(match, row_major(match.problem), read, rest[len(used) :])
         number = emit.add(emit.mul(linear_block(grid), THREADS), thread_number(THREADS))
         query = emit.div(number, partial.columns)
-        states = []
-        for part in range(partial.parts):
-            at = emit.mul(emit.add(query, part * partial.queries), 2)
-            states.append(memory.load(ends, at, 2))
-        row_maxima = [memory.element(x, 0) for x in states]
-        row_maximum = row_maxima[0]
-        for x in row_maxima[1:]:
-            row_maximum = softmax.maximum(row_maximum, x)
-        log2 = emit.constant(scale * softmax.LOG2_E, "f32")
-        total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
-        for part, x in enumerate(states):
-            exponent = softmax.multiply(softmax.subtract(memory.element(x, 0), row_maximum), log2)
-            weight = precision.exp2(exponent)
-            at = emit.add(number, part * size)
-            value = memory.element(memory.load(values, at, 1), 0)
-            total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))
-            share = softmax.add(share, softmax.multiply(weight, value))
-        y = softmax.divided(share, total, attention)
+        y = combined(partial, (values, ends), number, scale, attention)
         batch, row = emit.div(query, attention.M), emit.rem(query, attention.M)
         inside = [emit.compare("slt", number, size)]
         epilogue(

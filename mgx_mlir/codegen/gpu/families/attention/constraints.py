@@ -67,7 +67,7 @@ def schedule_refusal(
     threads = schedule.waves * target.wave_size
     if schedule.overlap and target.matrix != "mfma":
         return Refusal("WMMA takes the vector units' place")
-    if schedule.parts > 1 and (attention.causal, attention.earliest) != (None, None):
+    if schedule.is_cut and (attention.causal, attention.earliest) != (None, None):
         return Refusal("queries of one block that see different keys")
     if schedule.waves % schedule.splits or schedule.wave_keys % block_keys(unit):
         return Refusal(

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.families.attention.constraints import (
 )
 from mgx_mlir.codegen.gpu.families.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks, shaped
-from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule, schedules
+from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule, schedules
 from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.problem.attention import Attention
@@ -40,7 +40,6 @@ MERGE_CLOCKS = 300
 LDS_BYTES_A_CLOCK = 128
 # The second function, for split-K: work-groups with parts of the keys.
 COMBINE_CLOCKS = 5000
-PARTS = (1, 2, 4, 8, 16)
 
 
 def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedule | None:

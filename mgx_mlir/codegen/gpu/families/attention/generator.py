@@ -85,7 +85,7 @@ class Generator:
         used = self.attention.used_arguments()
         tensors = [tensor_of(self.sizes[0][number], element) for number, element in used]
         outputs, results = result_tensors(self.attention, self.sizes[1])
-        if self.schedule.parts > 1:
+        if self.schedule.is_cut:
             outputs, results = self.partial.tensors(True), self.partial.arguments
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
         size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
@@ -98,7 +98,7 @@ class Generator:
             self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
         arguments = tuple(Argument("input", number) for number, _ in used)
         launch = Launch(f"{self.name}_0", self.grid, (self.threads, 1, 1), (*arguments, *results))
-        if self.schedule.parts == 1:
+        if not self.schedule.is_cut:
             return GpuProgram(module, (launch,), 0, 32)
         scale = self.work.factor or 1.0
         last = add_combination(
@@ -215,9 +215,9 @@ class Generator:
         for tile, query in enumerate(self.queries):
             inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []
             columns = layout.columns(unit, self.group, state.values[tile], first)
-            if self.schedule.parts > 1:
+            if self.schedule.is_cut:
                 row = emit.add(emit.mul(self.batch, M), query)
-                number = block_number("z", self.schedule.parts)
+                number = block_number("z", self.schedule.most_parts)
                 ends = (state.row_maxima[tile], state.sums[tile])
                 store_partial(self.partial, outputs, number, row, inside, columns, ends)
                 continue

@@ -53,9 +53,9 @@ class KeyRange:
             first = emit.maximum(emit.add(query, attention.earliest), 0)
             begin = emit.mul(emit.div(first, keys), keys)
             least = emit.add(query, attention.earliest + schedule.queries - 1)
-        if schedule.parts > 1:
+        if schedule.is_cut:
             each = schedule.block_keys(attention.N)
-            begin = emit.mul(block_number("z", schedule.parts), each)
+            begin = emit.mul(block_number("z", schedule.most_parts), each)
             last = emit.minimum(emit.add(begin, each), end)
         return KeyRange(begin, last, (least, whole))
 
@@ -117,7 +117,7 @@ class KeyLoop:
     ) -> list[ir.Value]:
         """`block` for each block of keys. One block of keys needs no loop and no prefetch."""
         schedule, begin = self.schedule, self.range.begin
-        if schedule.parts > 1 and schedule.block_keys(self.attention.N) == schedule.keys:
+        if schedule.is_cut and schedule.block_keys(self.attention.N) == schedule.keys:
             return block(begin, *carried)
         return emit.loop(begin, self.range.end, schedule.keys, block, carried)
 

@@ -10,6 +10,9 @@ from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention.layout import row_elements
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+# Numbers of work-groups with the same queries.
+PARTS = (1, 2, 4, 8, 16)
+
 
 @dataclass(frozen=True)
 class AttentionSchedule:
@@ -18,8 +21,9 @@ class AttentionSchedule:
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
     while the matrix cores work for its neighbours. `splits`: the number of waves with the same
     queries, each with its part of the keys. `parts`: the number of work-groups with the same
-    queries, split-K over the grid. `rows`: queries of a tile. `lean`: LDS holds the queries
-    too, values overwrite keys, and nothing is prefetched: for long heads.
+    queries, split-K over the grid; it may be a number that a run knows. `rows`: queries of a tile.
+    `lean`: LDS holds the queries too, values overwrite keys, and nothing is prefetched: for long
+    heads.
     """
 
     waves: int
@@ -41,6 +45,16 @@ class AttentionSchedule:
         """Queries of a work-group."""
         return self.waves // self.splits * self.wave_queries
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether several work-groups may have the same queries."""
+        return self.parts != 1
+
+    @property
+    def most_parts(self) -> int:
+        """The most work-groups with the same queries."""
+        return self.parts if isinstance(self.parts, int) else PARTS[-1]
+
     def block_keys(self, count: int) -> int:
         """Keys, out of `count`, that a work-group iterates over."""
         return ceil_div(count, self.parts * self.keys) * self.keys
@@ -53,7 +67,9 @@ class AttentionSchedule:
     def describe(self, unit: Unit) -> str:
         """The schedule in words: queries, keys, waves and instruction."""
         splits = f" in {self.splits} parts" if self.splits > 1 else ""
-        splits += f" on {self.parts} blocks" if self.parts > 1 else ""
+        if self.is_cut:
+            most = "" if isinstance(self.parts, int) else "up to "
+            splits += f" on {most}{self.most_parts} blocks"
         overlap = "overlapped " if self.overlap else "values over keys, " if self.lean else ""
         return (
             f"{self.queries} queries by {self.keys} keys{splits}, {self.waves} waves, "
