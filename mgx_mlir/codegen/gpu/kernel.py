@@ -107,6 +107,9 @@ def _of_family(
         if isinstance(made, Refusal):
             refusals.append(made.reason)
             return None
+        if isinstance(made.program, DynamicProgram) and not made.program.is_readable:
+            refusals.append(f"{made.schedule} has formulas that are too long")
+            return None
         if made.schedule == tried or (way is not None and not way.met):
             continue
         relax(kernel, made.program.module)

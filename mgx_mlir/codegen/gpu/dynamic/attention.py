@@ -23,7 +23,6 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
 from mgx_mlir.codegen.generic.lowering.element import F32, sizes_of
@@ -38,7 +37,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
     signature,
     thread_number,
 )
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.pointers import (
     Counts,
@@ -52,7 +51,6 @@ from mgx_mlir.codegen.gpu.dynamic.pointers import (
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     THREADS,
-    Partial,
     combined,
     tensor_of,
 )
@@ -64,7 +62,7 @@ from mgx_mlir.codegen.gpu.families.attention.constraints import (
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator, tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
-from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
+from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -82,6 +80,7 @@ from mgx_mlir.sizes.arithmetic import (
     bounds,
     ceil_div,
     is_more,
+    minimum,
 )
 
 # Few queries of a head: they are one tile.
@@ -121,7 +120,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     moves = _Moves(elements)
     one = moves.one_head(attention)
-    limits = list(_limits(attention, moves, schedules))
+    limits = list(_limits(attention, moves))
     if any(not bounds(limit)[1] >= 0 for limit in limits):
         return Refusal("places in a head that 31 bits do not reach")
     formulas = Formulas()
@@ -133,8 +132,9 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
         generator = _DynamicSizes(one, ([], []), schedule, unit, target, function_name)
         launches += generator.add(block, moves, counts, attention.batch, share)
         words.append(schedule.describe(unit))
-    bytes_ = sum((share * _partial(attention, x).bytes for share, x, _ in schedules if x.is_cut), 0)
-    program = GpuProgram(module, tuple(launches), formulas.number(bytes_), 32)
+    is_cut = any(schedule.is_cut for _, schedule, _ in schedules)
+    scratch = sum(_scratch(attention, target), 0) if is_cut else 0
+    program = GpuProgram(module, tuple(launches), formulas.number(scratch), 32)
     found = DynamicProgram.of(program, kernel, formulas)
     return Generated(found, f"any sizes, {', or '.join(words)}")
 
@@ -165,7 +165,7 @@ def _schedules(
         found.append((share, schedule, shaped(base, schedule.rows)))
     if len({schedule for _, schedule, _ in found}) == 1:
         found = [(1, *found[0][1:])]
-    sharing = _sharing(attention, 1 - many, known, target)
+    sharing = _sharing(attention, known, target)
     if sharing is None:
         return found
     (share, schedule, unit), *others = found
@@ -173,11 +173,11 @@ def _schedules(
 
 
 def _sharing(
-    attention: Attention, few: Number, known: Mapping[str, Symbol], target: Target
+    attention: Attention, known: Mapping[str, Symbol], target: Target
 ) -> tuple[Number, AttentionSchedule, Unit] | None:
     """The schedule of work-groups that share a query's keys, for many keys of few queries.
 
-    few: 1 where queries or heads are few, else 0. None where no run gains by it.
+    None where no run gains by it.
     """
     batch, M = (usual_size(size, known) for size in (attention.batch, attention.M))
     most = value_of(attention.N, known, CUT_KEYS[-1])
@@ -190,7 +190,8 @@ def _sharing(
         return None
     units, groups = target.compute_units, attention.batch * ceil_div(attention.M, FEW)
     keys = schedule.parts * schedule.keys * 3 // 4
-    share = few * is_more(attention.N, keys - 1) * (1 - is_more(groups, units))
+    # Queries or heads are few then: they leave compute units without work.
+    share = is_more(attention.N, keys - 1) * (1 - is_more(groups, units))
     # As many work-groups as fill the compute units twice: 2, 4, 8 or 16 for a tile of queries.
     parts: Number = 2
     for more in (2, 4, 8):
@@ -199,9 +200,15 @@ def _sharing(
     return None if share == 0 else (share, cut, shaped(base, schedule.rows))
 
 
-def _partial(attention: Attention, schedule: AttentionSchedule) -> Partial:
-    """The scratch memory of work-groups that share keys, of all heads."""
-    return Partial(schedule.parts, attention.batch * attention.M, attention.E)
+def _scratch(attention: Attention, target: Target) -> tuple[Number, Number]:
+    """The bytes of the two tensors of scratch memory between work-groups that share keys.
+
+    They have room for all work-groups that a query may have, and for no more tiles of queries than
+    share keys.
+    """
+    queries = minimum(attention.batch * attention.M, FEW * target.compute_units)
+    rows = 4 * PARTS[-1] * queries
+    return aligned(rows * attention.E), aligned(rows * 2)
 
 
 @dataclass
@@ -252,17 +259,10 @@ def _one_matrix(x: Matrix) -> Matrix:
     return replace(x, offset=0, batch=one_part(x.offset, x.batch))
 
 
-def _limits(
-    attention: Attention,
-    moves: _Moves,
-    schedules: Sequence[tuple[Number, AttentionSchedule, Unit]],
-) -> Iterator[Number]:
+def _limits(attention: Attention, moves: _Moves) -> Iterator[Number]:
     """Numbers of which one is below 0 where the function cannot be launched."""
     yield MAX_BATCH - attention.batch
     yield from (move.limit for move in (*moves.found, *moves.results))
-    for share, schedule, _ in schedules:
-        if schedule.is_cut:
-            yield MAX_BYTES - share * _partial(attention, schedule).bytes
 
 
 class _DynamicSizes(Generator):
@@ -300,7 +300,8 @@ class _DynamicSizes(Generator):
         """The scratch memory between the two functions: rows of a head in each part."""
         values, ends = self.partial.sizes
         queries = self.attention.M
-        starts = 0, formulas.number(self.partial.second)
+        first, _ = _scratch(replace(self.attention, batch=heads), self.target)
+        starts = 0, formulas.number(first)
         sizes = (values, queries * self.partial.columns), (ends, queries * 2)
         return [
             Move(

@@ -29,6 +29,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
+from mgx_mlir.sizes.parser import MAX_TEXT
 
 # Sizes have no bound, so offsets need 64 bits.
 _INDEX_BITS = 64
@@ -48,6 +49,11 @@ class DynamicProgram:
     def of(program: GpuProgram, kernel: mgx.KernelOp, formulas: Formulas) -> DynamicProgram:
         """The program of a kernel, whose sizes become formulas too."""
         return DynamicProgram(program, argument_sizes(kernel, formulas), tuple(formulas.texts))
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether formulas are short enough to be read when sizes are met."""
+        return all(len(text) <= MAX_TEXT for text in self.formulas)
 
     @property
     def module(self) -> ir.Module:

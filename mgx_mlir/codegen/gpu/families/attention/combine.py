@@ -56,16 +56,11 @@ class Partial:
 
     @property
     def arguments(self) -> tuple[Argument, Argument]:
-        return Argument("scratch", 0), Argument("scratch", self.second)
-
-    @property
-    def second(self) -> int:
-        """Where the second tensor begins, in bytes of scratch memory."""
-        return aligned(4 * self.sizes[0])
+        return Argument("scratch", 0), Argument("scratch", aligned(4 * self.sizes[0]))
 
     @property
     def bytes(self) -> int:
-        return self.second + aligned(4 * self.sizes[1])
+        return self.arguments[1].index + aligned(4 * self.sizes[1])
 
     def tensors(self, written: bool) -> list[Tensor]:
         return [Tensor(size, F32, written) for size in self.sizes]
