@@ -63,8 +63,8 @@ class LayoutConvolution(Pass):
 
     In a program for CPUs alone, concats and groups make no difference, and constant filters of
     several channels are stored as vectors: [filters / 32, window, channels, 32], or blocks of 16 or
-    of all filters of a group. Convolutions of three dimensions stay, and those of 8-bit integers
-    whose windows have several pixels, but depthwise ones and those of few channels.
+    of all filters of a group. Convolutions of three dimensions stay, and of given sizes those of
+    8-bit integers whose windows have several pixels, but depthwise ones and those of few channels.
     """
 
     cleanup: ClassVar[bool] = True
@@ -203,12 +203,6 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
     return groups.chosen()
 
 
-def _has_given_images(op: ir.OpView) -> bool:
-    """Whether all sizes are known but the number of images."""
-    values = (*op.operands, *op.results)
-    return has_sizes(op) and all(isinstance(n, int) for v in values for n in shape(v)[1:])
-
-
 def _add_convolution(groups: _Groups, op: _Convolution) -> None:
     result, origin = op.y, _origin(op.x)
     groups.parent[result] = result
@@ -234,7 +228,8 @@ def _suits_cpus(op: _Convolution, context: PassContext) -> bool:
     """Whether kernels of CPUs take a convolution with channels last (`cpu.pixels`, `depthwise`)."""
     filters, depth, *window = shape(op.w)
     few = _is_depthwise(op) or (group_of(op) == 1 and depth <= FEW_CHANNELS)
-    if isinstance(op, mgx.QuantConvolutionOp) and prod(window) > 1 and not few:
+    given = all(isinstance(size, int) for size in shape(op.x)[1:])
+    if isinstance(op, mgx.QuantConvolutionOp) and prod(window) > 1 and given and not few:
         return False  # a product that copies its windows anyway
     return (
         len(window) <= 2
