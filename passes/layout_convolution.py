@@ -34,8 +34,6 @@ from mgx_mlir.rewriting.view_chains import changes
 from mgx_mlir.rewriting.views import is_view, trace, whole
 from mgx_mlir.sizes.arithmetic import Size
 
-# Channels of an image that a model begins with.
-FEW_CHANNELS = 4
 
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
@@ -63,8 +61,7 @@ class LayoutConvolution(Pass):
 
     In a program for CPUs alone, concats and groups make no difference, and constant filters of
     several channels are stored as vectors: [filters / 32, window, channels, 32], or blocks of 16 or
-    of all filters of a group. Convolutions of three dimensions stay, and of given sizes those of
-    8-bit integers whose windows have several pixels, but depthwise ones and those of few channels.
+    of all filters of a group. Convolutions of three dimensions stay.
     """
 
     cleanup: ClassVar[bool] = True
@@ -227,10 +224,6 @@ def _add_convolution(groups: _Groups, op: _Convolution) -> None:
 def _suits_cpus(op: _Convolution, context: PassContext) -> bool:
     """Whether kernels of CPUs take a convolution with channels last (`cpu.pixels`, `depthwise`)."""
     filters, depth, *window = shape(op.w)
-    few = _is_depthwise(op) or (group_of(op) == 1 and depth <= FEW_CHANNELS)
-    given = all(isinstance(size, int) for size in shape(op.x)[1:])
-    if isinstance(op, mgx.QuantConvolutionOp) and prod(window) > 1 and given and not few:
-        return False  # a product that copies its windows anyway
     return (
         len(window) <= 2
         and stored_array(op.w, context.weights) is not None

@@ -29,14 +29,14 @@ from mgx_mlir.codegen.cpu.contraction import (
 from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.pack import Copy, Packing
-from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine, choose
+from mgx_mlir.codegen.cpu.schedule import BYTES, PACK_DEPTH, CpuSchedule, Machine, choose
 from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
 
-# The number of pixels that a schedule is chosen for.
+# The number of pixels that a schedule is chosen for, where it is open.
 USUAL_PIXELS = 512
 # Numbers of inputs that are read with channels last count down from it.
 _FIRST_TURNED = -10
@@ -58,11 +58,11 @@ class Windows(Packing):
     memory: Mapping[int, ir.Value] = field(default_factory=dict, compare=False)
 
     @staticmethod
-    def of(images: Sequence[Image], group: Axis) -> Windows:
+    def of(images: Sequence[Image], group: Axis, usual: int) -> Windows:
         depth = sum(map(_depth, images))
         first = images[0]
         # Rows have no place of their own: their strides say nothing.
-        row, column = Axis(((USUAL_PIXELS, 0),)), Axis(((depth, 2),))
+        row, column = Axis(((usual, 0),)), Axis(((depth, 2),))
         argument, element = first.argument, first.element
         return Windows(argument, element, 0, Axis(()), row, column, tuple(images), group)
 
@@ -304,6 +304,17 @@ class Turned:
     pixels: Number
 
 
+def has_windows_of_bytes(match: Match) -> bool:
+    """Whether a match is a convolution of 8-bit integers with channels last, of several pixels.
+
+    Products of their windows are the fastest, for given sizes too.
+    """
+    problem = match.problem
+    if match.place is None or type(problem.b) is not Image or problem.a.element not in BYTES:
+        return False
+    return math.prod(problem.b.window) > 1
+
+
 def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     """A convolution with symbolic sizes as a product; None for others."""
     problem, groups = match.problem, groups_of(match.problem)
@@ -347,18 +358,19 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     depth = sum(map(_depth, images))
     if len(images) > 1 and not emit.is_float(problem.accumulator):
         return None  # integers lie together in blocks of filters, across which no window may begin
-    left: Matrix = Windows.of(images, first_step := steps.pop())
+    usual = rows if isinstance(rows, int) else USUAL_PIXELS
+    left: Matrix = Windows.of(images, first_step := steps.pop(), usual)
     if padded:
-        left = Padded.of(images[0], first_step, USUAL_PIXELS)
+        left = Padded.of(images[0], first_step, usual)
     elif len(images) == groups == 1 and type(problem.b) is Matrix:
         (image,) = images
         pixels = Axis.of(*image.batch.factors, (image.sizes[0], image.strides[0]))
         if isinstance(pixels.stride, int) and _is_last(image):
-            row, column = Axis(((USUAL_PIXELS, pixels.stride),)), image.channel
+            row, column = Axis(((usual, pixels.stride),)), image.channel
             left = Matrix(image.argument, image.element, image.offset, Axis(()), row, column)
     # Schedules ask filters for their sizes: they have as many rows as windows have elements.
     right = replace(filters[0], row=Axis(((depth, filters[0].column.size),)))
-    own = replace(problem, batch=groups, M=USUAL_PIXELS, N=problem.M, K=depth, a=left, b=right)
+    own = replace(problem, batch=groups, M=usual, N=problem.M, K=depth, a=left, b=right)
     plain = place.row.stride == problem.M and place.offset == 0 and groups == 1
     made = replace(
         match,

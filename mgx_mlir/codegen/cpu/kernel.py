@@ -17,7 +17,7 @@ from mgx_mlir.codegen.cpu.any_channels import (
 )
 from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
 from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
-from mgx_mlir.codegen.cpu.any_windows import add_windows, window_product
+from mgx_mlir.codegen.cpu.any_windows import add_windows, has_windows_of_bytes, window_product
 from mgx_mlir.codegen.cpu.any_winograd import add_winograd, open_winograd
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
@@ -62,6 +62,9 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if halves is not None and product is not None and product.place is None:
             return _reduced_product(halves, product, kernel_name(kernel), target)
         match = match_contraction(kernel)
+        by_windows = match is not None and has_windows_of_bytes(match)
+        if by_windows and (found := _any_windows(kernel, target)):
+            return found
         if match is not None:
             return _contraction(kernel, match, target)
         if found := _attention(kernel, target):
@@ -110,7 +113,7 @@ def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
 
 
 def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
-    """The code object of a convolution or pooling of images of any size; else None."""
+    """The code object of a convolution or pooling of images of any size, or of given; else None."""
     machine, halves = Machine.of(target), split_kernel(kernel)
     whole = halves.first if halves else kernel
     match = match_contraction(whole)
