@@ -34,7 +34,6 @@ from mgx_mlir.rewriting.view_chains import changes
 from mgx_mlir.rewriting.views import is_view, trace, whole
 from mgx_mlir.sizes.arithmetic import Size
 
-
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 

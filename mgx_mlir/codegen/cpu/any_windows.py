@@ -312,7 +312,7 @@ def has_windows_of_bytes(match: Match) -> bool:
     problem = match.problem
     if match.place is None or type(problem.b) is not Image or problem.a.element not in BYTES:
         return False
-    return math.prod(problem.b.window) > 1
+    return problem.M > 1 and math.prod(problem.b.window) > 1
 
 
 def window_product(match: Match, machine: Machine) -> WindowProduct | None:

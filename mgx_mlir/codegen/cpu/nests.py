@@ -262,7 +262,13 @@ def _across(nest: Nest) -> bool:
     if any(operand.form.rest for operand in nest.operands):
         return False
     along, across = nest.reduction[-1].dims[-1], nest.parallel[-1].dims[-1]
-    inputs = [o for o in nest.operands if o.view is not None and not o.is_output]
+    # What does not change along the reduction is read once for a row.
+    reduced = [dim for group in nest.reduction for dim in group.dims]
+    inputs = [
+        o
+        for o in nest.operands
+        if o.view is not None and not o.is_output and any(map(o.form.coefficient, reduced))
+    ]
     unit = sum(abs(o.form.coefficient(across)) == 1 for o in inputs)
     return unit > sum(abs(o.form.coefficient(along)) == 1 for o in inputs) and all(
         nest.accumulates(o) and abs(o.form.coefficient(across)) == 1 for o in nest.outputs

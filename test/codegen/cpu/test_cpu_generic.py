@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
+import mgx_mlir
 from mgx_mlir.rewriting.in_place import overwritable
 
 
@@ -149,6 +151,20 @@ def test_layer_norm_is_one_launch():
     kernel = HostKernel(kernel_text(f"%x: {x}", x, body, "%r"))
     assert len(kernel.code.launches) == 1
     kernel.check()
+
+
+def test_long_sum_of_rows_that_have_numbers_of_their_own():
+    """These do not make it a sum across rows, without blocks: the error was 2e-4."""
+    nodes = "a = Softmax <axis = 1> (x) y = LogSoftmax <axis = 1> (a)"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 20]> g (float[3, n] x) => (float[3, n] y) {{ {nodes} }}'
+    )
+    x = np.random.default_rng(0).standard_normal((3, 20011)).astype(np.float32)
+    (found,) = mgx_mlir.compile(model, "cpu", dim_params={"n": 20011}).run({"x": x}).values()
+    shares = np.exp(x.astype(np.float64))
+    shares /= shares.sum(1, keepdims=True)
+    wanted = shares - np.log(np.exp(shares).sum(1, keepdims=True))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=5e-6)
 
 
 def test_concat_along_the_middle():
