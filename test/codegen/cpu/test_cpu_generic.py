@@ -157,7 +157,8 @@ def test_long_sum_of_rows_that_have_numbers_of_their_own():
     """These do not make it a sum across rows, without blocks: the error was 2e-4."""
     nodes = "a = Softmax <axis = 1> (x) y = LogSoftmax <axis = 1> (a)"
     model = onnx.parser.parse_model(
-        f'<ir_version: 9, opset_import: ["": 20]> g (float[3, n] x) => (float[3, n] y) {{ {nodes} }}'
+        f'<ir_version: 9, opset_import: ["": 20]> g (float[3, n] x) => (float[3, n] y) '
+        f"{{ {nodes} }}"
     )
     x = np.random.default_rng(0).standard_normal((3, 20011)).astype(np.float32)
     (found,) = mgx_mlir.compile(model, "cpu", dim_params={"n": 20011}).run({"x": x}).values()
