@@ -402,8 +402,12 @@ def either(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.ori(a, b)
 
 
-def both(a: ir.Value, b: ir.Value) -> ir.Value:
-    """a and b, for i1."""
+def both(a: ir.Value | bool, b: ir.Value | bool) -> ir.Value | bool:
+    """a and b, for i1 and for what is known."""
+    if isinstance(a, bool):
+        return b if a else a
+    if isinstance(b, bool):
+        return a if b else b
     return arith.andi(a, b)
 
 

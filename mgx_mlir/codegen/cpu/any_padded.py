@@ -168,8 +168,7 @@ class _Copy:
             rest = emit.div(rest, padding.sizes[axis])
             place = emit.linear(place, (at, image.strides[axis]))
             if image.pads[axis] or not padding.sizes[axis] <= image.sizes[axis]:
-                here = emit.compare("ult", at, image.sizes[axis])
-                inside = here if isinstance(inside, bool) else emit.both(inside, here)
+                inside = emit.both(inside, emit.compare("ult", at, image.sizes[axis]))
         place = emit.linear(place, (rest, image.batch.stride or 0))
         before = image.pads[-1]
         low = emit.minimum(before, width)

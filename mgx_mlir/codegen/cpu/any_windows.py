@@ -108,14 +108,6 @@ def _always_inside(image: Image, axis: int) -> bool:
     return not image.pads[axis] and last < image.sizes[axis]
 
 
-def _both(a: ir.Value | bool, b: ir.Value | bool) -> ir.Value | bool:
-    if isinstance(a, bool):
-        return b if a else a
-    if isinstance(b, bool):
-        return a if b else b
-    return arith.andi(a, b)
-
-
 @dataclass(frozen=True)
 class _WindowCopy:
     """The copy of one window's part that is in a block's depth, to `to` on, without `copy.k`.
@@ -165,7 +157,7 @@ class _WindowCopy:
             number, at = emit.div(number, length), emit.add(self.starts[axis], tap)
             place = emit.linear(place, (at, image.strides[axis]))
             if not _always_inside(image, axis):
-                inside = _both(inside, emit.compare("ult", at, image.sizes[axis]))
+                inside = emit.both(inside, emit.compare("ult", at, image.sizes[axis]))
         if not _is_last(image):
             place = emit.add(place, image.channel.offset(number))
         return place, inside
@@ -185,7 +177,7 @@ class _WindowCopy:
             source, target = emit.linear(place, (at, stride)), emit.add(to, before)
             exists = inside
             if not _always_inside(image, len(image.window) - 1):
-                exists = _both(inside, emit.compare("ult", at, size))
+                exists = emit.both(inside, emit.compare("ult", at, size))
             whole = channels % self.copy.lanes == 0
             emit.when(
                 exists,
@@ -204,7 +196,7 @@ class _WindowCopy:
         if not _always_inside(image, len(image.window) - 1):
             end = emit.add(start, length)
             within = arith.andi(emit.compare("sge", start, 0), emit.compare("sle", end, size))
-            exists = _both(inside, within)
+            exists = emit.both(inside, within)
         source, whole = emit.linear(place, (start, stride)), channels % self.copy.lanes == 0
         emit.when(exists, lambda: self._vectors(source, to, low, high, whole), columns)
 
@@ -218,7 +210,7 @@ class _WindowCopy:
         def scalar(number: Index) -> None:
             at = emit.add(start, emit.mul(number, image.dilations[-1]))
             here = emit.linear(place, (at, image.strides[-1]))
-            exists = _both(inside, emit.compare("ult", at, size))
+            exists = emit.both(inside, emit.compare("ult", at, size))
 
             def move() -> None:
                 x = emit.load(self.copy.source, here)
@@ -241,7 +233,7 @@ class _WindowCopy:
         def vector() -> None:
             left = emit.sub(size, start)
             if not isinstance(inside, bool):
-                left = arith.select(inside, emit.value(left), emit.value(0))
+                left = emit.select(inside, left, 0)
             mask = emit.lane_mask(emit.minimum(left, length), lanes)
             before = emit.lane_mask(emit.value(emit.sub(0, start)), lanes)
             assert mask is not None and before is not None

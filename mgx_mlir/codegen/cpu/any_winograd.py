@@ -23,7 +23,7 @@ from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, WinogradSchedule, ch
 from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Image
-from mgx_mlir.sizes.arithmetic import Number, is_more
+from mgx_mlir.sizes.arithmetic import is_more
 
 # The side of the image that a schedule is chosen for, and the pixels of a run from which it pays.
 USUAL_SIDE, MANY = 28, 256
@@ -31,12 +31,12 @@ USUAL_SIDE, MANY = 28, 256
 
 @dataclass(frozen=True)
 class OpenWinograd:
-    """A convolution, `match`, of `rows` pixels that its formula takes where they are many."""
+    """A convolution, `match`, that takes the formula for many pixels of a run, else `product`."""
 
     match: Match
+    product: WindowProduct
     pixels: Pixels
     plan: WinogradSchedule
-    rows: Number
 
 
 def open_winograd(match: Match, product: WindowProduct, machine: Machine) -> OpenWinograd | None:
@@ -51,21 +51,20 @@ def open_winograd(match: Match, product: WindowProduct, machine: Machine) -> Ope
     usual = replace(scene, sizes=around, outputs=(side, side), batch=Axis(()))
     problem = replace(pixels.problem, batch=1, N=side * side)
     plan = choose_winograd(replace(pixels, problem=problem, scene=usual), machine)
-    return None if plan is None else OpenWinograd(match, pixels, plan, product.rows)
+    return None if plan is None else OpenWinograd(match, product, pixels, plan)
 
 
 def add_winograd(
     functions: Functions,
     found: OpenWinograd,
-    product: WindowProduct,
     inputs: Mapping[int, Place],
     outputs: Sequence[Place],
     machine: Machine,
 ) -> None:
     """Adds the functions of a convolution, and those of its product for few pixels."""
     pixels, plan = found.pixels, found.plan
-    many = is_more(found.rows, MANY - 1)
-    add_windows(functions, product, inputs, outputs, machine, 1 - many)
+    many = is_more(found.product.rows, MANY - 1)
+    add_windows(functions, found.product, inputs, outputs, machine, 1 - many)
     size = plan.filter_size(pixels)
     made = Place(emit.element_type(ELEMENT), size)
 

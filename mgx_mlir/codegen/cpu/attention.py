@@ -88,7 +88,8 @@ class _Emitter:
         rows = cut.padded_rows
         self.q = Packed(self._stack(rows * self.deep), self.deep, 1)
         self.scores, self.sums = self._stack(rows * cut.keys), self._stack(rows * self.wide)
-        # Of each row, a vector: the largest score, sums of powers, and how far sums shrink.
+        # A row has a vector of each: its largest score, its sums of powers, and the factor by which
+        # a larger score scales these sums.
         self.largest, self.total, self.shrink = (self._stack(rows * self.lanes) for _ in range(3))
         if cut.many:
             self.k = self._packed(self.deep, cut.keys // self.lanes)
@@ -277,9 +278,7 @@ class _Emitter:
                 places.append(emit.add(start, k.row.offset(key)))
 
             def step(d: Index, *sums: ir.Value) -> list[ir.Value]:
-                mask = None
-                if attention.D % lanes:
-                    mask = emit.lane_mask(emit.sub(attention.D, d), lanes)
+                mask = self._mask(attention.D, attention.D, d)
                 x = emit.load_vector(self.q.memory, emit.add(query, d), lanes)
                 far = k.column.offset(d)
                 return [
@@ -296,6 +295,11 @@ class _Emitter:
             emit.store_vector(x, self.scores, place)
 
         emit.loop(0, vectors, 1, some)
+
+    def _mask(self, size: int, end: Index, at: Index) -> ir.Value | None:
+        """The lanes of a vector from `at` on that are before `end`; None where vectors of `size`
+        elements are whole."""
+        return emit.lane_mask(emit.sub(end, at), self.lanes) if size % self.lanes else None
 
     def _load(self, matrix: Matrix, place: Index, mask: ir.Value | None) -> ir.Value:
         x = emit.load_vector(self.inputs[matrix.argument], place, self.lanes, mask)
@@ -316,9 +320,7 @@ class _Emitter:
             def some(at: Index) -> None:
                 def load(k: Index, j: int) -> ir.Value:
                     column = emit.mul(emit.add(at, j), lanes)
-                    mask = None
-                    if attention.E % lanes:
-                        mask = emit.lane_mask(emit.sub(attention.E, column), lanes)
+                    mask = self._mask(attention.E, attention.E, column)
                     row = emit.add(start, v.row.offset(emit.add(block.first, k)))
                     return self._load(v, emit.add(row, v.column.offset(column)), mask)
 
@@ -342,9 +344,7 @@ class _Emitter:
         def score(at: Index, largest: ir.Value) -> list[ir.Value]:
             column = emit.mul(at, lanes)
             place, n = emit.add(start, column), emit.add(block.first, column)
-            mask = None
-            if attention.N % lanes:
-                mask = emit.lane_mask(emit.sub(block.count, column), lanes)
+            mask = self._mask(attention.N, block.count, column)
             x = emit.load_vector(self.scores, place, lanes)
             (x,) = self.scored.results(x, item.batch, m, n, mask)
             for seen in (mask, *self._sees(m, n)):
@@ -401,9 +401,7 @@ class _Emitter:
             gone = arith.cmpf(getattr(arith.CmpFPredicate, predicate), total, zero)
 
         def some(column: Index) -> None:
-            mask = None
-            if attention.E % lanes:
-                mask = emit.lane_mask(emit.sub(attention.E, column), lanes)
+            mask = self._mask(attention.E, attention.E, column)
             x = emit.load_vector(self.sums, emit.linear(column, (r, self.wide)), lanes)
             x = arith.divf(x, total)
             if gone is not None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -164,7 +164,7 @@ class RowBlocks:
                     at = emit.add(emit.linear(r, (first, image.steps[0])), -image.pads[0])
                     place = emit.linear(base, (at, image.strides[0]))
                     inside = emit.compare("ult", at, image.sizes[0])
-                    limit = arith.select(inside, emit.value(limit), emit.value(0))
+                    limit = emit.select(inside, limit, 0)
                 target = emit.mul(emit.linear(r, (c, cut.rows)), size)
 
                 def part(q: Index) -> None:

@@ -125,8 +125,8 @@ def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     inputs, _ = kernel_types(whole)
     places = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(inputs)}
     fast = open_winograd(match, product, machine) if match and product else None
-    if fast is not None and product is not None:
-        add_winograd(functions, fast, product, places, outputs, machine)
+    if fast is not None:
+        add_winograd(functions, fast, places, outputs, machine)
     elif product is not None:
         add_windows(functions, product, places, outputs, machine)
     elif channels is not None:

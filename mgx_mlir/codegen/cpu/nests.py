@@ -262,7 +262,7 @@ def _across(nest: Nest) -> bool:
     if any(operand.form.rest for operand in nest.operands):
         return False
     along, across = nest.reduction[-1].dims[-1], nest.parallel[-1].dims[-1]
-    # What does not change along the reduction is read once for a row.
+    # A row reads an operand without the reduced dimensions once.
     reduced = [dim for group in nest.reduction for dim in group.dims]
     inputs = [
         o

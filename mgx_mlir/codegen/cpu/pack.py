@@ -325,7 +325,7 @@ def _image_row(
             inside = here if inside is None else arith.andi(inside, here)
     limit: Index = image.sizes[-1]
     if inside is not None:
-        limit = arith.select(inside, emit.value(limit), emit.value(0))
+        limit = emit.select(inside, limit, 0)
     return place, limit
 
 

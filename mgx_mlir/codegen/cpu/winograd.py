@@ -263,7 +263,7 @@ class _Emitter:
                     for place, size in zip(at, scene.sizes, strict=True)
                 )
                 inside = arith.andi(row, column)
-                count = arith.select(inside, emit.value(left), emit.value(0))
+                count = emit.select(inside, left, 0)
                 place = emit.linear(own, *zip(at, scene.strides, strict=True))
                 return emit.load_vector(self.image, place, lanes, emit.lane_mask(count, lanes))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
@@ -29,10 +28,8 @@ from mgx_mlir.codegen.generic.lowering.element import F32, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
-    Frame,
     Tensor,
     block_number,
-    function,
     gpu_module,
     signature,
     thread_number,
@@ -43,6 +40,7 @@ from mgx_mlir.codegen.gpu.dynamic.pointers import (
     Counts,
     Move,
     forwards,
+    moved_function,
     one_part,
     reach,
     usual_size,
@@ -284,12 +282,14 @@ class _DynamicSizes(Generator):
             self.partial = replace(self.partial, queries=heads * self.attention.M)
             results = self._partial_moves(heads, counts.formulas, written=True)
         both = [*moves.found, *results]
+        for move in both:
+            counts.add(*move.numbers)
         name, threads = self.name, self.threads
-        with self._function(functions, name, both, counts, threads, lds) as (frame, moved):
-            read, stored = moved[: len(moves.found)], moved[len(moves.found) :]
-            self.pointers = dict(enumerate(read))
-            self.inputs = {number: memory.buffer(x) for number, x in enumerate(read)}
-            self._body(shapes, frame.lds[0], [memory.buffer(x) for x in stored])
+        with moved_function(functions, name, threads, both, counts, lds, "y") as (frame, _):
+            given = len(moves.found)
+            self.pointers = dict(enumerate(frame.pointers[:given]))
+            self.inputs = dict(enumerate(frame.buffers[:given]))
+            self._body(shapes, frame.lds[0], frame.buffers[given:])
         grid = self.grid[0] * share, heads, self.schedule.parts
         found = [self._launch(name, both, counts, grid, threads)]
         if self.schedule.is_cut:
@@ -325,8 +325,10 @@ class _DynamicSizes(Generator):
         partial = self._partial_moves(heads, counts.formulas, written=False)
         every = [*partial, *(moves.found[number] for number in used), *moves.results]
         size = attention.M * attention.E
-        with self._function(functions, name, every, counts, THREADS, []) as (_, moved):
-            values, ends, *rest = (memory.buffer(x) for x in moved)
+        for move in every:
+            counts.add(*move.numbers)
+        with moved_function(functions, name, THREADS, every, counts, parts="y") as (frame, _):
+            values, ends, *rest = frame.buffers
             place = match.place or row_major(match.problem)
             read = dict(zip(used, rest, strict=False))
             epilogue = Epilogue(match, place, read, rest[len(used) :])
@@ -339,28 +341,6 @@ class _DynamicSizes(Generator):
             epilogue(memory.joined([y]), 0, query, column, inside, bounded=False)
         grid = share * ceil_div(size, THREADS), heads, 1
         return self._launch(name, every, counts, grid, THREADS)
-
-    @contextmanager
-    def _function(
-        self,
-        functions: ir.Block,
-        name: str,
-        moves: Sequence[Move],
-        counts: Counts,
-        threads: int,
-        lds: Sequence[tuple[int, ir.Type]],
-    ) -> Iterator[tuple[Frame, list[ir.Value]]]:
-        """A function of one head, along y of the grid: its frame, and the pointers to the head."""
-        for move in moves:
-            counts.add(*move.numbers)
-        tensors, size = [move.tensor for move in moves], len(counts.arguments())
-        with (
-            function(functions, name, tensors, threads, (1, 1, 1), lds, size) as frame,
-            counts.values(frame.sizes) as values,
-        ):
-            head = block_number("y", MAX_BATCH)
-            pairs = zip(frame.pointers, moves, strict=True)
-            yield frame, [values.moved(pointer, move, head) for pointer, move in pairs]
 
     def _launch(
         self,
