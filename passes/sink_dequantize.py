@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -20,6 +21,7 @@ from mgx_mlir.rewriting.queries import (
     definition,
     element_bits,
     element_type,
+    has_one_use,
     has_sizes,
     replace,
     shape,
@@ -49,6 +51,26 @@ def quantize_as_it_was(op: mgx.QuantizelinearOp, context: PassContext) -> ir.Val
     limits = np.finfo(numpy_dtype(float_type))
     most = float(limits.max) / (1 << element.width + 1)
     return inner.x if float(limits.tiny) <= numbers[0] <= most else None
+
+
+@rewrites(mgx.QuantizelinearOp)
+def quantize_before_relu(op: mgx.QuantizelinearOp, context: PassContext) -> ir.Value | None:
+    """The quantized operand of a relu, where the lowest integer stands for 0."""
+    inner, numbers, zero = definition(op.x), _numbers(op), op.zero_point
+    if not isinstance(inner, mgx.ReluOp) or not has_one_use(op.x) or numbers is None:
+        return None
+    if zero is None or not isinstance(element_type(op.y), ir.IntegerType):
+        return None
+    scale, point = numbers
+    if scale <= 0 or point != ml_dtypes.iinfo(numpy_dtype(element_type(op.y))).min:
+        return None
+    created = ir.Operation.create(
+        op.operation.name,
+        results=[op.y.type],
+        operands=[inner.x, op.scale, zero],
+        attributes={name: op.attributes[name] for name in op.attributes},
+    )
+    return created.results[0]
 
 
 @rewrites(mgx.ConcatOp)
@@ -125,7 +147,8 @@ class SinkDequantize(PatternPass):
     Tensors stay small, and products see that their operands are quantized. The parts of a concat
     have one scale and one zero point, and so has the operand of a maximum. Elements that are
     quantized again by the same known scale keep their values. Unsigned numbers that are only
-    dequantized become signed numbers, less 128, as products take them.
+    dequantized become signed numbers, less 128, as products take them. A relu before numbers whose
+    lowest is the zero point goes: they are kept in range.
     """
 
     cleanup: ClassVar[bool] = True
@@ -133,6 +156,7 @@ class SinkDequantize(PatternPass):
     name: ClassVar[str] = "mgx-sink-dequantize"
     patterns: ClassVar = (
         quantize_as_it_was,
+        quantize_before_relu,
         dequantize_whole_concat,
         gather_quantized,
         pool_quantized,

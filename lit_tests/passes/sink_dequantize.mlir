@@ -93,3 +93,26 @@ func.func @main(%x: tensor<1x2x3xui8>, %y: tensor<1x2x3xi32>) -> (tensor<2x3xi32
   %b = mgx.reshape %e : tensor<1x2x3xi32> -> tensor<2x3xi32>
   return %a, %b : tensor<2x3xi32>, tensor<2x3xi32>
 }
+
+// -----
+
+// No relu before numbers whose lowest stands for 0; where another does, or the relu is read, it stays.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>
+// CHECK:         mgx.quantizelinear %[[X]] scale
+// CHECK:         %[[R:.*]] = mgx.relu %[[X]]
+// CHECK:         mgx.quantizelinear %[[R]] scale
+// CHECK:         %[[S:.*]] = mgx.relu %[[Y]]
+// CHECK:         mgx.quantizelinear %[[S]] scale
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xi8>, tensor<4xi8>, tensor<4xi8>, tensor<4xf32>) {
+  %s = mgx.constant dense<0.5> : tensor<4xf32>
+  %z = mgx.constant dense<-128> : tensor<4xi8>
+  %w = mgx.constant dense<-127> : tensor<4xi8>
+  %a = mgx.relu %x : tensor<4xf32>
+  %q = mgx.quantizelinear %a scale %s zero_point %z : tensor<4xf32>, tensor<4xf32>, tensor<4xi8> -> tensor<4xi8>
+  %b = mgx.relu %x : tensor<4xf32>
+  %r = mgx.quantizelinear %b scale %s zero_point %w : tensor<4xf32>, tensor<4xf32>, tensor<4xi8> -> tensor<4xi8>
+  %c = mgx.relu %y : tensor<4xf32>
+  %t = mgx.quantizelinear %c scale %s zero_point %z : tensor<4xf32>, tensor<4xf32>, tensor<4xi8> -> tensor<4xi8>
+  return %q, %r, %t, %c : tensor<4xi8>, tensor<4xi8>, tensor<4xi8>, tensor<4xf32>
+}

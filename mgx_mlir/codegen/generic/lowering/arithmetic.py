@@ -137,6 +137,19 @@ def scalar_type(value: ir.Value) -> ir.Type:
     return type_.element_type if isinstance(type_, ir.ShapedType) else type_
 
 
+def constant_number(value: ir.Value) -> float | int | None:
+    """The number of an arith.constant, or of all of its elements; None for other values."""
+    op = value.owner
+    if not isinstance(op, ir.Operation | ir.OpView) or op.name != "arith.constant":
+        return None
+    number: ir.Attribute = op.attributes["value"]
+    if isinstance(number, ir.DenseElementsAttr):
+        if not number.is_splat:
+            return None
+        number = number.get_splat_value()
+    return number.value if isinstance(number, ir.FloatAttr | ir.IntegerAttr) else None
+
+
 def wrapped(value: int, bits: int) -> int:
     """The value of the low bits as a two's complement number."""
     return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))

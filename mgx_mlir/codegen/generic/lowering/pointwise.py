@@ -18,6 +18,7 @@ from mgx_mlir.codegen.generic.lowering.by_class import ByClass
 from mgx_mlir.codegen.generic.lowering.convert import change, convert, load, store
 from mgx_mlir.codegen.generic.lowering.element import BOOL, F32, F64, Element, element_of
 from mgx_mlir.codegen.generic.lowering.numeric import computes
+from mgx_mlir.codegen.generic.lowering.quantize import divided, integer_code, known_scale
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
 
@@ -157,10 +158,13 @@ def _quantizelinear(a: Arithmetic, op: mgx.QuantizelinearOp, x: Sequence[ir.Valu
     target = element_of(op.result.type)
     wide = F64 if elements[0].name == "f64" else F32
     value, scale, *zero = [_as(a, e, wide, v) for e, v in zip(elements, x, strict=True)]
+    known, divide = known_scale(x[1], wide), a.div
     if op.precision is not None:
-        value = _divide_in(a, element_of(op.precision.value), wide, value, scale)
-    else:
-        value = a.div(value, scale)
+        known, divide = None, partial(_divide_in, a, element_of(op.precision.value), wide)
+    if target.is_integer and target.bits <= 16:
+        points = (zero[0], load(a, target, x[2])) if zero else None
+        return integer_code(a, target, value, scale, points, known, divide)
+    value = divide(value, scale) if known is None else divided(a, value, known)
     if target.is_integer:
         value = a.math("roundeven", value)
     if zero:

@@ -23,7 +23,7 @@ from mlir import ir
 from mlir.dialects import arith, rocdl
 from mlir.dialects import math as math_dialect
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, constant_number
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import signature
@@ -64,22 +64,12 @@ def _replace(op: ir.OpView, function: Callable[[ir.Value], ir.Value], x: ir.Valu
 def _is_sigmoid(op: arith.DivFOp) -> bool:
     """Whether it is 1 / (1 + exp(x))."""
     below = definition(op.rhs)
-    if not _is_one(op.lhs) or not isinstance(below, arith.AddFOp):
+    if constant_number(op.lhs) != 1 or not isinstance(below, arith.AddFOp):
         return False
     terms = (below.lhs, below.rhs)
-    return any(map(_is_one, terms)) and any(
+    return 1 in map(constant_number, terms) and any(
         isinstance(definition(x), math_dialect.ExpOp) for x in terms
     )
-
-
-def _is_one(x: ir.Value) -> bool:
-    defining = definition(x)
-    if not isinstance(defining, arith.ConstantOp):
-        return False
-    value = defining.value
-    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-        value = value.get_splat_value()
-    return isinstance(value, ir.FloatAttr) and value.value == 1
 
 
 def _exp(x: ir.Value) -> ir.Value:
