@@ -21,12 +21,12 @@ Window: TypeAlias = mgx.ConvolutionOp | mgx.PoolingOp | mgx.QuantConvolutionOp
 def fold_pad(op: Window, context: PassContext) -> ir.Value | None:
     """A window over an image with padding is a window with padding over the image."""
     pad = definition(op.x)
-    if not isinstance(pad, mgx.PadOp) or not _is_border(pad) or not _takes(op, pad):
+    if not isinstance(pad, mgx.PadOp) or not is_border(pad) or not _takes(op, pad):
         return None
     counted = {}
     if isinstance(op, mgx.PoolingOp) and enum(op.mode) == "average":
         counted["count_include_pad"] = ir.BoolAttr.get(True)
-    pads = ir.DenseI64ArrayAttr.get(_pads(op, pad))
+    pads = ir.DenseI64ArrayAttr.get(joined_pads(op, pad))
     return with_operand(op, 0, pad.x, pads=pads, **counted)
 
 
@@ -49,7 +49,7 @@ class EliminatePads(PatternPass):
     patterns: ClassVar = (fold_pad,)
 
 
-def _is_border(pad: mgx.PadOp) -> bool:
+def is_border(pad: mgx.PadOp) -> bool:
     """Whether a pad adds one value around the spatial dimensions."""
     low, high = list(pad.low), list(pad.high)
     return enum(pad.mode) == "constant" and not any(low[:2] + high[:2]) and min(low + high) >= 0
@@ -58,7 +58,7 @@ def _is_border(pad: mgx.PadOp) -> bool:
 def _takes(op: Window, pad: mgx.PadOp) -> bool:
     value = pad.value.value
     if not isinstance(op, mgx.PoolingOp):
-        return bool(value == 0)
+        return bool(value == 0) and not (isinstance(op, mgx.QuantConvolutionOp) and op.pad_value)
     if op.ceil_mode.value:
         return False
     match enum(op.mode):
@@ -74,9 +74,12 @@ def _is_max_of_some(op: mgx.PoolingOp, pad: mgx.PadOp) -> bool:
     # A window of dilated taps could step over all elements.
     if not isinstance(definition(pad.x), mgx.ReluOp) or any(d != 1 for d in op.dilations):
         return False
-    return all(n < length for n, length in zip(_pads(op, pad), [*op.lengths] * 2, strict=True))
+    return all(
+        n < length for n, length in zip(joined_pads(op, pad), [*op.lengths] * 2, strict=True)
+    )
 
 
-def _pads(op: Window, pad: mgx.PadOp) -> list[int]:
+def joined_pads(op: Window, pad: mgx.PadOp) -> list[int]:
+    """The pads of a window over the image that a pad widens."""
     added = [*pad.low][2:] + [*pad.high][2:]
     return [a + b for a, b in zip(op.pads, added, strict=True)]

@@ -36,8 +36,6 @@ from mgx_mlir.rewriting.views import trace
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 _INTEGERS = frozenset({"i8", "ui8"})
-# The most bytes of the offsets that a zero point adds at each position of a padded result.
-MAX_BORDER = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,9 @@ class SimplifyQuantized(Pass):
     results differ from the original by its rounding.
 
     A convolution with one channel a group and a zero point of w multiplies the differences instead,
-    as integers of 32 bits: no matrix instruction is lost, and no sums are added. Where the offset
-    of a padded convolution would be a large constant, x is padded with its zero point first.
+    as integers of 32 bits: no matrix instruction is lost, and no sums are added. An x whose zero
+    point is known is padded with it, so that the offset of a channel is one number: see
+    mgx-fold-pad-values.
 
     In a program for CPUs alone x keeps numbers without a sign where they have no zero point, as
     those behind a ReLU have none: a CPU multiplies them as they are.
@@ -315,15 +314,19 @@ def _total(op: ir.OpView, x: _Quantized, w: _Quantized) -> ir.Value:
     """The sums of (x - x.zero) * (w - w.zero), in i32."""
     if _takes_differences(op, w):
         return _product(op, _difference(x), _difference(w))
-    if (padded := _padded(op, x)) is not None:
-        x = _Quantized(padded, x.zero, x.scale)
+    parts: Sequence[tuple[int, ir.OpView, _Quantized, _Quantized]]
+    if (padded := _padded(op, x)) is None:
+        total = _product(op, x.value, w.value)
+        parts = ((0, op, w, x), (1, op, _Quantized(x.value, None, None), w))
+    else:
         nothing = ir.DenseI64ArrayAttr.get([0] * 2 * (len(shape(padded)) - 2))
-        op = _product(op, padded, w.value, pads=nothing).owner.opview
-    total = _product(op, x.value, w.value)
-    for number, other, part in ((0, w, x), (1, _Quantized(x.value, None, None), w)):
+        total = _product(op, padded, w.value, pads=nothing)
+        whole = total.owner.opview
+        parts = ((0, whole, _Quantized(w.value, None, None), x), (1, op, x, w))
+    for number, reader, other, part in parts:
         if part.zero is None:
             continue
-        factors = [_sums(op, 1 - number, other), _behind(op, number, part.zero)]
+        factors = [_sums(reader, 1 - number, other), _behind(op, number, part.zero)]
         known = is_constant(other.value) and is_constant(part.zero)
         first, *rest = (broadcast_to(factor, shape(total)) for factor in _factors(factors, known))
         total = mgx.sub(total, mgx.mul(first, *rest) if rest else first)
@@ -331,11 +334,11 @@ def _total(op: ir.OpView, x: _Quantized, w: _Quantized) -> ir.Value:
 
 
 def _padded(op: ir.OpView, x: _Quantized) -> ir.Value | None:
-    """x with padding, where the offset by its zero point would differ by position and be large."""
+    """x with padding of its zero point, where a convolution pads it and the point is known."""
     if not isinstance(op, mgx.CONVOLUTIONS) or not any(op.pads) or x.zero is None:
         return None
     number, half = splat(x.zero), len(op.pads) // 2
-    if number is None or 4 * prod(shape(op.result)[1:]) <= MAX_BORDER:
+    if number is None:
         return None
     low, high = ([0, 0, *list(op.pads)[i : i + half]] for i in (0, half))
     dims = [sum(sizes) for sizes in zip(shape(x.value), low, high, strict=True)]

@@ -169,6 +169,20 @@ LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocati
                           accumulatorOf(elementOf(x)), inferred, /*anyBytes=*/true);
 }
 
+LogicalResult QuantConvolutionOp::verify() {
+  std::optional<int64_t> value = getPadValue();
+  if (!value)
+    return success();
+  auto type = dyn_cast<IntegerType>(elementOf(getX().getType()));
+  if (!type)
+    return emitOpError("pad_value is of integers, got x of ") << elementOf(getX().getType());
+  bool fits = type.isUnsigned() ? llvm::isUIntN(type.getWidth(), *value)
+                                : llvm::isIntN(type.getWidth(), *value);
+  if (!fits)
+    return emitOpError("pad_value must be of x's type, ") << type << ", got " << *value;
+  return success();
+}
+
 LogicalResult ConvolutionBackwardsOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
                                                        Adaptor adaptor, InferredTypes &inferred) {
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),

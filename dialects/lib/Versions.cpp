@@ -13,10 +13,10 @@ struct AddedAttribute {
   unsigned minor;
 };
 constexpr AddedAttribute addedAttributes[] = {
-    {"mgx.attention", "earliest", 1},       {"mgx.attention", "empty_as_zero", 1},
-    {"mgx.attention", "nan_as_zero", 1},    {"mgx.convolution", "channels_last", 1},
-    {"mgx.convolution", "relaxed", 1},      {"mgx.quant_convolution", "channels_last", 1},
-    {"mgx.quantizelinear", "precision", 1},
+    {"mgx.attention", "earliest", 1},          {"mgx.attention", "empty_as_zero", 1},
+    {"mgx.attention", "nan_as_zero", 1},       {"mgx.convolution", "channels_last", 1},
+    {"mgx.convolution", "relaxed", 1},         {"mgx.quant_convolution", "channels_last", 1},
+    {"mgx.quant_convolution", "pad_value", 1}, {"mgx.quantizelinear", "precision", 1},
 };
 
 template <unsigned... minors>
@@ -147,5 +147,5 @@ LogicalResult QuantConvolutionOp::readProperties(DialectBytecodeReader &reader,
 }
 
 void QuantConvolutionOp::writeProperties(DialectBytecodeWriter &writer) {
-  writeConvolution(*this, writer, getChannelsLast());
+  writeConvolution(*this, writer, getChannelsLast() || getPadValueAttr());
 }

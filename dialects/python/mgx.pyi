@@ -2414,6 +2414,7 @@ class QuantConvolutionOp(ir.OpView):
         *,
         group: int | ir.Attribute | None = None,
         channels_last: bool | None = None,
+        pad_value: int | ir.Attribute | None = None,
         results: Sequence[ir.Type] | None = None,
         loc: ir.Location | None = None,
         ip: ir.InsertionPoint | None = None,
@@ -2444,6 +2445,12 @@ class QuantConvolutionOp(ir.OpView):
     def channels_last(self, value: bool) -> None: ...
     @channels_last.deleter
     def channels_last(self) -> None: ...
+    @property
+    def pad_value(self) -> ir.IntegerAttr | None: ...
+    @pad_value.setter
+    def pad_value(self, value: ir.IntegerAttr) -> None: ...
+    @pad_value.deleter
+    def pad_value(self) -> None: ...
     @property
     def y(self) -> ir.OpResult[ir.RankedTensorType]: ...
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine.llvm_library import loaded_library
+from mgx_mlir.machine.llvm_stores import FUNCTIONS, store_lanes
 
 _POINTER = ctypes.c_void_p
 _TEXT = ctypes.c_char_p
@@ -113,6 +114,7 @@ def compile_object(
             if prepare is not None:
                 prepare(llvm, context, module, machine)
             _optimize(llvm, module, machine, passes)
+            store_lanes(llvm, context, module)
             data = _emit(llvm, module, machine)
     if problems:
         raise CompilerError(f"LLVM refused the code for {processor.name}: " + "; ".join(problems))
@@ -122,7 +124,7 @@ def compile_object(
 @cache
 def _library() -> Any:
     library = ctypes.CDLL(loaded_library())
-    for name, (result, *arguments) in _FUNCTIONS.items():
+    for name, (result, *arguments) in (_FUNCTIONS | FUNCTIONS).items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     for name in _INITIALIZERS:

@@ -9,6 +9,7 @@ from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.eliminate_pads import EliminatePads
 from mgx_mlir.passes.find_attention import FindAttention
 from mgx_mlir.passes.fold_constants import FoldConstants
+from mgx_mlir.passes.fold_pad_values import FoldPadValues
 from mgx_mlir.passes.fold_scales import FoldScales
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
@@ -88,6 +89,7 @@ PIPELINES: dict[str, NamedPipeline] = {
         (
             SinkDequantize(),
             SimplifyQuantized(),
+            FoldPadValues(),
             FoldConstants(),
             SimplifyReshapes(),
         ),

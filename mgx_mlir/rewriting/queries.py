@@ -240,6 +240,12 @@ def group_of(op: ir.OpView) -> int:
     return int(op.group.value) if isinstance(op, _GROUPED) else 1
 
 
+def pad_value_of(op: ir.OpView) -> int:
+    """The number that the padding of a convolution has."""
+    value = op.pad_value if isinstance(op, mgx.QuantConvolutionOp) else None
+    return 0 if value is None else int(value.value)
+
+
 _GROUPED = (*mgx.CONVOLUTIONS, mgx.ConvolutionBackwardsOp)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.weights import WeightStore
-from mgx_mlir.passes import simplify_quantized
 from mgx_mlir.passes.fold_constants import FoldConstants
+from mgx_mlir.passes.fold_pad_values import FoldPadValues
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.rewriting.graph import Graph
 from test.passes.graphs import check_keeps_results, parse
@@ -204,16 +204,17 @@ def test_a_convolution_whose_weights_have_a_zero_point(
     assert (depthwise in str(after.module)) == (group == 4)
 
 
-def test_a_large_image_is_padded_with_its_zero_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simplify_quantized, "MAX_BORDER", 100)
-    w = weights((4, 3, 3, 3), np.uint8)
-    text = convolved(9, 100, 1, 3, [1, 2, 1, 2]).replace("2x4x8x8xf32", "2x4x8x10xf32")
+@pytest.mark.parametrize(("group", "w_zero"), [(1, 128), (1, 100), (2, 128)])
+def test_an_image_is_padded_with_its_zero_point(group: int, w_zero: int) -> None:
+    w = weights((4, 4 // group, 3, 3), np.uint8)
+    text = convolved(9, w_zero, group, 4, [1, 1, 1, 1])
     after = check_keeps_results(
-        lambda: product(text, w, "tensor<2x3x8x8xui8>", "tensor<2x4x8x10xf32>"),
-        (SimplifyQuantized(),),
+        lambda: product(text, w, "tensor<2x4x8x8xui8>", "tensor<2x4x8x8xf32>"),
+        (SimplifyQuantized(), FoldPadValues()),
         rtol=1e-4,
     )
-    assert count(after, "mgx.pad") == 1 and count(after, "mgx.convolution") == 0
+    assert count(after, "mgx.pad") == 0 and count(after, "mgx.convolution") == 0
+    assert "pad_value = -119" in str(after.module)
 
 
 def test_many_zero_points_and_wide_weights_that_are_stored() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 from mlir import ir
 from mlir.dialects import arith
@@ -313,7 +313,52 @@ class _Emitter:
             low, high = ranges[axis]
             return emit.loop(low, high, 1, step, sums)
 
-        return level(0, origin, 0, [emit.constant(start, accumulator, lanes)] * vectors)
+        sums = level(0, origin, 0, [emit.constant(start, accumulator, lanes)] * vectors)
+        return self._padding(ranges, first, sums, mask) if image.fill else sums
+
+    def _padding(
+        self,
+        ranges: Sequence[tuple[Index, Index]],
+        first: Index,
+        sums: list[ir.Value],
+        mask: ir.Value | None,
+    ) -> list[ir.Value]:
+        """The sums with the products of the padding, where a window reaches beyond the image."""
+        image, lanes = self.work.image, self.lanes
+        accumulator = self.work.match.problem.accumulator
+        fill, zero = (emit.constant(x, accumulator) for x in (image.fill, 0))
+        inside: list[ir.Value] = []
+        for length, (low, high) in zip(image.window, ranges, strict=True):
+            inside += [emit.compare("eq", low, 0), emit.compare("eq", high, length)]
+        is_whole = reduce(arith.andi, inside)
+
+        def level(axis: int, known: ir.Value, tap: Index, sums: list[ir.Value]) -> list[ir.Value]:
+            if axis == len(ranges):
+                x = emit.splat(arith.select(known, zero, fill), lanes)
+                return [
+                    emit.multiply_add(x, self._filter(tap, at, mask), total, accumulator)
+                    for at, total in zip(places, sums, strict=True)
+                ]
+
+            def step(k: Index, *inner: ir.Value) -> list[ir.Value]:
+                low, high = ranges[axis]
+                within = arith.andi(emit.compare("sge", k, low), emit.compare("slt", k, high))
+                own = emit.add(emit.mul(tap, image.window[axis]), k)
+                return level(axis + 1, arith.andi(known, within), own, list(inner))
+
+            last = image.window[axis] if axis else emit.select(is_whole, 0, image.window[axis])
+            return emit.loop(0, last, 1, step, sums)
+
+        places = [emit.add(first, number * lanes) for number in range(len(sums))]
+        return level(0, emit.constant(1, "i1"), 0, sums)
+
+    def _filter(self, tap: Index, channel: Index, mask: ir.Value | None) -> ir.Value:
+        """A tap of the filters of a vector of channels."""
+        filters = self.work.filters
+        assert filters is not None
+        at = emit.add(filters.at(0, tap, 0), channel)
+        y = emit.load_vector(self.read[filters.argument], at, self.lanes, mask)
+        return emit.convert(y, filters.element, self.work.match.problem.accumulator)
 
     def _element(
         self,
@@ -337,9 +382,6 @@ class _Emitter:
             elif work.filters is None:
                 found.append(arith.addf(total, x))
             else:
-                filters = work.filters
-                at = emit.add(filters.at(0, tap, 0), channel)
-                y = emit.load_vector(self.read[filters.argument], at, lanes, mask)
-                y = emit.convert(y, filters.element, accumulator)
+                y = self._filter(tap, channel, mask)
                 found.append(emit.multiply_add(x, y, total, accumulator))
         return found

@@ -175,21 +175,22 @@ class _Copy:
         high = emit.maximum(emit.minimum(emit.add(image.sizes[-1], before), width), low)
 
         def copied() -> None:
-            self._zeros(to, 0, emit.mul(low, channels))
+            self._fill(to, 0, emit.mul(low, channels))
             count, first = emit.sub(high, low), emit.add(to, emit.mul(low, channels))
             self._pixels(place, first, count)
-            self._zeros(to, emit.mul(high, channels), emit.mul(width, channels))
+            self._fill(to, emit.mul(high, channels), emit.mul(width, channels))
 
-        emit.when(inside, copied, lambda: self._zeros(to, 0, emit.mul(width, channels)))
+        emit.when(inside, copied, lambda: self._fill(to, 0, emit.mul(width, channels)))
 
-    def _zeros(self, to: Index, low: Index, high: Index) -> None:
+    def _fill(self, to: Index, low: Index, high: Index) -> None:
         if isinstance(low, int) and isinstance(high, int) and low >= high:
             return
-        zero = emit.constant(0, self.padding.image.element, self.lanes)
+        image = self.padding.image
+        x = emit.constant(image.fill, image.element, self.lanes)
 
         def vector(at: Index) -> None:
             mask = emit.lane_mask(emit.sub(high, at), self.lanes)
-            emit.store_vector(zero, self.target, emit.add(to, at), mask)
+            emit.store_vector(x, self.target, emit.add(to, at), mask)
 
         emit.loop(low, high, self.lanes, vector)
 

@@ -182,7 +182,7 @@ class _WindowCopy:
             emit.when(
                 exists,
                 lambda: self._vectors(source, target, first, last, whole),
-                lambda: self._zeros(target, first, last),
+                lambda: self._fill(target, first, last),
             )
 
         def columns() -> None:
@@ -217,11 +217,11 @@ class _WindowCopy:
                 x = emit.convert(x, image.element, self.copy.accumulator)
                 emit.store(x, self.copy.target.memory, emit.add(to, number))
 
-            def zero() -> None:
-                x = emit.constant(0, self.copy.accumulator)
+            def fill() -> None:
+                x = emit.constant(image.fill, self.copy.accumulator)
                 emit.store(x, self.copy.target.memory, emit.add(to, number))
 
-            emit.when(exists, move, zero)
+            emit.when(exists, move, fill)
 
         def scalars() -> None:
             emit.loop(low, high, 1, scalar)
@@ -238,7 +238,8 @@ class _WindowCopy:
             before = emit.lane_mask(emit.value(emit.sub(0, start)), lanes)
             assert mask is not None and before is not None
             mask = arith.andi(mask, arith.xori(before, emit.constant(1, "i1", lanes)))
-            x = emit.load_vector(self.copy.source, emit.add(place, start), lanes, mask)
+            fill = emit.constant(image.fill, image.element, lanes)
+            x = emit.load_vector(self.copy.source, emit.add(place, start), lanes, mask, fill)
             self.copy.store(x, image.element, to)
 
         is_whole = arith.andi(emit.compare("eq", low, 0), emit.compare("eq", high, length))
@@ -255,12 +256,12 @@ class _WindowCopy:
 
         emit.loop(first, last, lanes, vector)
 
-    def _zeros(self, to: Index, first: Index, last: Index) -> None:
+    def _fill(self, to: Index, first: Index, last: Index) -> None:
         copy = self.copy
-        zero = emit.constant(0, copy.accumulator, copy.lanes)
+        x = emit.constant(self.image.fill, copy.accumulator, copy.lanes)
 
         def vector(c: Index) -> None:
-            emit.store_vector(zero, copy.target.memory, emit.add(to, c))
+            emit.store_vector(x, copy.target.memory, emit.add(to, c))
 
         emit.loop(first, last, copy.lanes, vector)
 

@@ -102,7 +102,7 @@ def emit_direct(
         for m in range(problem.M):
             _row_of_channel(rows, a, store, (batch, m, first), count)
 
-    rows.each(begin, end, block)
+    rows.each(begin, end, block, problem.b.fill)
 
 
 class RowBlocks:

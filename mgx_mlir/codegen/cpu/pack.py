@@ -271,7 +271,8 @@ def pack_image(
     A vector may write past the end of its row of output: the next row, written later, covers it.
     """
     start = image.start(copy.batch)
-    read = row_reader(copy.source, image, copy.lanes)
+    fill = emit.constant(image.fill, image.element, copy.lanes) if image.fill else None
+    read = row_reader(copy.source, image, copy.lanes, fill)
     (first_row, row_count), (first_column, column_count) = rows, columns
     pitch = 1 if isinstance(row_count, int) and row_count == 1 else image.width
 

@@ -293,7 +293,7 @@ def _with_image(
     plain = Image(
         _PIXELS, made.element, 0, made.batch, made.row, image.sizes,
         tuple(x * distance for x in row_major(image.sizes)),
-        image.outputs, image.window, image.steps, image.dilations, image.pads,
+        image.outputs, image.window, image.steps, image.dilations, image.pads, fill=image.fill,
     )  # fmt: skip
     match = replace(match, problem=replace(match.problem, b=plain))
     return match, {**inputs, _PIXELS: memory}

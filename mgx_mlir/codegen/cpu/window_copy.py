@@ -1,4 +1,4 @@
-"""Copies of the input that windows of some rows of output read, with the zeros around it."""
+"""Copies of the input that windows of some rows of output read, with what is around it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Scene:
     steps: tuple[int, int]
     dilations: tuple[int, int]
     pads: tuple[int, int]
+    fill: int = 0
 
     @property
     def skips(self) -> tuple[int, int]:
@@ -78,7 +79,7 @@ def scene_of(problem: Contraction) -> Scene | None:
     return Scene(
         b.argument, b.element, b.offset, b.batch, b.channel.size, b.channel,
         two(b.sizes, 1), two(b.strides, 0), two(b.outputs, 1), two(b.window, 1),
-        two(b.steps, 1), two(b.dilations, 1), two(b.pads, 0),
+        two(b.steps, 1), two(b.dilations, 1), two(b.pads, 0), b.fill,
     )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ class WindowCopy:
         scene = self.scene
         start = emit.add(scene.batch.offset(batch), scene.offset)
         first = emit.add(emit.mul(row, scene.steps[0]), -scene.pads[0])
-        # Columns that the image has: the others are zero.
+        # Columns that the image has: the others are padding.
         skip, pad = scene.skips[1], scene.pads[1]
         low = min(self.columns, -(-pad // skip))
         high = max(low, min(self.columns, (scene.sizes[1] - 1 + pad) // skip + 1))
@@ -132,12 +133,12 @@ class WindowCopy:
         emit.loop(0, self.rows, 1, line)
 
     def _clear(self, to: Index, first: int, end: int) -> None:
-        zero = emit.constant(0, self.element, self.lanes)
+        x = emit.constant(self.scene.fill, self.element, self.lanes)
         emit.loop(
             first * self.pitch,
             end * self.pitch,
             self.lanes,
-            lambda i: emit.store_vector(zero, self.memory, emit.add(to, i)),
+            lambda i: emit.store_vector(x, self.memory, emit.add(to, i)),
         )
 
     def _columns(

@@ -12,6 +12,7 @@ from mgx_mlir.codegen.problem.computed import computed_by, computed_matrix
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, pixels
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import pad_value_of
 from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.sizes.arithmetic import Size
 
@@ -116,6 +117,7 @@ def _image(view: View, op: Convolution) -> Image | None:
         tuple(op.strides),
         tuple(op.dilations),
         tuple(op.pads)[: len(outputs)],
+        fill=pad_value_of(op),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from mlir import ir
 from typing_extensions import Self
@@ -204,7 +204,7 @@ class Edge:
 class Windows(Matrix):
     """The windows of an image as a matrix: one axis is the windows, the other their taps.
 
-    Elements beyond one of the `edges` are zero; their offsets point at other elements of memory.
+    Elements beyond one of the `edges` are `fill`; their offsets point at other elements of memory.
     `run`: the number of taps that are neighbours in memory and together inside or outside. With
     `kept`, only that many of each run count and the others are zero; there are no edges then.
     """
@@ -212,6 +212,7 @@ class Windows(Matrix):
     edges: tuple[Edge, ...]
     run: int
     kept: int = 0
+    fill: int = 0
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,8 @@ class Image:
     """Windows of a view of input `argument`, as matrices [batch, (channel, window), output].
 
     `sizes`, `strides` (of memory), `outputs`, `window`, `steps`, `dilations` and `pads`
-    (before each dimension) have one number for each spatial dimension.
+    (before each dimension) have one number for each spatial dimension. `fill`: the number that
+    elements beyond the edges have.
     """
 
     argument: int
@@ -234,6 +236,7 @@ class Image:
     steps: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[int, ...]
+    fill: int = field(default=0, kw_only=True)
 
     @property
     def axes(self) -> tuple[Axis, Axis, Axis]:
@@ -267,7 +270,7 @@ class ComputedImage(Image):
     """An image whose pixels a `mgx.pointwise`, `op`, computes as they are read.
 
     `reads`: the operands of `op`, images of the same sizes and windows; constants are splats.
-    Pixels beyond the edges are zero, and are not computed.
+    Pixels beyond the edges are not computed.
     """
 
     op: ir.OpView
@@ -280,7 +283,7 @@ class ComputedImage(Image):
 
     def mapped(self, change: Callable[[Image], Image]) -> ComputedImage:
         """The image with `change` applied to its own layout and to those of its reads."""
-        own = change(Image(*(getattr(self, f.name) for f in fields(Image))))
+        own = change(Image(**{f.name: getattr(self, f.name) for f in fields(Image)}))
         reads = tuple(change(x) if isinstance(x, Image) else x for x in self.reads)
         changed = {f.name: getattr(own, f.name) for f in fields(Image) if f.name != "element"}
         return replace(self, **changed, reads=reads)

@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.reference.meanings import Array, meaning
 from mgx_mlir.reference.numbers import is_float, rounded, widened
+from mgx_mlir.rewriting.queries import pad_value_of
 
 
 def _operands(op: Any, operands: Sequence[Array], accumulate: Any) -> list[Array]:
@@ -41,18 +42,26 @@ def _convolution(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     x, w = _operands(op, operands, accumulate)
     if op.channels_last:
         x, w = (np.moveaxis(a, -1, 1) for a in (x, w))
-    result = convolve(x, w, list(op.pads), list(op.strides), list(op.dilations), op.group.value)
+    window = list(op.pads), list(op.strides), list(op.dilations)
+    result = convolve(x, w, *window, op.group.value, pad_value_of(op))
     if op.channels_last:
         result = np.moveaxis(result, 1, -1)
     return rounded(result, numpy_dtype(op.results[0].type))
 
 
 def convolve(
-    x: Array, w: Array, pads: list[int], strides: list[int], dilations: list[int], group: int
+    x: Array,
+    w: Array,
+    pads: list[int],
+    strides: list[int],
+    dilations: list[int],
+    group: int,
+    fill: int = 0,
 ) -> Array:
-    """(N, C, spatial...) * (M, C / group, spatial...) -> (N, M, spatial...), ONNX pads."""
+    """(N, C, spatial...) * (M, C / group, spatial...) -> (N, M, spatial...); pads of `fill`."""
     rank = x.ndim - 2
-    x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    around = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+    x = np.pad(x, around, constant_values=fill)
     windows = windows_of(x, list(w.shape[2:]), strides, dilations)  # N, C, out..., kernel...
     out = windows.shape[2 : 2 + rank]
     # N, C, kernel..., out... -> N, group, C / group * kernel, out

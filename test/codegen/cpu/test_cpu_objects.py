@@ -52,6 +52,33 @@ def test_code_constants_and_calls_are_linked():
     np.testing.assert_allclose(of_libm(1.0), np.e + 1.25)
 
 
+# Stores the lowest byte of lane LANE of sums of floats.
+ONE_LANE = """
+declare void @llvm.masked.store.v16i8.p0(<16 x i8>, ptr, i32, <16 x i1>)
+define i64 @stored(ptr %p) {
+  %x = load <16 x float>, ptr %p, align 4
+  %s = fadd <16 x float> %x, splat (float 12582912.0)
+  %y = bitcast <16 x float> %s to <16 x i32>
+  %z = trunc <16 x i32> %y to <16 x i8>
+  %at = getelementptr i8, ptr %p, i64 64
+  %mask = icmp eq <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9,
+    i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>, splat (i32 LANE)
+  call void @llvm.masked.store.v16i8.p0(<16 x i8> %z, ptr %at, i32 1, <16 x i1> %mask)
+  ret i64 0
+}
+"""
+
+
+@pytest.mark.parametrize("lane", [0, 5, 15])
+def test_a_store_of_one_lane_writes_no_more(lane: int) -> None:
+    """LLVM 22 writes four bytes with AVX-512 (see `llvm_stores`)."""
+    data = elf.link(compiled(ONE_LANE.replace("LANE", str(lane))))
+    memory = np.full(80, 7, np.uint8)
+    memory[:64].view(np.float32)[:] = range(16)
+    function(data, "stored", ctypes.c_int64, ctypes.c_void_p)(memory.ctypes.data)
+    assert memory[64:].tolist() == [*[7] * lane, lane, *[7] * (15 - lane)]
+
+
 def test_hidden_functions_are_not_exported():
     data = elf.link(compiled(FUNCTIONS))
     with pytest.raises(Exception, match="no function 'inner'"):

@@ -57,12 +57,15 @@ def Mgx_ConvolutionBackwardsOp : Mgx_ConvolutionLikeOp<"convolution_backwards",
 }
 
 def Mgx_QuantConvolutionOp : Mgx_ConvolutionLikeOp<"quant_convolution",
-    (ins Mgx_QuantizedTensor:$x, Mgx_QuantizedTensor:$w), (ins UnitAttr:$channels_last)> {
+    (ins Mgx_QuantizedTensor:$x, Mgx_QuantizedTensor:$w),
+    (ins UnitAttr:$channels_last, OptionalAttr<I64Attr>:$pad_value)> {
   let summary = "Convolution of 8-bit x and w: i32 for integers, f32 for floats";
   let useCustomPropertiesEncoding = 1;
+  let hasVerifier = 1;
   let description = [{
     `channels_last` (since 1.1) as in `convolution`. Integers may be with a sign and without (since
-    1.1).
+    1.1). Padding is of `pad_value`, an integer of x's type (since 1.1; without it 0): the zero point
+    of x, so that it stands for 0.
 
     Example:
     ```

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 
@@ -142,6 +143,16 @@ def load_far(memory: ir.Value, offset: Index, step: Index, count: int) -> ir.Val
     at, far = (arith.index_cast(i32, emit.value(x)) for x in (offset, step))
     type_ = ir.VectorType.get([count], element)
     return amdgpu.RawBufferLoadOp(type_, memory, [at], sgprOffset=far).result
+
+
+def select(condition: ir.Value, x: ir.Value, other: ir.Value) -> ir.Value:
+    """One of two vectors, as words where they are of bytes: LLVM would select each byte alone."""
+    type_ = ir.VectorType(x.type)
+    bits = type_.shape[0] * bit_width(type_.element_type)
+    word = math.gcd(bits, 32)
+    words = ir.VectorType.get([bits // word], ir.IntegerType.get_signless(word))
+    x, other = (vector.BitCastOp(words, value).result for value in (x, other))
+    return vector.BitCastOp(type_, arith.select(condition, x, other)).result
 
 
 def store(x: ir.Value, memory: ir.Value, offset: Index) -> None:

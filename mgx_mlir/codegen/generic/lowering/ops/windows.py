@@ -18,6 +18,7 @@ from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, mul
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.generic.lowering.reduce import accumulate, lowest, rounded, sum_element
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import pad_value_of
 from mgx_mlir.sizes.arithmetic import Number
 
 
@@ -32,6 +33,7 @@ def convolution(
     at = 1 + rank if op.channels_last else 1
     group_channels, group_outputs = w.shape[at], w.shape[0] // op.group.value
     strides, dilations, pads = list(op.strides), list(op.dilations), list(op.pads)
+    fill = pad_value_of(op)
 
     def term(body: GenericBody, dims: Indices) -> ir.Value:
         batch, *position = dims[: 2 + rank]
@@ -40,7 +42,7 @@ def convolution(
         where = [position[d] * strides[d] + window[d] * dilations[d] - pads[d] for d in range(rank)]
         where.insert(at - 1, (channel // group_outputs) * group_channels + inner)
         window.insert(at - 1, inner)
-        value = body.guarded(x, (batch, *where), lambda: kernel.scalar(x.element, 0))
+        value = body.guarded(x, (batch, *where), lambda: kernel.scalar(x.element, fill))
         weight = body.at(w, (channel, *window))
         return multiply(body.arithmetic, element.computed(), (x, value), (w, weight))
 

@@ -81,7 +81,7 @@ def product_of(match: Match) -> Product:
         packing = Packing(
             image.argument, image.element, image.offset, image.batch, image.channel,
             image.sizes, image.strides, image.pads, after, 0, pixel,
-            image if isinstance(image, ComputedImage) else None,
+            image if isinstance(image, ComputedImage) else None, image.fill,
         )  # fmt: skip
         packings[PACKED_IMAGE] = packing
         channels = packing.channels
@@ -158,7 +158,8 @@ def _windows(image: Image, edges: tuple[Edge, ...]) -> Matrix:
     if not edges:
         return b
     run = image.channel.size
-    return Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, edges, run)
+    where = (b.argument, b.element, b.offset, b.batch, b.row, b.column)
+    return Windows(*where, edges, run, fill=image.fill)
 
 
 def _lie_last(image: Image) -> bool:

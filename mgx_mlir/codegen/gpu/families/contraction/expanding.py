@@ -100,7 +100,7 @@ class Expanding:
             else _WindowSide(read, *self._axes(read), depth, tile_depth, buffers)
             for read in matrix.tensors
         ]
-        # Elements beyond an image's edges are zero; they are not computed from zeros.
+        # Elements beyond an image's edges are `fill`; they are not computed from zeros.
         self._windows = next((x for x in self.sides if isinstance(x, _WindowSide)), None)
         row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
         self.along_k = Strided(matrix, row, k, depth, tile_depth).along_k
@@ -155,7 +155,8 @@ class Expanding:
             x = expanded(self.matrix, values[at : at + count], self._lanes)
             if self._windows is not None:
                 inside = emit.compare("eq", values[at + count], 0)
-                x = arith.select(inside, x, emit.constant(0, self.element, self._lanes))
+                fill = self._windows.matrix.fill
+                x = memory.select(inside, x, emit.constant(fill, self.element, self._lanes))
             made.append(x)
         return made
 

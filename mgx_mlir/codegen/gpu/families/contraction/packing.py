@@ -2,7 +2,7 @@
 
     x[n, c, y, x]  ->  p[n, y + before, x + before, c]
 
-with zeros around the image and after the last channel, so that channels fill chunks of 16
+with zeros, or the number of the padding, around the image and after the last channel, so that channels fill chunks of 16
 bytes. A window of `p` is then a row of a matrix whose strides overlap: k = (r, s, c) moves
 through it in three strides, and no read has to ask whether it is inside of the image.
 
@@ -39,7 +39,7 @@ THREADS = 512
 class Packing:
     """One operand: its layout in input `argument`, and its layout in scratch memory.
 
-    `sizes`, `strides`, `before` and `after` (zeros around it) have one number for each
+    `sizes`, `strides`, `before` and `after` (elements around it, of `fill`) have one number for each
     spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
     thread, in elements; channels are padded to a multiple of it; 0 for as many as 16 bytes hold.
     `computed`: the image that computes the elements; None where they are read unchanged.
@@ -57,6 +57,7 @@ class Packing:
     start: int
     chunk: int = 0
     computed: ComputedImage | None = None
+    fill: int = 0
 
     def __post_init__(self) -> None:
         if not self.chunk:
@@ -183,7 +184,11 @@ def _move(
             at = emit.add(place, x.channel.offset(c))
             at = memory.guarded(at, conditions, emit.element_bytes(x.element))
             read.append(_pixels(inputs[x.argument], at, width, x.strides[-1] == 0))
-        values.append(_computed(packing, read, conditions[1:]) if packing.computed else read[0])
+        x = compute(packing.computed, read) if packing.computed else read[0]
+        # Reads of what is outside give zeros.
+        if packing.computed or packing.fill:
+            x = _or_fill(packing, x, conditions[1:])
+        values.append(x)
 
     def put(x: ir.Value, pixel: int, conditions: Sequence[ir.Value]) -> None:
         at = emit.add(to, pixel * packing.channels)
@@ -192,15 +197,15 @@ def _move(
     before, after = packing.before[-1], packing.after[-1]
     for pixel in range(width):
         put(memory.joined([memory.element(x, pixel) for x in values]), before + pixel, [mine])
-    zero = emit.constant(0, packing.element, chunk)
+    fill = emit.constant(packing.fill, packing.element, chunk)
     if before:
         first = [mine, emit.compare("eq", group, 0)]
         for pixel in range(before):
-            put(zero, pixel, first)
+            put(fill, pixel, first)
     if after:
         last = [mine, emit.compare("eq", group, packing.groups - 1)]
         for pixel in range(after):
-            put(zero, before + width + pixel, last)
+            put(fill, before + width + pixel, last)
 
 
 def _pixels(source: ir.Value, place: Index, width: int, equal: bool) -> ir.Value:
@@ -210,11 +215,9 @@ def _pixels(source: ir.Value, place: Index, width: int, equal: bool) -> ir.Value
     return emit.splat(memory.element(memory.load(source, place, 1), 0), width)
 
 
-def _computed(packing: Packing, read: Sequence[ir.Value], inside: Sequence[ir.Value]) -> ir.Value:
-    """Elements computed from neighbouring pixels; zeros unless all of `inside` hold."""
-    assert packing.computed is not None
-    x = compute(packing.computed, read)
+def _or_fill(packing: Packing, x: ir.Value, inside: Sequence[ir.Value]) -> ir.Value:
+    """Neighbouring pixels; the number around the image unless all of `inside` hold."""
     if not inside:
         return x
-    zero = emit.constant(0, packing.element, packing.width)
-    return arith.select(reduce(arith.andi, inside), x, zero)
+    fill = emit.constant(packing.fill, packing.element, packing.width)
+    return memory.select(reduce(arith.andi, inside), x, fill)

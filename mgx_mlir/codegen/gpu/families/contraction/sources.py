@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 from mlir import ir
@@ -227,6 +227,30 @@ class Windowed(Strided):
         return lambda: memory.load_far(buffer, place, step, width)
 
 
+class Filled(Windowed):
+    """Rows are windows of an image; elements beyond its edges are a number that is not zero."""
+
+    @property
+    def reads(self) -> int:
+        return 2  # the elements, and whether they lie beyond
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        loads, beyond = super().loads(k0, parts, width), self.beyond(k0, parts)
+        flags = (partial(_known, flag) for flag in beyond)
+        return [load for pair in zip(loads, flags, strict=True) for load in pair]
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        found = []
+        for x, beyond in zip(values[::2], values[1::2], strict=True):
+            fill = emit.constant(self.matrix.fill, self.element, ir.VectorType(x.type).shape[0])
+            found.append(memory.select(emit.compare("eq", beyond, 0), x, fill))
+        return found
+
+
+def _known(x: ir.Value) -> ir.Value:
+    return x
+
+
 class Cut(Strided):
     """Rows are windows of an image, k runs of their taps; the first `kept` elements of a run count.
 
@@ -289,5 +313,5 @@ def strided(
     row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
     kind = Strided
     if isinstance(matrix, Windows):
-        kind = Cut if matrix.kept else Windowed
+        kind = Cut if matrix.kept else Filled if matrix.fill and matrix.edges else Windowed
     return kind(matrix, row, k, depth, tile_depth, buffer)

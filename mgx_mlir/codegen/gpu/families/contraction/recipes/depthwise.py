@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_vector
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
+from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import DOT, PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
@@ -62,6 +62,12 @@ class Depthwise(PlainSums):
     def size(self) -> int:
         """Bytes of an element of the image."""
         return emit.element_bytes(self.image.element)
+
+    @property
+    def dots(self) -> bool:
+        """Whether instructions multiply four bytes of a channel and sum them up."""
+        elements = {self.image.element, self.filter.element}
+        return elements == {"i8"} and self.lanes % DOT == 0
 
     @property
     def threads(self) -> int:
@@ -101,14 +107,33 @@ class Depthwise(PlainSums):
         taps, pixels = self.match.problem.K, self.rows * self.width
         reads = len(self.steps) * len(self.columns)
         work = taps * lanes * pixels
-        if not self.mixed:
+        if self.dots:
+            work = self._dot_work
+        elif self.match.problem.accumulator == "i32":
+            work += work // 2  # a product, and a sum of two of them
+        elif not self.mixed:
             # Two products at a time where instructions take them, and the conversions.
             work = work // (2 if "packed-f32" in target.features else 1) + (
                 self.size < 4
             ) * lanes * (reads + taps)
         work += 6 * reads + 30 * pixels
         path = (reads + taps + pixels) * max(lanes * self.size, 4)
+        for x in self.match.reads:
+            # Reads of a part of each lane's elements touch the lines of all.
+            bytes_ = lanes * emit.element_bytes(x.element)
+            path += ceil_div(bytes_, CHUNK_BYTES) * bytes_
         return self.estimate(work, path, self.threads, target)
+
+    @property
+    def _dot_work(self) -> int:
+        """Instructions that multiply bytes, and that transpose them: two for a register."""
+        wide, lanes = self.geometry[-1], self.lanes
+        parts = range(0, wide.window, DOT)
+        corners = {j * wide.step + s * wide.dilation for j in range(self.width) for s in parts}
+        users = sum(len(step.users) for step in self.steps)
+        rows = self.match.problem.K // wide.window
+        blocks = len(self.steps) * len(corners) + rows * len(parts)
+        return lanes * (users * self.width * len(parts) + 2 * blocks)
 
     def describe(self) -> str:
         return f"{self.lanes} channels of {self.rows}x{self.width} pixels a thread"
@@ -215,7 +240,7 @@ def emit_depthwise(
         return [memory.concatenated(parts)]
 
     windows = Windows(
-        depthwise, view.start(image), starts, inside, tap, pixels, mixed=depthwise.mixed
+        depthwise, view.start(image), starts, inside, tap, pixels, depthwise.mixed, depthwise.dots
     )
     for i, row in enumerate(windows.sums()):
         for j, total in enumerate(row):

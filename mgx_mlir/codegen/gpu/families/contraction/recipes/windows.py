@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mlir import ir
+from mlir.dialects import arith
 from mlir.dialects import math as math_dialect
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.multiply import dot_product
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY, LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.tile import columns as byte_columns
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -133,12 +136,13 @@ class PlainSums(OneFunction):
         """The estimate, from a thread's instructions of the vector units, and its bytes.
 
         A compute unit's vector units do one instruction of a wave of 64 a clock, or two of 32; its
-        path to memory gives 64 bytes a clock.
+        path to memory gives 64 bytes a clock. All threads of a unit read, and then compute; units
+        get whole work-groups.
         """
-        wave = target.wave_size
-        alone = 2 * GLOBAL_LATENCY + work * wave // 16
-        busy = max(work * wave // 16 // target.gpu.simds, path * wave // LINE_BYTES)
-        return max(alone, ceil_div(ceil_div(threads, wave), target.compute_units) * busy)
+        wave, group = target.wave_size, self.groups.threads
+        waves = ceil_div(ceil_div(threads, group), target.compute_units) * group // wave
+        busy = work * wave // 16 // target.gpu.simds + path * wave // LINE_BYTES
+        return 2 * GLOBAL_LATENCY + max(work * wave // 16, waves * busy)
 
     def starts(self, number: Index) -> tuple[Index, list[Index]]:
         """The rest of a thread's number, and its first result along each dimension."""
@@ -184,6 +188,25 @@ class PlainSums(OneFunction):
         return number, conditions
 
 
+# Bytes that one instruction multiplies and sums up.
+DOT = 4
+
+
+# What a read of pixels gives, and the conditions for it to lie inside of the image.
+_Pixel: TypeAlias = tuple[ir.Value, list[ir.Value]]
+
+
+def or_fill(image: Image, x: ir.Value, inside: Sequence[ir.Value]) -> ir.Value:
+    """What a read gives that is guarded by conditions; the padding's number where one fails."""
+    if not image.fill or not inside:
+        return x
+    condition = reduce(arith.andi, inside)
+    if not isinstance(x.type, ir.VectorType):
+        return arith.select(condition, x, emit.constant(image.fill, image.element))
+    lanes = ir.VectorType(x.type).shape[0]
+    return memory.select(condition, x, emit.constant(image.fill, image.element, lanes))
+
+
 @dataclass(frozen=True)
 class Windows:
     """A thread's windows.
@@ -191,8 +214,9 @@ class Windows:
     start: the image's first element. starts: the thread's first result along each dimension.
     inside: conditions for the thread to have work. tap: reads an element of the filter. pixels:
     reads so many of a row, from a place on, where conditions hold. Vectors of sums along channels
-    take both as vectors of the image's type, which `mixed` multiplies without a conversion before;
-    those along a row take a tap as a vector of the sums' type, and pixels one by one.
+    take both as vectors of the image's type: `mixed` multiplies f16 without a conversion before,
+    `dots` bytes, up to four taps of a row at a time. Those along a row take a tap as a vector of the
+    sums' type, and pixels one by one.
     """
 
     plan: PlainSums
@@ -202,6 +226,8 @@ class Windows:
     tap: Callable[[int], ir.Value]
     pixels: Callable[[Index, Sequence[ir.Value], int], Sequence[ir.Value]]
     mixed: bool = False
+    dots: bool = False
+    _words: dict[tuple[int, ...], list[ir.Value]] = field(default_factory=dict)
 
     def sums(self) -> list[list[ir.Value]]:
         """The vectors of sums, row by row."""
@@ -210,7 +236,7 @@ class Windows:
         sums = [[zero] * (plan.width // across) for _ in range(plan.rows)]
         steps, early, depth = plan.steps, plan.prefetch_distance, plan.match.problem.K
         taps = {} if early else {number: self.tap(number) for number in range(depth)}
-        rows: dict[Step, dict[int, ir.Value]] = {}
+        rows: dict[Step, dict[int, _Pixel]] = {}
         for number in range(-early, len(steps)):
             # LLVM would wait for each read where it is used.
             if number + early < len(steps):
@@ -223,19 +249,23 @@ class Windows:
             if early:
                 fence()
             if number >= 0:
-                self._multiply(steps[number], rows.pop(steps[number]), taps, sums)
+                # What a read gives is touched where it is used: each touch waits for it.
+                read = rows.pop(steps[number])
+                pixels = {column: or_fill(plan.image, *pixel) for column, pixel in read.items()}
+                self._multiply(steps[number], pixels, taps, sums)
         return sums
 
-    def _row(self, step: Step) -> dict[int, ir.Value]:
-        """A step's pixels, by their columns."""
+    def _row(self, step: Step) -> dict[int, _Pixel]:
+        """A step's pixels as they are read, by their columns."""
         plan = self.plan
-        found: dict[int, ir.Value] = {}
+        found: dict[int, _Pixel] = {}
         place, conditions = plan.row(self.start, self.starts, step)
         for first, count in plan.reads:
             at, condition = plan.along(-1, self.starts[-1], first)
             at = emit.add(place, emit.mul(at, plan.geometry[-1].stride))
-            read = self.pixels(at, [*self.inside, *conditions, *condition], count)
-            found |= dict(enumerate(read, first))
+            inside = [*self.inside, *conditions, *condition]
+            read = self.pixels(at, inside, count)
+            found |= {column: (x, inside) for column, x in enumerate(read, first)}
         return found
 
     def _multiply(
@@ -246,6 +276,9 @@ class Windows:
         sums: Sequence[list[ir.Value]],
     ) -> None:
         """Adds the products of a row of pixels to the results' sums."""
+        if self.dots:
+            self._add_dots(step, pixels, taps, sums)
+            return
         wide, (lanes, across) = self.plan.geometry[-1], self.plan.vector
         if not self.mixed:
             pixels = {column: self._converted(x) for column, x in pixels.items()}
@@ -259,6 +292,47 @@ class Windows:
                     mine = [pixels[place * wide.step + s * wide.dilation] for place in places]
                     x = memory.joined(mine) if lanes == across else mine[0]
                     sums[i][j] = self._sum(x, w, sums[i][j])
+
+    def _add_dots(
+        self,
+        step: Step,
+        pixels: Mapping[int, ir.Value],
+        taps: Mapping[int, ir.Value],
+        sums: Sequence[list[ir.Value]],
+    ) -> None:
+        """As `_multiply`, for bytes: a register holds one channel's taps, or pixels, of a row."""
+        plan, wide = self.plan, self.plan.geometry[-1]
+        signs = plan.target.gpu.matrix == "wmma"
+        rows: dict[tuple[int, ...], list[ir.Value]] = {}
+        for i, first in step.users:
+            for start in range(0, wide.window, DOT):
+                run = range(start, min(start + DOT, wide.window))
+                right = self._channels(self._words, taps, [first + tap for tap in run])
+                for j in range(plan.width):
+                    columns = [j * wide.step + tap * wide.dilation for tap in run]
+                    left, total = self._channels(rows, pixels, columns), sums[i][j]
+                    sums[i][j] = memory.joined(
+                        [
+                            dot_product("i8", x, w, memory.element(total, n), signs=signs)
+                            for n, (x, w) in enumerate(zip(left, right, strict=True))
+                        ]
+                    )
+
+    def _channels(
+        self,
+        known: dict[tuple[int, ...], list[ir.Value]],
+        vectors: Mapping[int, ir.Value],
+        numbers: Sequence[int],
+    ) -> list[ir.Value]:
+        """For each channel its bytes of some vectors, as an i32 that ends with zeros."""
+        key = tuple(numbers)
+        if key not in known:
+            lanes = self.plan.vector[0]
+            rows = [vectors[number] for number in key]
+            rows += [emit.constant(0, "i8", lanes)] * (DOT - len(rows))
+            channel = byte_columns(rows)
+            known[key] = [memory.word(channel(n), 0) for n in range(lanes)]
+        return known[key]
 
     def _sum(self, x: ir.Value, w: ir.Value, total: ir.Value) -> ir.Value:
         if not self.mixed:
