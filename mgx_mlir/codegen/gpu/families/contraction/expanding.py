@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index

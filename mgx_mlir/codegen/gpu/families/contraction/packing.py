@@ -2,8 +2,8 @@
 
     x[n, c, y, x]  ->  p[n, y + before, x + before, c]
 
-with zeros, or the number of the padding, around the image and after the last channel, so that channels fill chunks of 16
-bytes. A window of `p` is then a row of a matrix whose strides overlap: k = (r, s, c) moves
+with the padding around the image and zeros after the last channel, so that channels fill chunks
+of 16 bytes. A window of `p` is then a row of a matrix whose strides overlap: k = (r, s, c) moves
 through it in three strides, and no read has to ask whether it is inside of the image.
 
 One function does this for all of a kernel's operands that need it, into scratch memory. A
@@ -39,8 +39,8 @@ THREADS = 512
 class Packing:
     """One operand: its layout in input `argument`, and its layout in scratch memory.
 
-    `sizes`, `strides`, `before` and `after` (elements around it, of `fill`) have one number for each
-    spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
+    `sizes`, `strides`, `before` and `after` (around it, where elements are `fill`) have one number
+    for each spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
     thread, in elements; channels are padded to a multiple of it; 0 for as many as 16 bytes hold.
     `computed`: the image that computes the elements; None where they are read unchanged.
     """
@@ -184,11 +184,11 @@ def _move(
             at = emit.add(place, x.channel.offset(c))
             at = memory.guarded(at, conditions, emit.element_bytes(x.element))
             read.append(_pixels(inputs[x.argument], at, width, x.strides[-1] == 0))
-        x = compute(packing.computed, read) if packing.computed else read[0]
+        value = compute(packing.computed, read) if packing.computed else read[0]
         # Reads of what is outside give zeros.
         if packing.computed or packing.fill:
-            x = _or_fill(packing, x, conditions[1:])
-        values.append(x)
+            value = _or_fill(packing, value, conditions[1:])
+        values.append(value)
 
     def put(x: ir.Value, pixel: int, conditions: Sequence[ir.Value]) -> None:
         at = emit.add(to, pixel * packing.channels)

@@ -215,8 +215,8 @@ class Windows:
     inside: conditions for the thread to have work. tap: reads an element of the filter. pixels:
     reads so many of a row, from a place on, where conditions hold. Vectors of sums along channels
     take both as vectors of the image's type: `mixed` multiplies f16 without a conversion before,
-    `dots` bytes, up to four taps of a row at a time. Those along a row take a tap as a vector of the
-    sums' type, and pixels one by one.
+    `dots` bytes, up to four taps of a row at a time. Those along a row take a tap as a vector of
+    the sums' type, and pixels one by one.
     """
 
     plan: PlainSums
