@@ -281,7 +281,8 @@ def test_depthwise_convolutions_read_channels_in_vectors(
     assert not stats["lds_bytes"] and not stats["scratch_bytes"] and not stats["vgpr_spills"]
     instructions = re.findall(r"^\t(\w+)", disassemble(code.data), re.MULTILINE)
     loads = {name for name in instructions if name.startswith("buffer_load")}
-    assert loads <= {f"buffer_load_{x}" for x in ("b128", "dwordx4", "b64", "dwordx2")}
+    vectors = ["b128", "dwordx4", "b64", "dwordx2", *(["b32", "dword"] if element == "f16" else [])]
+    assert loads <= {f"buffer_load_{x}" for x in vectors}
     (first, *_) = (i for i, name in enumerate(instructions) if re.match("v_(pk_)?fma", name))
     assert sum(name.startswith("buffer_load") for name in instructions[:first]) >= 2 * window
 
