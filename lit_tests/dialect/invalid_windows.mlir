@@ -161,3 +161,19 @@ func.func @quant_dot_result(%a: tensor<3x4xi8>, %b: tensor<4x5xi8>) {
   %r = mgx.quant_dot %a, %b : tensor<3x4xi8>, tensor<4x5xi8> -> tensor<3x5xf32>
   return
 }
+
+// -----
+
+func.func @main(%x: tensor<1x1x4xi8>, %w: tensor<1x1x2xi8>) -> tensor<1x1x4xi32> {
+  // expected-error @+1 {{'mgx.quant_convolution' op pad_value must be of x's type, 'i8', got 128}}
+  %y = mgx.quant_convolution %x, %w pads = [0, 1] strides = [1] dilations = [1] {pad_value = 128 : i64} : tensor<1x1x4xi8>, tensor<1x1x2xi8> -> tensor<1x1x4xi32>
+  return %y : tensor<1x1x4xi32>
+}
+
+// -----
+
+func.func @main(%x: tensor<1x1x4xf8E4M3FN>, %w: tensor<1x1x2xf8E4M3FN>) -> tensor<1x1x4xf32> {
+  // expected-error @+1 {{'mgx.quant_convolution' op pad_value is of integers, got x of 'f8E4M3FN'}}
+  %y = mgx.quant_convolution %x, %w pads = [0, 1] strides = [1] dilations = [1] {pad_value = 1 : i64} : tensor<1x1x4xf8E4M3FN>, tensor<1x1x2xf8E4M3FN> -> tensor<1x1x4xf32>
+  return %y : tensor<1x1x4xf32>
+}

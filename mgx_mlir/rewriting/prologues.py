@@ -10,13 +10,14 @@ The most common is the expansion of weights of few bits:
 A tree of ops from weights to operand stays in the program, and is not computed at compile time,
 where it reads fewer bytes and its work costs less time than the bytes it saves. A tree from other
 values is no kernel of its own. A convolution is such a product too: the work on its images is
-done on the pixels as they are read; so is work on filters of one pixel.
+done on the pixels as they are read; so is work on filters of one pixel. Products of integers
+quantize their left operand.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -52,8 +53,11 @@ from mgx_mlir.sizes.arithmetic import Size, ceil_div
 _LEAST_ELEMENTS = 1 << 10
 # The most tensors that one operand may be computed from: each takes registers for its loads.
 _MOST_LEAVES = 4
-_PRODUCTS = (mgx.ConvolutionOp, mgx.DotOp)
-Product: TypeAlias = mgx.ConvolutionOp | mgx.DotOp
+_PRODUCTS = (*mgx.CONVOLUTIONS, *mgx.DOTS)
+Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
+Product: TypeAlias = Convolution | mgx.DotOp | mgx.QuantDotOp
+# The operations of quantizing one element.
+QUANTIZING = 10
 
 
 @dataclass
@@ -75,12 +79,12 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     """
     if not isinstance(product, _PRODUCTS):
         return None
-    if isinstance(product, mgx.ConvolutionOp) and not _may_be_computed(product, number):
+    if isinstance(product, mgx.CONVOLUTIONS) and not _may_be_computed(product, number):
         return None
     operand, is_known = product.operands[number], is_static(product)
     if not is_known and (number == 0 or not _is_weight(product, operand)):
         return None
-    if not isinstance(element_type(operand), ir.FloatType):
+    if not isinstance(element_type(operand), ir.FloatType) and not _is_quantized(operand, number):
         return None
     tree = Prologue()
     if not _grow(tree, operand, math.prod(shape(operand))):
@@ -96,7 +100,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     if not _is_finite(tree, depth):
         return None
     shallow = depth < LEAST_DEPTH or not _has_kernels(tree)
-    if isinstance(product, mgx.ConvolutionOp) and shallow:
+    if isinstance(product, mgx.CONVOLUTIONS) and shallow:
         return None
     last = [op for op in tree.ops if _computes(op)][-1]
     scaled = expands_blocks(last) and depth % DEPTH_STEP == 0
@@ -106,13 +110,32 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     return tree if work <= OPERATIONS_A_BYTE * _saved(tree, operand) else None
 
 
+def _is_quantized(operand: ir.Value, number: int) -> bool:
+    """Whether a left operand is made of floats, as integers of 8 bits."""
+    maker, element = definition(operand), element_type(operand)
+    while maker is not None and mgx.is_view(maker):
+        maker = definition(maker.operands[0])
+    return (
+        number == 0
+        and isinstance(element, ir.IntegerType)
+        and element.width == 8
+        and maker is not None
+        and any(isinstance(op, mgx.QuantizelinearOp) for op in _inner(maker))
+    )
+
+
+def _inner(op: ir.OpView) -> Iterable[ir.OpView]:
+    """The ops of a fused op, or the op itself."""
+    return op.body.blocks[0].operations if isinstance(op, mgx.PointwiseOp) else [op]
+
+
 def _is_weight(product: Product, operand: ir.Value) -> bool:
     """Whether an operand of a product of any sizes is the matrix by which a dot multiplies rows."""
     type_ = ir.RankedTensorType(operand.type)
-    return isinstance(product, mgx.DotOp) and type_.has_static_shape and type_.rank == 2
+    return isinstance(product, mgx.DOTS) and type_.has_static_shape and type_.rank == 2
 
 
-def _may_be_computed(convolution: mgx.ConvolutionOp, number: int) -> bool:
+def _may_be_computed(convolution: Convolution, number: int) -> bool:
     """Whether kernels can compute this operand of a convolution as they read it."""
     x, w = shape(convolution.x), shape(convolution.w)
     axis = len(w) - 1 if convolution.channels_last else 1
@@ -129,13 +152,13 @@ def _has_kernels(tree: Prologue) -> bool:
     return all(x.width >= 8 for x in types) and all(16 <= x.width <= 32 for x in floats)
 
 
-def _is_plain(convolution: mgx.ConvolutionOp) -> bool:
+def _is_plain(convolution: Convolution) -> bool:
     """Whether a convolution is a product of matrices, with no windows."""
     pads, strides = set(convolution.pads), set(convolution.strides)
     return _taps(convolution) == 1 and pads == {0} and strides == {1}
 
 
-def _taps(convolution: mgx.ConvolutionOp) -> int:
+def _taps(convolution: Convolution) -> int:
     """Pixels of a window."""
     w = shape(convolution.w)
     return math.prod(w[1:-1] if convolution.channels_last else w[2:])
@@ -143,7 +166,7 @@ def _taps(convolution: mgx.ConvolutionOp) -> int:
 
 def _depth(product: Product) -> int:
     """The products that are summed up for one result."""
-    if isinstance(product, mgx.DotOp):
+    if isinstance(product, mgx.DOTS):
         return shape(product.b)[-2]
     return math.prod(shape(product.w)[1:])
 
@@ -213,7 +236,7 @@ def _layouts(tree: Prologue, product: Product) -> list[Layout] | None:
 def _is_readable(layout: Layout, product: Product, number: int) -> bool:
     """Whether a product can read an operand with this layout: a convolution's images have one
     stride for each dimension of their pixels, and for their channels."""
-    if isinstance(product, mgx.DotOp) or number == 1:
+    if isinstance(product, mgx.DOTS) or number == 1:
         return len(layout.dims) == len(shape(product.operands[number]))
     count, *sizes = layout.shape
     group, last = group_of(product), product.channels_last
@@ -239,9 +262,10 @@ def _is_finite(tree: Prologue, depth: int) -> bool:
 
 
 def is_risky(op: ir.OpView) -> bool:
-    """Whether an op may give infinity or NaN for zeros."""
-    inner = op.body.blocks[0].operations if isinstance(op, mgx.PointwiseOp) else [op]
-    return any(isinstance(one, _RISKY) for one in inner)
+    """Whether an op may give infinity or NaN for zeros. Integers are finite."""
+    if isinstance(element_type(op.results[0]), ir.IntegerType):
+        return False
+    return any(isinstance(one, _RISKY) for one in _inner(op))
 
 
 def _computes(op: ir.OpView) -> bool:
@@ -269,7 +293,7 @@ def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layou
     if isinstance(others, Size):
         others = 1
     repeated = 1.0
-    if isinstance(product, mgx.ConvolutionOp):
+    if isinstance(product, mgx.CONVOLUTIONS):
         group, last = group_of(product), product.channels_last
         filters = result[-1 if last else 1]
         others = filters // group if number == 0 else math.prod(result) // filters
@@ -321,9 +345,11 @@ def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
 
 def _operations(op: ir.OpView) -> int:
     """The operations of an op on one element."""
-    if isinstance(op, mgx.PointwiseOp):
-        return len(op.body.blocks[0].operations) - 1
-    return 0 if mgx.is_view(op) else 1
+    if mgx.is_view(op):
+        return 0
+    # A fused op ends with a yield.
+    found = [QUANTIZING if isinstance(x, mgx.QuantizelinearOp) else 1 for x in _inner(op)]
+    return sum(found) - isinstance(op, mgx.PointwiseOp)
 
 
 def prologue_leaves(block: ir.Block) -> set[ir.Value]:

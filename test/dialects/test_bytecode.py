@@ -88,6 +88,15 @@ NEWER = {
         "ui8",
         (1, 1),
     ),
+    "attribute pad_value of mgx.quant_convolution": (
+        "%i = mgx.convert %x : tensor<4xf32> -> tensor<4xi8>\n"
+        "%b = mgx.reshape %i : tensor<4xi8> -> tensor<1x1x4xi8>\n"
+        "%c = mgx.quant_convolution %b, %b pads = [0, 3] strides = [1] dilations = [1]"
+        " {pad_value = 5 : i64} : tensor<1x1x4xi8>, tensor<1x1x4xi8> -> tensor<1x1x4xi32>\n"
+        "%y = mgx.reshape %c : tensor<1x1x4xi32> -> tensor<4xi32>",
+        "i32",
+        (1, 1),
+    ),
 }
 
 

@@ -34,6 +34,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, sch
 from mgx_mlir.codegen.gpu.families.contraction.tile import transposed_block
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.prologues import QUANTIZING
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 GLOBAL_LATENCY = 600
@@ -375,7 +376,8 @@ def operations(operand: Matrix | Image) -> float:
         return 0
     free = (mgx.ConstantOp, mgx.ConvertOp, mgx.YieldOp)
     body = operand.op.regions[0].blocks[0].operations
-    work = sum(not isinstance(op, free) for op in body)
+    work = sum(QUANTIZING if isinstance(op, mgx.QuantizelinearOp) else 1
+               for op in body if not isinstance(op, free))  # fmt: skip
     if is_halfway(operand, 8):
         return (work + 3) / 2  # two numbers an instruction; bytes, bits and the number itself
     return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)
