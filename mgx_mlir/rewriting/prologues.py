@@ -53,9 +53,9 @@ from mgx_mlir.sizes.arithmetic import Size, ceil_div
 _LEAST_ELEMENTS = 1 << 10
 # The most tensors that one operand may be computed from: each takes registers for its loads.
 _MOST_LEAVES = 4
-_PRODUCTS = (*mgx.CONVOLUTIONS, *mgx.DOTS)
 Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
-Product: TypeAlias = Convolution | mgx.DotOp | mgx.QuantDotOp
+Dot: TypeAlias = mgx.DotOp | mgx.QuantDotOp
+Product: TypeAlias = Convolution | Dot
 # The operations of quantizing one element.
 QUANTIZING = 10
 
@@ -77,9 +77,9 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     A product is a `mgx.dot` or a `mgx.convolution`, whose operand 0 are the images. Of a dot of any
     sizes it is work on weights alone.
     """
-    if not isinstance(product, _PRODUCTS):
+    if not isinstance(product, Product):
         return None
-    if isinstance(product, mgx.CONVOLUTIONS) and not _may_be_computed(product, number):
+    if isinstance(product, Convolution) and not _may_be_computed(product, number):
         return None
     operand, is_known = product.operands[number], is_static(product)
     if not is_known and (number == 0 or not _is_weight(product, operand)):
@@ -100,7 +100,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     if not _is_finite(tree, depth):
         return None
     shallow = depth < LEAST_DEPTH or not _has_kernels(tree)
-    if isinstance(product, mgx.CONVOLUTIONS) and shallow:
+    if isinstance(product, Convolution) and shallow:
         return None
     last = [op for op in tree.ops if _computes(op)][-1]
     scaled = expands_blocks(last) and depth % DEPTH_STEP == 0
@@ -132,7 +132,7 @@ def _inner(op: ir.OpView) -> Iterable[ir.OpView]:
 def _is_weight(product: Product, operand: ir.Value) -> bool:
     """Whether an operand of a product of any sizes is the matrix by which a dot multiplies rows."""
     type_ = ir.RankedTensorType(operand.type)
-    return isinstance(product, mgx.DOTS) and type_.has_static_shape and type_.rank == 2
+    return isinstance(product, Dot) and type_.has_static_shape and type_.rank == 2
 
 
 def _may_be_computed(convolution: Convolution, number: int) -> bool:
@@ -166,7 +166,7 @@ def _taps(convolution: Convolution) -> int:
 
 def _depth(product: Product) -> int:
     """The products that are summed up for one result."""
-    if isinstance(product, mgx.DOTS):
+    if isinstance(product, Dot):
         return shape(product.b)[-2]
     return math.prod(shape(product.w)[1:])
 
@@ -236,7 +236,7 @@ def _layouts(tree: Prologue, product: Product) -> list[Layout] | None:
 def _is_readable(layout: Layout, product: Product, number: int) -> bool:
     """Whether a product can read an operand with this layout: a convolution's images have one
     stride for each dimension of their pixels, and for their channels."""
-    if isinstance(product, mgx.DOTS) or number == 1:
+    if isinstance(product, Dot) or number == 1:
         return len(layout.dims) == len(shape(product.operands[number]))
     count, *sizes = layout.shape
     group, last = group_of(product), product.channels_last
@@ -293,7 +293,7 @@ def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layou
     if isinstance(others, Size):
         others = 1
     repeated = 1.0
-    if isinstance(product, mgx.CONVOLUTIONS):
+    if isinstance(product, Convolution):
         group, last = group_of(product), product.channels_last
         filters = result[-1 if last else 1]
         others = filters // group if number == 0 else math.prod(result) // filters
@@ -360,4 +360,4 @@ def prologue_leaves(block: ir.Block) -> set[ir.Value]:
 
 def _numbers(op: ir.OpView) -> tuple[int, ...]:
     """The operands of an op that may have a prologue."""
-    return (0, 1) if isinstance(op, _PRODUCTS) else ()
+    return (0, 1) if isinstance(op, Product) else ()
