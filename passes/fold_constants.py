@@ -12,6 +12,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.weights import key_of
 from mgx_mlir.dialects import mgx
+from mgx_mlir.elements import BYTE_FLOATS
 from mgx_mlir.reference import evaluate_op
 from mgx_mlir.rewriting.flops import flops_of_op
 from mgx_mlir.rewriting.graph import main_function, node_name
@@ -54,7 +55,7 @@ class FoldConstants(Pass):
     more work than a model with so many weights may cost. Ops that expand weights of few bits
     stay where the product's kernel reads fewer bytes so (see `prologues`). With
     `keep_quantized`, quantized constants are not expanded to floats or wider integers. A weight
-    of integers that are all equal, such as a vector of zero points, becomes a constant.
+    of integers or 8-bit floats that are all equal, such as zero points, becomes a constant.
     """
 
     max_elements: int = 1 << 28
@@ -103,10 +104,11 @@ class _Folder:
             self._materialize(op, *(made.get(op.result) or self._made(op.result)))
 
     def _shrink(self, op: mgx.LiteralOp) -> None:
-        """Replaces a weight of few integers, all equal, by a constant. The op is dead then."""
+        """Replaces a weight of few numbers, all equal, by a constant. The op is dead then."""
         weight, type_ = self.context.weights.get(op.key.value), op.result.type
-        is_integer = isinstance(element_type(op.result), ir.IntegerType)
-        if weight is None or not is_integer or not 0 < math.prod(weight.shape) <= _MOST_EQUAL:
+        element = element_type(op.result)
+        may_shift = isinstance(element, ir.IntegerType) or str(element) in BYTE_FLOATS
+        if weight is None or not may_shift or not 0 < math.prod(weight.shape) <= _MOST_EQUAL:
             return
         array = weight.array()
         if array.dtype == object or not np.all(array == array.flat[0]):

@@ -97,3 +97,39 @@ def test_products_are_onnxruntimes(
             np.testing.assert_allclose(
                 mine.astype(np.float64), theirs.astype(np.float64), atol=bound
             )
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("dtype", [E4M3, np.dtype(ml_dtypes.float8_e5m2)], ids=str)
+def test_few_rows_of_many_columns_with_zero_points(dtype: np.dtype[Any], rows: int) -> None:
+    """Zero points of each column are no reason to multiply floats; each code is a number."""
+    k, n = 256, 96
+    rng = np.random.default_rng(4)
+    codes = np.arange(k * n, dtype=np.uint32).astype(np.uint8).view(dtype).reshape(k, n)
+    codes = np.where(np.isfinite(codes.astype(np.float32)), codes, np.zeros_like(codes))
+    given = {
+        "w": codes, "ws": rng.uniform(0.5, 1, n).astype(np.float32), "wz": np.zeros(n, dtype),
+        "s": np.array(2.0**-5, np.float32), "z": np.zeros((), dtype),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wide"], axis=1),
+        helper.make_node("MatMul", ["a", "wide"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "rows",
+        [helper.make_tensor_value_info("x", 1, [rows, k])],
+        [helper.make_tensor_value_info("y", 1, [rows, n])],
+        [numpy_helper.from_array(array, name) for name, array in given.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = rng.standard_normal((rows, k)).astype(np.float32)
+    artifact = compile_to_bytecode(model)
+    assert sum(w.nbytes for w in artifact.weights.values()) <= k * n + 8 * n
+    a = (x / 2.0**-5).astype(dtype).astype(np.float64) * 2.0**-5
+    wide = codes.astype(np.float64) * given["ws"]
+    expected, bound = a @ wide, 1e-6 * (np.abs(a) @ np.abs(wide))
+    for target in ("cpu", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"):
+        mine = mgx_mlir.compile(artifact, target=target).run({"x": x})["y"]
+        assert (np.abs(mine - expected) <= bound).all(), target

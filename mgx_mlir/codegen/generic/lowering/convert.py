@@ -25,7 +25,7 @@ from mgx_mlir.elements import MINIFLOATS, Minifloat
 def load(a: Arithmetic, element: Element, value: ir.Value, any_nan: bool = True) -> ir.Value:
     """A stored value in the type where `element` is computed.
 
-    any_nan: any bits of a NaN of a small float will do; else it has the quiet bit alone.
+    any_nan: any bits of a NaN of a small float will do; else some are in its upper half.
     Only the low bits of an integer of less than 8 bits count: ml_dtypes fills the rest of the byte
     with the sign or with zeros, by the operation that made the array.
     """
@@ -36,8 +36,7 @@ def load(a: Arithmetic, element: Element, value: ir.Value, any_nan: bool = True)
     if element.name == EXPONENT_ONLY:
         return _decode_exponent(a, value)
     if element.is_byte_float:
-        wide = native.decode(element, value) if any_nan else None
-        return wide or _decode(a, MINIFLOATS[element.name], value)
+        return native.decode(element, value, any_nan) or _decode(a, MINIFLOATS[element.name], value)
     return arith.extf(a.type(F32.storage()), value, fastmath=CONTRACT)
 
 

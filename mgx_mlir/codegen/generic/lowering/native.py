@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from mlir import ir
-from mlir.dialects import arith, llvm, rocdl, vector
+from mlir.dialects import arith, llvm, math, rocdl, vector
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, Element
@@ -34,7 +34,9 @@ _KINDS = {
     for feature in ("fp8-fnuz", "fp8-ocp")
 }
 _NONE: dict[str, float] = {}
-_converted: ContextVar[dict[str, float]] = ContextVar("converted", default=_NONE)
+_converted: ContextVar[dict[str, float] | None] = ContextVar("converted", default=None)
+# What makes f16 of the numbers 1/256 of E4M3, and all but 480 of their finite ones no infinity.
+_SCALE, _NEARLY = 256.0, 140.0
 
 
 @contextmanager
@@ -48,9 +50,17 @@ def native_floats(features: frozenset[str]) -> Iterator[None]:
         _converted.reset(token)
 
 
-def decode(element: Element, code: ir.Value) -> ir.Value | None:
-    """The f32 of stored fp8, scalars or vectors; None where no instruction converts them."""
-    if element.name not in _converted.get() or not _is_row(code):
+def decode(element: Element, code: ir.Value, any_nan: bool) -> ir.Value | None:
+    """The f32 of stored fp8, scalars or vectors; None where no instruction converts them.
+
+    any_nan: a NaN may have any bits; else some of its upper half.
+    """
+    kinds = _converted.get()
+    if kinds is None or not _is_row(code):
+        return None
+    if element.name not in kinds:
+        return _by_halves(element.name, code)
+    if not any_nan:
         return None
     one, two = (
         (rocdl.cvt_f32_fp8, rocdl.cvt_pk_f32_fp8)
@@ -75,9 +85,51 @@ def decode(element: Element, code: ir.Value) -> ir.Value | None:
     return _joined(values)
 
 
+def _by_halves(name: str, code: ir.Value) -> ir.Value | None:
+    """The f32 of stored OCP fp8 by way of f16; None for other kinds and for odd vectors."""
+    if name not in ("f8E4M3FN", "f8E5M2") or not isinstance(code.type, ir.VectorType):
+        return None
+    (lanes,) = code.type.shape
+    if lanes % 2:
+        return None
+    values: list[ir.Value] = []
+    for start in range(0, lanes, 2):
+        # Bytes 0 and 1 as the upper ones of halves.
+        word = _word(code, start // 4 * 4, min(4, lanes - start // 4 * 4))
+        both = _half_numbers(name, _permuted(word, 0x010C000C + start % 4 * 0x01000100))
+        values += [_element(both, 0), _element(both, 1)]
+    return arith.extf(ir.VectorType.get([lanes], F32.storage()), _joined(values))
+
+
+def _half_numbers(name: str, bits: ir.Value) -> ir.Value:
+    """Two f16 of codes that are the upper bytes of an i32's halves."""
+    word, two = Arithmetic(), Arithmetic([2])
+    f16 = ir.F16Type.get()
+
+    def masked(x: ir.Value, mask: int) -> ir.Value:
+        return arith.andi(x, word.int(mask, x))
+
+    if name == "f8E4M3FN":
+        moved = masked(arith.shrui(bits, word.int(1, bits)), 0x3F803F80)
+        bits = arith.ori(moved, masked(bits, 0x80008000))
+    one = vector.from_elements(ir.VectorType.get([1], I32.storage()), [bits])
+    value: ir.Value = vector.bitcast(two.type(f16), one)
+    if name == "f8E4M3FN":
+        value = arith.mulf(value, two.constant(_SCALE, f16))
+        infinite = arith.mulf(value, two.constant(_NEARLY, f16))
+        value = math.fma(infinite, two.constant(0.0, f16), value)
+    return value
+
+
+def _permuted(word: ir.Value, selector: int) -> ir.Value:
+    """v_perm_b32: each byte of `selector` is the number of a byte of the word, or 12 for 0."""
+    operands = [word, word, Arithmetic().int(selector, word)]
+    return llvm.CallIntrinsicOp(word.type, "llvm.amdgcn.perm", operands, [], []).results[0]
+
+
 def encode(element: Element, value: ir.Value) -> ir.Value | None:
     """f32 as stored fp8, saturating, scalars or vectors; None where no instruction converts."""
-    largest = _converted.get().get(element.name)
+    largest = (_converted.get() or _NONE).get(element.name)
     if largest is None or not _is_row(value):
         return None
     two = rocdl.cvt_pk_fp8_f32 if "E4M3" in element.name else rocdl.cvt_pk_bf8_f32

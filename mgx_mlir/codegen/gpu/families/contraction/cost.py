@@ -260,7 +260,7 @@ def clocks(
     scales = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     memory = max(lines, shared) + (scales if unit.scaled else 0)
     vector = sum(
-        extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
+        extent * unit.tile_depth * (operations(operand) + _decoding(operand, unit)) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))
     )
     busy = Share(matrix * uneven, read + written, memory, vector * uneven).busy
@@ -381,6 +381,16 @@ def operations(operand: Matrix | Image) -> float:
     if is_halfway(operand, 8):
         return (work + 3) / 2  # two numbers an instruction; bytes, bits and the number itself
     return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)
+
+
+# Vector instructions that make a wider float of 8 bits, where the chip has none for it.
+DECODING = 4
+
+
+def _decoding(operand: Matrix | Image, unit: Unit) -> int:
+    """Vector instructions that make an instruction's element of one of an operand in memory."""
+    is_decoded = operand.element in emit.BYTE_FLOATS and operand.element != unit.element
+    return DECODING if is_decoded else 0
 
 
 def resident(schedule: ProductSchedule, unit: Unit, target: Target, wanted: int) -> int:

@@ -27,7 +27,7 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.multiply import dot_product
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
-from mgx_mlir.codegen.gpu.families.contraction.cost import Stream, operations
+from mgx_mlir.codegen.gpu.families.contraction.cost import DECODING, Stream, operations
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
@@ -44,6 +44,7 @@ from mgx_mlir.codegen.problem.problem import (
     in_memory,
 )
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.rewriting.prologues import is_risky
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -56,6 +57,8 @@ _WAVES_A_UNIT = 4
 _BLOCK_WAVES = 4
 _ELEMENTS = frozenset(("bf16", "f16", "f32"))
 _SUMS = ("f32", "i32")
+# Floats of 8 bits of which chips without instructions for them make f16.
+_HALVES = frozenset(("f8E4M3FN", "f8E5M2"))
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,9 @@ class Skinny(OneFunction):
     @property
     def pairs(self) -> bool:
         """Whether an instruction multiplies two neighbours of f16 and adds both to a sum in f32."""
-        halves = self.target.gpu.dots_halves and self.problem.a.element == "f16"
-        return halves and self.lanes % 2 == 0
+        elements = {self.problem.a.element, self.problem.b.element}
+        halves = elements == {"f16"} or (self._converting > 1 and elements <= _HALVES)
+        return self.target.gpu.dots_halves and halves and self.lanes % 2 == 0
 
     @property
     def joined(self) -> int:
@@ -105,11 +109,18 @@ class Skinny(OneFunction):
         # For each of a lane's places along k, products and conversions.
         work = self.columns * operations(problem.b)
         work += problem.M * self.columns / self.joined
-        work += problem.M + self.columns if b < 4 and self.joined == 1 else 0
+        if b < 4 and (self.joined == 1 or problem.b.element in _HALVES):
+            work += (problem.M + self.columns) * self._converting
         steps = ceil_div(problem.K, self.shared * target.wave_size * self.lanes)
         own, shared = self.columns * wide, problem.M * a
         found = Stream(steps, self.lanes * own, self.lanes * shared, self.lanes * work)
         return found.clocks(self.groups, target)
+
+    @property
+    def _converting(self) -> int:
+        """Instructions that make an f32 of an element."""
+        features = {row.feature for row in ELEMENTS if row.name == self.problem.b.element}
+        return 1 if features <= {"", *self.target.features} else DECODING
 
     def describe(self) -> str:
         parts = f", k in {self.shared} parts" if self.shared > 1 else ""
@@ -121,7 +132,7 @@ class Skinny(OneFunction):
 
 def as_skinny(request: Request) -> Skinny | Refusal:
     """The plan for a product with few rows, or its transpose."""
-    found = few_rows(request, _SUMS)
+    found = few_rows(request, _SUMS, _ELEMENTS | emit.BYTE_FLOATS)
     if isinstance(found, Refusal):
         return found
     if isinstance(found.match.problem.a, Computed):
@@ -129,7 +140,9 @@ def as_skinny(request: Request) -> Skinny | Refusal:
     return _cut(found, request.target)
 
 
-def few_rows(request: Request, sums: Collection[str] = ("f32",)) -> Product | Refusal:
+def few_rows(
+    request: Request, sums: Collection[str] = ("f32",), elements: Collection[str] = _ELEMENTS
+) -> Product | Refusal:
     """The product, or its transpose, where that has few rows of elements that vectors hold."""
     found = request.product
     problem = found.match.problem
@@ -142,7 +155,7 @@ def few_rows(request: Request, sums: Collection[str] = ("f32",)) -> Product | Re
         kinds = {problem.a.element, problem.b.element}
         if kinds != {"i8"} or isinstance(problem.a, Computed) or isinstance(problem.b, Computed):
             return Refusal(f"integers {', '.join(sorted(kinds))}, or computed ones")
-    elif problem.a.element not in _ELEMENTS:
+    elif problem.a.element not in elements:
         return Refusal(f"elements of type {problem.a.element}")
     if problem.N < problem.M and found.match.causal is None:
         result = replace(found.result, row=found.result.column, column=found.result.row)
@@ -358,7 +371,9 @@ class _Wave:
                 x = memory.concatenated([x, values.pop(0)])
             return x
 
-        element = problem.a.element if self.cut.joined > 1 else "f32"
+        element = "f32"
+        if self.cut.joined > 1:
+            element = "f16" if self.cut.pairs else problem.a.element
         rows = [emit.convert(take(), problem.a.element, element) for _ in range(problem.M)]
         right = []
         for _ in range(self.cut.columns):
