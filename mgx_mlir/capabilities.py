@@ -18,6 +18,9 @@ LEAST_DEPTH = 8
 # multiple ends in a tile with zeros past the end.
 DEPTH_STEP = 64
 
+# Depth that matrix instructions of bytes take at a time, past whose end they multiply zeros.
+BYTES_DEPTH = 64
+
 # Rows, or columns, of the tile of a product that a work-group usually computes. Work-groups that
 # read the same elements of an operand repeat its prologue.
 PRODUCT_TILE = 128

@@ -24,6 +24,7 @@ from typing import TypeAlias
 from mlir import ir
 
 from mgx_mlir.capabilities import (
+    BYTES_DEPTH,
     DEPTH_STEP,
     LAUNCH_BYTES,
     LEAST_DEPTH,
@@ -300,7 +301,11 @@ def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layou
         if last or any(_lie_last(layout) for layout in layouts):
             # With other layouts, pixels are packed and computed once.
             repeated = max(1.0, _taps(product) / math.prod(product.strides))
-    size = math.prod(shape(product.operands[number])) * repeated
+    operand = product.operands[number]
+    if isinstance(element_type(operand), ir.IntegerType):
+        depth = _depth(product)
+        repeated *= ceil_div(depth, BYTES_DEPTH) * BYTES_DEPTH / depth
+    size = math.prod(shape(operand)) * repeated
     return sum(_operations(op) for op in tree.ops) * size * ceil_div(others, PRODUCT_TILE)
 
 

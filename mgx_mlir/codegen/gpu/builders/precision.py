@@ -8,7 +8,9 @@ the end keeps 11 or 8 bits of these 24. There
   (1.5 |x| + 2) * 2^-24: at most 2^-16.9, where the result does not underflow. A result below
   2^-126 is 0. Infinities and NaN are kept.
 - 1 / (1 + exp(x)), the sigmoid, is by the hardware's reciprocal, which is off by a unit in the last
-  place. Other divisors may be larger than 2^126, whose reciprocals the hardware takes for 0.
+  place. Other divisors may be larger than 2^126, whose reciprocals the hardware takes for 0. The
+  error of exp counts where it is near 1: the sigmoid is off by 2^-22 at most, and kernels of 8-bit
+  integers compute it so too.
 
 The functions stay deterministic: the same kernel gives the same bits.
 """
@@ -28,7 +30,13 @@ from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.queries import definition, ops_inside
+from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
+
+
+def quantized(results: Sequence[ir.Type]) -> bool:
+    """Whether all results of these types are integers of 8 bits or keep few bits of an f32."""
+    elements = [element_of(type_) for type_ in results]
+    return all(e.bits <= 8 or (e.is_float and e.bits <= 16) for e in elements)
 
 
 def narrow(results: Sequence[ir.Type]) -> bool:
@@ -42,13 +50,19 @@ def narrow(results: Sequence[ir.Type]) -> bool:
 def relax(kernel: mgx.KernelOp, module: ir.Module) -> None:
     """Replaces functions of f32 in the module of a kernel of narrow results by cheaper ones."""
     with kernel.context, kernel.location:
-        if not narrow(signature(kernel)[1][1]):
+        results = signature(kernel)[1][1]
+        is_narrow = narrow(results)
+        if not is_narrow and not quantized(results):
             return
         kernel.context.get_dialect_descriptor("rocdl")  # loads it
         for quotient in ops_inside(module.operation, arith.DivFOp):
-            if _is_sigmoid(quotient):
-                _replace(quotient, partial(by_element, rocdl.rcp), quotient.rhs)
-        for power in ops_inside(module.operation, math_dialect.ExpOp):
+            power = _sigmoid_power(quotient)
+            if power is None:
+                continue
+            _replace(quotient, partial(by_element, rocdl.rcp), quotient.rhs)
+            if not is_narrow and has_one_use(power.result):
+                _replace(power, _exp, power.operand)
+        for power in ops_inside(module.operation, math_dialect.ExpOp) if is_narrow else ():
             _replace(power, _exp, power.operand)
 
 
@@ -61,15 +75,16 @@ def _replace(op: ir.OpView, function: Callable[[ir.Value], ir.Value], x: ir.Valu
     op.operation.erase()
 
 
-def _is_sigmoid(op: arith.DivFOp) -> bool:
-    """Whether it is 1 / (1 + exp(x))."""
+def _sigmoid_power(op: arith.DivFOp) -> math_dialect.ExpOp | None:
+    """The exp(x) of 1 / (1 + exp(x)); None for other quotients."""
     below = definition(op.rhs)
     if constant_number(op.lhs) != 1 or not isinstance(below, arith.AddFOp):
-        return False
+        return None
     terms = (below.lhs, below.rhs)
-    return 1 in map(constant_number, terms) and any(
-        isinstance(definition(x), math_dialect.ExpOp) for x in terms
-    )
+    if 1 not in map(constant_number, terms):
+        return None
+    powers = (definition(x) for x in terms)
+    return next((power for power in powers if isinstance(power, math_dialect.ExpOp)), None)
 
 
 def _exp(x: ir.Value) -> ir.Value:
