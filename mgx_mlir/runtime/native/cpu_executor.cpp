@@ -228,8 +228,9 @@ public:
     if (own)
       run.serve(0);
     else
-      while (run.finished.get() != static_cast<uint32_t>(run.count))
-        run.finished.wait(run.finished.get());
+      // Read once: a step that ends between two reads would be waited for, for ever.
+      for (uint32_t seen; (seen = run.finished.get()) != static_cast<uint32_t>(run.count);)
+        run.finished.wait(seen);
     // No worker enters any more; those inside leave before `run` goes away.
     std::unique_lock<std::mutex> hold(lock);
     current = nullptr;
