@@ -93,7 +93,7 @@ def _only_lane(llvm: Any, mask: int) -> int | None:
         element = llvm.LLVMGetAggregateElement(mask, lane)
         if not element:
             return None
-        # What is no integer is undefined: LLVM takes it for a lane that is not stored.
+        # An undefined element is no integer: LLVM does not store its lane.
         if llvm.LLVMIsAConstantInt(element) and llvm.LLVMConstIntGetZExtValue(element):
             found.append(lane)
     return found[0] if len(found) == 1 else None

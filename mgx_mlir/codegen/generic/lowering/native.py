@@ -35,7 +35,8 @@ _KINDS = {
 }
 _NONE: dict[str, float] = {}
 _converted: ContextVar[dict[str, float] | None] = ContextVar("converted", default=None)
-# What makes f16 of the numbers 1/256 of E4M3, and all but 480 of their finite ones no infinity.
+# The factor from an f16 to the number of E4M3 with its bits, and a factor by which 480 overflows an
+# f16, and the largest finite number, 448, does not.
 _SCALE, _NEARLY = 256.0, 140.0
 
 

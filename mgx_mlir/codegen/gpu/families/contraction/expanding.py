@@ -22,6 +22,8 @@ from mgx_mlir.codegen.gpu.families.contraction.sources import (
     Source,
     Strided,
     Windowed,
+    filled,
+    known,
     strided,
 )
 from mgx_mlir.codegen.problem.computed import compute, numbers_of, repeats
@@ -144,7 +146,7 @@ class Expanding:
         found = [side.loads(k0, parts, side.lanes(self.along_k, width)) for side in self.sides]
         if self._windows is not None:
             beyond = self._windows.beyond(k0, parts)
-            found.append([partial(_known, flag) for flag in beyond])
+            found.append([partial(known, flag) for flag in beyond])
         return [load for loads in zip(*found, strict=True) for load in loads]
 
     def finish(self, values: Sequence[ir.Value]) -> list[ir.Value]:
@@ -153,15 +155,10 @@ class Expanding:
         for at in range(0, len(values), self.reads):
             x = expanded(self.matrix, values[at : at + count], self._lanes)
             if self._windows is not None:
-                inside = emit.compare("eq", values[at + count], 0)
                 fill = self._windows.matrix.fill
-                x = memory.select(inside, x, emit.constant(fill, self.element, self._lanes))
+                x = filled(x, values[at + count], fill, self.element)
             made.append(x)
         return made
-
-
-def _known(x: ir.Value) -> ir.Value:
-    return x
 
 
 class _Side(Strided):

@@ -236,18 +236,25 @@ class Filled(Windowed):
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
         loads, beyond = super().loads(k0, parts, width), self.beyond(k0, parts)
-        flags = (partial(_known, flag) for flag in beyond)
+        flags = (partial(known, flag) for flag in beyond)
         return [load for pair in zip(loads, flags, strict=True) for load in pair]
 
     def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
         found = []
         for x, beyond in zip(values[::2], values[1::2], strict=True):
-            fill = emit.constant(self.matrix.fill, self.element, ir.VectorType(x.type).shape[0])
-            found.append(memory.select(emit.compare("eq", beyond, 0), x, fill))
+            found.append(filled(x, beyond, self.matrix.fill, self.element))
         return found
 
 
-def _known(x: ir.Value) -> ir.Value:
+def filled(x: ir.Value, beyond: ir.Value, fill: int, element: str) -> ir.Value:
+    """A vector of elements that a read gave; `fill` where the flag `beyond` is not 0."""
+    lanes = ir.VectorType(x.type).shape[0]
+    inside = emit.compare("eq", beyond, 0)
+    return memory.select(inside, x, emit.constant(fill, element, lanes))
+
+
+def known(x: ir.Value) -> ir.Value:
+    """A `Load`, with its value, of what needs no read."""
     return x
 
 

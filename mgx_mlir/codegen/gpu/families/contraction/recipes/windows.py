@@ -192,12 +192,12 @@ class PlainSums(OneFunction):
 DOT = 4
 
 
-# What a read of pixels gives, and the conditions for it to lie inside of the image.
+# Pixels that a read returns, and the conditions under which they lie in the image.
 _Pixel: TypeAlias = tuple[ir.Value, list[ir.Value]]
 
 
 def or_fill(image: Image, x: ir.Value, inside: Sequence[ir.Value]) -> ir.Value:
-    """What a read gives that is guarded by conditions; the padding's number where one fails."""
+    """Pixels of a guarded read; the number of the padding where a condition fails."""
     if not image.fill or not inside:
         return x
     condition = reduce(arith.andi, inside)
@@ -249,7 +249,7 @@ class Windows:
             if early:
                 fence()
             if number >= 0:
-                # What a read gives is touched where it is used: each touch waits for it.
+                # The first use of a pixel waits for its read: padding is selected here.
                 read = rows.pop(steps[number])
                 pixels = {column: or_fill(plan.image, *pixel) for column, pixel in read.items()}
                 self._multiply(steps[number], pixels, taps, sums)
