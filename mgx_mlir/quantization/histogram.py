@@ -14,6 +14,9 @@ _SHARES = np.geomspace(1, 0.02, 48)
 # The share of older samples in a moving average, and the share of elements inside a percentile.
 _KEPT = 0.9
 _INSIDE = 0.9999
+# The least share of elements inside a range by entropy: what is outside counts at the ends, and a
+# range of a few elements between two such ends would diverge from nothing.
+_LEAST_INSIDE = 0.9
 
 Range = tuple[float, float]
 
@@ -127,7 +130,7 @@ def entropy(observer: Observer) -> Range:
 
     def cost(low: float, high: float) -> float:
         inside = (centres >= low) & (centres <= high)
-        if not inside.any():
+        if counts[inside].sum() < _LEAST_INSIDE * counts.sum():
             return np.inf
         reference = np.where(inside, counts, 0)
         levels = np.round((centres[inside] - low) / (high - low) * 255).astype(np.int64)

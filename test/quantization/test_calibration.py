@@ -152,6 +152,14 @@ def test_methods_choose_their_ranges():
     assert {low for low, _ in relu.values()} == {0}
 
 
+def test_few_elements_between_two_groups_are_no_range_of_entropy():
+    groups = np.concatenate(
+        [np.linspace(-1.7, -1.2, 120), [-0.05, 0.1, 0.2], np.linspace(3, 5, 280)]
+    )
+    low, high = METHODS["entropy"](observed([groups]))
+    assert low < -1.2 and high > 4
+
+
 def test_the_least_square_error_is_at_most_that_of_any_method():
     rng = np.random.default_rng(0)
     data = rng.standard_t(3, 50_000).astype(np.float32)

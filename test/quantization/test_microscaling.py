@@ -13,6 +13,7 @@ import mgx_mlir
 from mgx_mlir import Calibration, Precision, quantize
 from mgx_mlir.errors import UsageError
 from mgx_mlir.quantization import microscaling
+from mgx_mlir.settings import Settings
 from mgx_mlir.tools.mgx import main
 
 from ..onnx_models import Builder, small
@@ -216,3 +217,22 @@ def test_large_blocks_lie_in_external_data(tmp_path):
     data = inputs(model)
     found = mgx_mlir.compile(tmp_path / "q.onnx").run(data)["y"]
     np.testing.assert_array_equal(found, mgx_mlir.compile(made.source).run(data)["y"])
+
+
+# Operands of 8 bits that a thread reads one at a time, and carries through a loop.
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize(
+    "precision, sizes",
+    [(Precision("fp8", dynamic=True), (66, 127, 3)), (Precision("mxfp8"), (7, 4096, 13))],
+)
+def test_odd_products_of_bytes_on_chips(precision, sizes, chip):
+    rows, depth, columns = sizes
+    b = Builder(0)
+    y = b.op("MatMul", "x", b.weight("w", depth, columns))
+    ends = {"x": (TensorProto.FLOAT, [rows, depth])}, {"y": (y, [rows, columns])}
+    model = b.model(*ends, "odd")
+    data = inputs(model)
+    made = quantize(model, precision)
+    expected = mgx_mlir.compile(made.source).run(data)["y"]
+    found = mgx_mlir.compile(made.source, chip, settings=Settings(hip="emulated")).run(data)["y"]
+    assert sqnr(found, expected) > 60

@@ -142,22 +142,42 @@ def loop(
 ) -> list[ir.Value]:
     """`for i in range(lower, upper, step)`: body(i, *carried) gives the next carried values.
 
-    A loop known to run once becomes straight code. LLVM does not unroll a `rolled` loop.
+    A loop known to run once becomes straight code. LLVM does not unroll a `rolled` loop. Vectors of
+    one element are carried as scalars: LLVM 22 never ends where such a vector of less than 32 bits
+    comes into a block of an AMD GPU's code that computes with it.
     """
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
             return list(carried)
         if upper - lower <= step:
             return list(body(lower, *carried) or ())
-    op = scf.ForOp(value(lower), value(upper), value(step), list(carried))
+    types = [x.type for x in carried]
+    op = scf.ForOp(value(lower), value(upper), value(step), [_carried(x) for x in carried])
     with ir.InsertionPoint(op.body):
-        result = body(op.induction_variable, *op.inner_iter_args)
-        scf.YieldOp(list(result or ()))
+        values = map(_restored, op.inner_iter_args, types)
+        result = body(op.induction_variable, *values)
+        scf.YieldOp([_carried(x) for x in result or ()])
     if rolled:
         op.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
             "#llvm.loop_annotation<unroll = <disable = true>>"
         )
-    return list(op.results)
+    return list(map(_restored, op.results, types))
+
+
+def _carried(x: ir.Value) -> ir.Value:
+    """The element of a vector of one; other values as they are."""
+    return x if x.type == _carried_type(x.type) else vector.extract(x, [], [0])
+
+
+def _carried_type(type_: ir.Type) -> ir.Type:
+    if isinstance(type_, ir.VectorType) and ir.VectorType(type_).shape == [1]:
+        return ir.VectorType(type_).element_type
+    return type_
+
+
+def _restored(x: ir.Value, type_: ir.Type) -> ir.Value:
+    """A value of this type from what `_carried` made of it."""
+    return x if x.type == type_ else vector.from_elements(type_, [x])
 
 
 def repeat(
@@ -211,13 +231,13 @@ def choose(
     """`yes() if condition else no()`."""
     if isinstance(condition, bool):
         return yes() if condition else no()
-    op = scf.IfOp(condition, [type_], has_else=True)
+    op = scf.IfOp(condition, [_carried_type(type_)], has_else=True)
     with ir.InsertionPoint(op.then_block):
-        scf.YieldOp([yes()])
+        scf.YieldOp([_carried(yes())])
     assert op.else_block is not None
     with ir.InsertionPoint(op.else_block):
-        scf.YieldOp([no()])
-    return op.results[0]
+        scf.YieldOp([_carried(no())])
+    return _restored(op.results[0], type_)
 
 
 def stack(size: int, element: str) -> ir.Value:

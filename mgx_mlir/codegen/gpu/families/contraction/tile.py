@@ -87,8 +87,8 @@ class Tile:
                 )
 
     def _store_chunk(self, parts: Sequence[ir.Value], target: Index, half: Index) -> None:
-        mine = [self._converted(x) for x in self.source.finish(parts)]
-        memory.store(memory.concatenated(mine), self.held.lds, emit.add(target, half))
+        mine = memory.concatenated(self.source.finish(parts))
+        memory.store(self._converted(mine), self.held.lds, emit.add(target, half))
 
     def _store_transposed(self, column: Column, target: Index, i: int, half: Index) -> None:
         at = emit.add(self.held.below(target, i), half)
