@@ -223,3 +223,17 @@ def test_patterns_that_match_nothing_are_told(caplog):
 def test_a_precision_that_is_none_is_refused(wrong):
     with pytest.raises(UsageError, match="Precision"):
         Precision(**wrong)
+
+
+def test_open_sizes_whose_results_are_declared_to_be_one():
+    b = Builder(0)
+    made = b.op("Conv", "x", b.weight("w", 4, 3, 1, 1), strides=[2, 2])
+    rows = [b.weight(f"n{i}", 4) for i in range(3)] + [b.add(np.ones(4, np.float32), "v")]
+    y = b.op("BatchNormalization", made, *rows)
+    ends = {"x": (TensorProto.FLOAT, [1, 3, "h", 4])}, {"y": (y, [1, 4, 1, 2])}
+    model = b.model(*ends, "open")
+    data = {"x": np.random.default_rng(0).normal(0, 1, (1, 3, 2, 4)).astype(np.float32)}
+    source = quantize(model, Precision("int8"), Calibration([data])).source
+    found = mgx_mlir.compile(source, mode="full-dynamic").run(data)["y"]
+    expected = mgx_mlir.compile(model, mode="full-dynamic").run(data)["y"]
+    assert sqnr(found, expected) > 25

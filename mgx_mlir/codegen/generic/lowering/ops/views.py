@@ -48,11 +48,14 @@ def broadcast(kernel: Kernel, op: mgx.BroadcastOp, operands: Sequence[Lazy]) -> 
 
 
 def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> Lazy:
-    """Broadcasts: the source's dimensions start at `axis`, and sizes of 1 are repeated."""
+    """Broadcasts: the source's dimensions start at `axis`, and sizes of 1 are repeated.
+
+    An open size whose result has one element is 1 itself.
+    """
     rank = len(source.shape)
     placed = shape[axis : axis + rank]
     for size, wanted in zip(source.shape, placed, strict=True):
-        if size not in (1, wanted):
+        if size not in (1, wanted) and wanted != 1:
             raise UnsupportedError(f"whether {size} and {wanted} are equal is not known")
     view = LazyView(
         source,
