@@ -14,9 +14,9 @@ _SHARES = np.geomspace(1, 0.02, 48)
 # The share of older samples in a moving average, and the share of elements inside a percentile.
 _KEPT = 0.9
 _INSIDE = 0.9999
-# The least share of elements inside a range by entropy: what is outside counts at the ends, and a
-# range of a few elements between two such ends would diverge from nothing.
-_LEAST_INSIDE = 0.9
+# The least share of elements inside a range by entropy, which does not see how far those outside
+# are moved: what few distinct elements tell of it is a range that leaves the largest out.
+_LEAST_INSIDE = 0.99
 
 Range = tuple[float, float]
 

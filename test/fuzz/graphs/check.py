@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +28,30 @@ __all__ = [
 ]
 
 
-def random_case(seed: int, only: str = "") -> Case:
-    """The graph of a seed: 1 to 25 nodes, or a few more."""
+def random_case(
+    seed: int, only: str = "", first: Sequence[str] = (), dtype: np.dtype[Any] | None = None
+) -> Case:
+    """The graph of a seed: 1 to 25 nodes, or a few more.
+
+    first: kinds, one of which it begins with. dtype: of its floats; None for any.
+    """
     rng = random.Random(seed)
     graph = Graph(rng)
+    graph.float = dtype or graph.float
     wanted = rng.choice((1, 2, 3, 5, 8, 12, 20, 25))
     names = [n for n in KINDS if not only or n in only.split(",")]
     weights = [KINDS[n][0] for n in names]
     for _ in range(4 * wanted):
         before = len(graph.nodes)
+        name = rng.choice(first) if first and not graph.nodes else rng.choices(names, weights)[0]
         try:
-            KINDS[rng.choices(names, weights)[0]][1](graph)
+            KINDS[name][1](graph)
         except UnsoundError:
             graph.undo(before)
         if len(graph.nodes) >= wanted:
             break
     if not graph.nodes:
-        return random_case(seed + (1 << 40), only)
+        return random_case(seed + (1 << 40), only, first, dtype)
     return Case.of(graph)
 
 
