@@ -42,7 +42,7 @@ COMPARED = 64
 SAME, NARROW = 60, {"f16": 35, "bf16": 15}
 _MARGIN = 4
 # Operators whose results jump where their operands are rounded.
-STEPS = {"Ceil", "Floor", "Round", "Sign"}
+STEPS = {"ArgMax", "ArgMin", "Ceil", "Equal", "Floor", "Greater", "Less", "Round", "Sign", "TopK"}
 
 
 def random_precision(rng: random.Random) -> Precision:
