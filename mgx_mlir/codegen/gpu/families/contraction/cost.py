@@ -165,11 +165,12 @@ def choose(
     unit: Unit,
     target: Target,
     fits: Callable[[ProductSchedule], bool] | None = None,
+    epilogue: int = 0,
 ) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     The sums of all terms are added; their sizes are equal but for K. With `fits`, the choice is
-    among schedules without split-K for which `fits` holds.
+    among schedules without split-K for which `fits` holds. `epilogue`: instructions for an element.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [ceil_div(term.K, depth) for term in terms]
@@ -185,7 +186,7 @@ def choose(
     ]
 
     def estimate(schedule: ProductSchedule) -> float:
-        return clocks(problem, schedule, unit, target, ways)
+        return clocks(problem, schedule, unit, target, ways, epilogue)
 
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
@@ -233,8 +234,13 @@ def clocks(
     unit: Unit,
     target: Target,
     ways: Sequence[Way] | None = None,
+    epilogue: int = 0,
 ) -> float:
-    """The estimate for a legal schedule, in clocks; `ways`: those of A and of B, where known."""
+    """The estimate for a legal schedule, in clocks; `ways`: those of A and of B, where known.
+
+    Of the epilogue, whose instructions for an element are `epilogue`, what counts is the work for
+    elements of tiles that the result does not have.
+    """
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch
     blocks *= schedule.splits
@@ -247,7 +253,7 @@ def clocks(
     uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
     ways = ways or [_way(x, unit) for x in _sources(problem, unit.tile_depth)]
-    read, written, work = _tile_work(schedule, unit, target, ways)
+    read, written, issued = _tile_work(schedule, unit, target, ways)
     moved = (rows + columns) * unit.row_bytes
     threads = schedule.waves * target.wave_size
     lines = sum(
@@ -273,7 +279,7 @@ def clocks(
         read + written + (steps + 1) * LDS_LATENCY,
         memory,
         vector * turns,
-        ISSUE_CLOCKS * work,
+        ISSUE_CLOCKS * issued,
         GLOBAL_LATENCY / schedule.prefetch,
     ).busy
     rounds = ceil_div(a_unit, held)
@@ -283,17 +289,20 @@ def clocks(
     # The first tiles are read before any product.
     first = min(tiles, schedule.prefetch + BUFFERS)
     start = rounds * START_LATENCY + first * together(
-        rounds * ISSUE_CLOCKS * work, a_unit * memory / 2
+        rounds * ISSUE_CLOCKS * issued, a_unit * memory / 2
     )
+    outside = blocks * rows * columns - problem.batch * problem.M * problem.N
+    idle = epilogue * outside / target.compute_units / LANES_A_CLOCK if schedule.splits == 1 else 0
     roof = _least_clocks(problem, schedule.splits, target)
     adding = _adding_clocks(problem, schedule.splits, target) if schedule.splits > 1 else 0.0
     each, lds = a_unit * tiles, read + written
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
     if vector:
         of_loop["vector"] = each * vector
-    terms(**of_loop, start=start, roof=roof, adding=adding)
+    terms(**of_loop, start=start, idle=idle, roof=roof, adding=adding)
+    work = loop + start + idle
     # The work and the memory overlap, but not quite.
-    return max(loop + start, roof) + min(loop + start, roof) / 16 + adding
+    return max(work, roof) + min(work, roof) / 16 + adding
 
 
 def _way(source: Source, unit: Unit) -> Way:

@@ -330,12 +330,17 @@ class TilesGenerator:
 MOST_REPEATED = 256
 
 
+def epilogue_work(match: Match) -> int:
+    """About how many instructions the epilogue takes for one element."""
+    relaxed = {*match.result_elements} <= {"f16", "bf16"}
+    return weight(match.epilogue, relaxed) if match.epilogue else 0
+
+
 def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
     """Iterations of the loop that takes a wave's rows of tiles through the epilogue."""
     if match.epilogue is None:
         return 1
-    relaxed = {*match.result_elements} <= {"f16", "bf16"}
-    row = schedule.tiles_n * unit.values * weight(match.epilogue, relaxed)
+    row = schedule.tiles_n * unit.values * epilogue_work(match)
     return next(
         (
             n

@@ -8,7 +8,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks, packing_clocks
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
-from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.generator import epilogue_work, generate
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
@@ -26,7 +26,8 @@ class Tiles:
     def clocks(self) -> float:
         tiling, problem = self.tiling, self.product.match.problem
         packed = sum(packing.bytes for packing in self.product.packings.values())
-        own = clocks(problem, tiling.schedule, tiling.unit, tiling.target)
+        epilogue = epilogue_work(self.product.match)
+        own = clocks(problem, tiling.schedule, tiling.unit, tiling.target, epilogue=epilogue)
         return own + packing_clocks(packed, tiling.target)
 
     def describe(self) -> str:
@@ -41,10 +42,13 @@ def tiles_plan(request: Request, schedule: ProductSchedule | None = None) -> Til
     """The plan by a schedule, or by the best one."""
     if refusal := expanding_refusal(request.exact.match.terms, request.unit.tile_depth):
         return refusal
-    chosen = schedule or choose(request.exact.match.terms, request.unit, request.target)
+    product, unit, target = request.exact, request.unit, request.target
+    chosen = schedule or choose(
+        product.match.terms, unit, target, epilogue=epilogue_work(product.match)
+    )
     if chosen is None:
-        return Refusal(f"no schedule fits {request.target.name}")
-    return Tiles(request.exact, Tiling(chosen, request.unit, request.target))
+        return Refusal(f"no schedule fits {target.name}")
+    return Tiles(product, Tiling(chosen, unit, target))
 
 
 RECIPE = Recipe("tiles", tiles_plan)
