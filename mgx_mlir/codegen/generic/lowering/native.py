@@ -122,9 +122,29 @@ def _half_numbers(name: str, bits: ir.Value) -> ir.Value:
     return value
 
 
-def _permuted(word: ir.Value, selector: int) -> ir.Value:
-    """v_perm_b32: each byte of `selector` is the number of a byte of the word, or 12 for 0."""
-    operands = [word, word, Arithmetic().int(selector, word)]
+def low_bytes(x: ir.Value) -> ir.Value | None:
+    """The low byte of each i32 of a vector; None where no instruction joins those of two."""
+    if _converted.get() is None or not isinstance(x.type, ir.VectorType) or not _is_row(x):
+        return None
+    (lanes,) = x.type.shape
+    if lanes % 4:
+        return None
+    words = []
+    for at in range(0, lanes, 4):
+        first, second, third, fourth = (_element(x, at + i) for i in range(4))
+        below, above = _permuted(first, 0x0C0C0400, second), _permuted(third, 0x0C0C0400, fourth)
+        words.append(_permuted(below, 0x05040100, above))
+    return vector.bitcast(
+        ir.VectorType.get([lanes], ir.IntegerType.get_signless(8)), _joined(words)
+    )
+
+
+def _permuted(word: ir.Value, selector: int, above: ir.Value | None = None) -> ir.Value:
+    """v_perm_b32: each byte of `selector` is the number of a byte of the words, or 12 for 0.
+
+    The bytes of `above`, or of the same word again, are numbers 4 to 7.
+    """
+    operands = [above or word, word, Arithmetic().int(selector, word)]
     return llvm.CallIntrinsicOp(word.type, "llvm.amdgcn.perm", operands, [], []).results[0]
 
 

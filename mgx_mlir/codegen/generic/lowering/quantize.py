@@ -27,6 +27,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, math
 
+from mgx_mlir.codegen.generic.lowering import native
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, constant_number, scalar_type
 from mgx_mlir.codegen.generic.lowering.element import F64, I32, I64, Element
 
@@ -79,12 +80,15 @@ def integer_code(
     wide = I64 if isinstance(scalar_type(x), ir.F64Type) else I32
     point = 0 if zero is None else constant_number(zero[1])
     # An even number moves no tie.
-    even = int(point) if point is not None and point % 2 == 0 else 0
+    even = 0 if point is None else int(point) // 2 * 2
     shifted = arith.addf(quotient, a.float(_ROUND[wide.bits] + even, x))
+    if point is not None and point != even:
+        shifted = arith.addf(shifted, a.float(1, x))
     code: ir.Value = arith.bitcast(a.type(wide.storage()), shifted)
-    if zero is not None and point != even:
+    if point is None and zero is not None:
         code = arith.addi(code, a.extend(target, zero[1], wide.storage()))
-    return arith.trunci(a.type(target.storage()), code)
+    bytes_ = native.low_bytes(code) if target.bits <= 8 and wide == I32 else None
+    return bytes_ or arith.trunci(a.type(target.storage()), code)
 
 
 def _clamped(a: Arithmetic, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
