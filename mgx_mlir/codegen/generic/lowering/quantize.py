@@ -79,7 +79,7 @@ def integer_code(
         quotient = _by_inverse(a, inside, known)
     wide = I64 if isinstance(scalar_type(x), ir.F64Type) else I32
     point = 0 if zero is None else constant_number(zero[1])
-    # An even number moves no tie.
+    # An even number moves no tie; what is left of an odd one is added to the whole number.
     even = 0 if point is None else int(point) // 2 * 2
     shifted = arith.addf(quotient, a.float(_ROUND[wide.bits] + even, x))
     if point is not None and point != even:
