@@ -299,7 +299,9 @@ def clocks(
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
     if vector:
         of_loop["vector"] = each * vector
-    terms(**of_loop, start=start, idle=idle, roof=roof, adding=adding)
+    if idle:
+        of_loop["idle"] = idle
+    terms(**of_loop, start=start, roof=roof, adding=adding)
     work = loop + start + idle
     # The work and the memory overlap, but not quite.
     return max(work, roof) + min(work, roof) / 16 + adding
