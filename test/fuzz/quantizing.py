@@ -5,8 +5,8 @@
 A seed is a graph of test.fuzz.graphs that begins with a product, a precision, a method of
 calibration and its samples. The quantized model is to be valid, close to the f32 model, and to
 give the same results, within what rounding to few bits may change, in onnxruntime, on each target,
-and in f16 or bf16. With --mode full-dynamic some of the inputs' sizes are open. A model that
-quantization refuses by a UserError passes.
+and in f16 or bf16. A model without products to quantize passes. With --mode full-dynamic some of
+the inputs' sizes are open, and a model that the compiler or quantization refuses passes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from mgx_mlir.quantization.precision import PRODUCTS, ROUNDINGS, WEIGHTS
 from mgx_mlir.settings import Settings
 from test.fuzz.graphs.check import random_case
 from test.fuzz.graphs.graph import F32, Case
+from test.quantization import test_quantize as quantized
 
 Arrays = dict[str, np.ndarray]
 PRODUCT_KINDS = ("matmul", "gemm", "convolution", "convolution", "transposed_convolution")
 # The least SQNR beside f32, dB; and of how many elements: one may be the rest of a cancellation.
 LEAST = {"int8": 10, "fp8": 8, "mxfp4": 0, "mxfp6": 8, "mxfp8": 8, "int4": 0, "int2": -6}
 COMPARED = 64
-# What another way to the same results keeps: rounding to a neighbour's code is as large as the
-# error of quantization itself.
+# The least SQNR between two ways to the same result, dB. Where one way rounds to the neighbouring
+# code, their difference is as large as the quantization error: the least is loss + _MARGIN then.
 SAME, NARROW = 60, {"f16": 35, "bf16": 15}
 _MARGIN = 4
 # Operators whose results jump where their operands are rounded.
@@ -79,14 +80,10 @@ def decibels(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 def by_onnxruntime(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
-    """What onnxruntime computes as the model says; nothing where it has no kernel for it."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    """The outputs of onnxruntime without rewrites; none where onnxruntime lacks a kernel."""
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        names = [value.name for value in session.get_outputs()]
-        return dict(zip(names, session.run(names, feeds), strict=True))
+        found: Arrays = quantized.by_onnxruntime(model, feeds, "ORT_DISABLE_ALL")
+        return found
     except Exception as error:  # onnxruntime's own, of many kinds
         if "NOT_IMPLEMENTED" in str(error) or "bfloat16" in str(error).lower():
             return {}
@@ -94,7 +91,7 @@ def by_onnxruntime(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
 
 
 def problems(seed: int, targets: list[str], mode: str) -> list[str]:
-    """What is wrong with the quantized model of a seed."""
+    """The faults of the quantized model of a seed, a line each."""
     rng = random.Random(seed)
     case = random_case(seed, first=PRODUCT_KINDS, dtype=F32)
     model = case.model(is_open := mode == "full-dynamic")
@@ -112,7 +109,6 @@ def problems(seed: int, targets: list[str], mode: str) -> list[str]:
         f32 = run(model)
         made = quantize(model, precision, calibration)
     except UserError as error:
-        # Without samples for what they need, or without products; open sizes may be refused.
         return [] if is_open or "nothing is to be quantized" in str(error) else [str(error)]
     proto, found = made.proto(), run(made.source)
     if not is_open:
@@ -149,6 +145,7 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
+    onnxruntime.set_default_logger_severity(4)
     failures = 0
     for seed in range(options.seed, options.seed + options.count):
         try:

@@ -97,7 +97,7 @@ def _by_halves(name: str, code: ir.Value) -> ir.Value | None:
     for start in range(0, lanes, 2):
         # Bytes 0 and 1 as the upper ones of halves.
         word = _word(code, start // 4 * 4, min(4, lanes - start // 4 * 4))
-        both = _half_numbers(name, _permuted(word, 0x010C000C + start % 4 * 0x01000100))
+        both = _half_numbers(name, permuted(word, word, 0x010C000C + start % 4 * 0x01000100))
         values += [_element(both, 0), _element(both, 1)]
     return arith.extf(ir.VectorType.get([lanes], F32.storage()), _joined(values))
 
@@ -132,20 +132,17 @@ def low_bytes(x: ir.Value) -> ir.Value | None:
     words = []
     for at in range(0, lanes, 4):
         first, second, third, fourth = (_element(x, at + i) for i in range(4))
-        below, above = _permuted(first, 0x0C0C0400, second), _permuted(third, 0x0C0C0400, fourth)
-        words.append(_permuted(below, 0x05040100, above))
+        below, above = permuted(second, first, 0x0C0C0400), permuted(fourth, third, 0x0C0C0400)
+        words.append(permuted(above, below, 0x05040100))
     return vector.bitcast(
         ir.VectorType.get([lanes], ir.IntegerType.get_signless(8)), _joined(words)
     )
 
 
-def _permuted(word: ir.Value, selector: int, above: ir.Value | None = None) -> ir.Value:
-    """v_perm_b32: each byte of `selector` is the number of a byte of the words, or 12 for 0.
-
-    The bytes of `above`, or of the same word again, are numbers 4 to 7.
-    """
-    operands = [above or word, word, Arithmetic().int(selector, word)]
-    return llvm.CallIntrinsicOp(word.type, "llvm.amdgcn.perm", operands, [], []).results[0]
+def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
+    """v_perm_b32: each byte of `selector` is the number of a byte of `high`:`low`, or 12 for 0."""
+    operands = [high, low, Arithmetic().int(selector, low)]
+    return llvm.CallIntrinsicOp(low.type, "llvm.amdgcn.perm", operands, [], []).results[0]
 
 
 def encode(element: Element, value: ir.Value) -> ir.Value | None:

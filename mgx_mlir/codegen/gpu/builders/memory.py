@@ -210,10 +210,3 @@ def of_words(words: Sequence[ir.Value], element_type: ir.Type) -> ir.Value:
     """i32s as a vector of bytes."""
     type_ = ir.VectorType.get([4 * len(words)], element_type)
     return vector.BitCastOp(type_, joined(words)).result
-
-
-def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
-    """v_perm_b32: each byte of `selector` is the number of a byte of `high`:`low`."""
-    i32 = ir.IntegerType.get_signless(32)
-    operands = [high, low, arith.constant(i32, selector)]
-    return llvm.CallIntrinsicOp(i32, "llvm.amdgcn.perm", operands, [], []).results[0]

@@ -16,6 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, math, vector
 
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering import native
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.problem.problem import Computed, Read
 from mgx_mlir.dialects import mgx
@@ -162,7 +163,7 @@ def _pairs(word: ir.Value, bias: int) -> list[ir.Value]:
     exponents = memory.opaque_word(constant(0x64006400))
     found: list[ir.Value] = []
     for byte in range(4):
-        both = memory.permuted(word, word, 0x0C000C00 | byte << 16 | byte)
+        both = native.permuted(word, word, 0x0C000C00 | byte << 16 | byte)
         both = arith.andi(both, constant(0x00F0000F))
         found.append(arith.ori(both, exponents))
     return found

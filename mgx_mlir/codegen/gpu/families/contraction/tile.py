@@ -17,6 +17,7 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
+from mgx_mlir.codegen.generic.lowering import native
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import LdsTile
 from mgx_mlir.codegen.gpu.builders.units import Unit
@@ -140,8 +141,8 @@ def _transposed_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
     result = []
     # The lower two bytes of each, alternating; the upper two.
     for pairs in (0x05010400, 0x07030602):
-        above, below = memory.permuted(second, first, pairs), memory.permuted(fourth, third, pairs)
-        result += [memory.permuted(below, above, halves) for halves in (0x05040100, 0x07060302)]
+        above, below = native.permuted(second, first, pairs), native.permuted(fourth, third, pairs)
+        result += [native.permuted(below, above, halves) for halves in (0x05040100, 0x07060302)]
     return result
 
 
