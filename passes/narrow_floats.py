@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
@@ -15,7 +16,13 @@ from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, definition, element_type, erase_dead, users
+from mgx_mlir.rewriting.queries import (
+    blocks,
+    definition,
+    element_type,
+    erase_dead,
+    users,
+)
 
 _NARROW = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 # The types that the floats of a model may get.
@@ -103,6 +110,8 @@ class _Narrowing:
         self.narrow = mgx.element_type(dtype)
         self.largest = float(ml_dtypes.finfo(dtype).max)
         self.narrowed: set[ir.Value] = set()
+        # Results of wide ops that memory holds.
+        self.rounded: set[ir.Value] = set()
         self.ranges: dict[str, float] = {}
 
     def apply(self, block: ir.Block) -> None:
@@ -123,6 +132,8 @@ class _Narrowing:
             if narrows:
                 self.context.note(op.operation.name, node_name(op))
                 self._narrow_results(op)
+            elif not self.rounded.isdisjoint(op.results):
+                self._round_results(op)
 
     def _was_f32(self, value: ir.Value) -> bool:
         is_tensor = isinstance(value.type, ir.RankedTensorType)
@@ -145,34 +156,43 @@ class _Narrowing:
                 result.set_type(mgx.tensor_type(dims_of(result.type), self.narrow))
                 self.narrowed.add(result)
 
+    def _round_results(self, op: ir.OpView) -> None:
+        with ir.InsertionPoint.after(op), op.location:
+            for result in op.results:
+                rounded = mgx.convert(result, self.narrow)
+                result.replace_all_uses_except(rounded, rounded.owner.operation)
+                self.narrowed.add(rounded)
+
     def _wide(self, block: ir.Block) -> set[ir.Value]:
         """The results of the ops of a block that stay in f32."""
         ops = [op for op in block.operations if len(op.results)]
         sensitive = {result for op in ops if isinstance(op, _SENSITIVE) for result in op.results}
-        # Sums of products of integers, and these times their scales.
-        summed: set[ir.Value] = set()
-        for op in ops:
-            if _sums_quantized(op) or (
-                isinstance(op, mgx.MulOp) and not summed.isdisjoint(op.operands)
-            ):
-                summed.add(op.results[0])
+        stored = set[ir.Value]() if self.only else _stored(ops)
+        summed = _sums(ops, stored)
         found: set[ir.Value] = sensitive | summed
         for op in ops:
             kept = any(fnmatchcase(name, p) for name in node_name(op).split("+") for p in self.keep)
             kept = kept or bool(self.only and op.operation.name not in self.only)
             if kept or _is_quantized(op) or self._overflows(op):
                 found.update(op.results)
-        # Work whose results only such ops read: it is in their kernels.
+        # Work whose results only such ops read: it is in their kernel. What is stored, as a product
+        # stands between those that read it, is narrow, and multiplied as it is.
         for op in () if self.only else reversed(ops):
             if not mgx.is_pointwise(op) and not isinstance(op, mgx.BROADCASTS):
                 continue
-            readers = [user for result in op.results for user in users(result)]
-            if all(not len(user.results) or user.results[0] in found for user in readers):
+            if not stored.isdisjoint(op.results):
+                continue
+            if isinstance(op, mgx.MulOp) and not stored.isdisjoint(op.operands):
+                continue
+            if found.issuperset(_read(op)):
                 found.update(op.results)
+        read = {_source(value) for op in ops if op.results[0] not in found for value in op.operands}
+        self.rounded |= summed & (stored | read)
         # The first step after a sensitive op scales its result to the size of the others.
         for op in ops:
             follows = mgx.is_pointwise(op) and any(_source(v) in sensitive for v in op.operands)
-            if follows or (isinstance(op, mgx.BROADCASTS) and _source(op.x) in found):
+            wide = isinstance(op, mgx.BROADCASTS) and _source(op.x) in found - self.rounded
+            if follows or wide:
                 found.update(op.results)
         return found
 
@@ -191,6 +211,22 @@ class _Narrowing:
         if key not in self.ranges:
             self.ranges[key] = _largest(self.context.weights[key].array())
         return self.ranges[key]
+
+
+def _read(op: ir.OpView) -> list[ir.Value]:
+    """The first results of the ops that read an op's results."""
+    readers = [user for result in op.results for user in users(result)]
+    return [user.results[0] for user in readers if len(user.results)]
+
+
+def _stored(ops: Sequence[ir.OpView]) -> set[ir.Value]:
+    """The results that are read before, and after, a product that depends on them."""
+    products: dict[ir.Value, int] = {}
+    for op in ops:
+        count = max((products.get(value, 0) for value in op.operands), default=0)
+        products.update(dict.fromkeys(op.results, count + isinstance(op, mgx.CONTRACTIONS)))
+    several = (op for op in ops if len({products.get(value) for value in _read(op)}) > 1)
+    return {result for op in several for result in op.results}
 
 
 def _largest(array: np.ndarray) -> float:
@@ -215,6 +251,16 @@ def _is_quantized(op: ir.OpView) -> bool:
     return isinstance(op, mgx.CONTRACTIONS) and all(
         isinstance(definition(_source(value)), mgx.DequantizelinearOp) for value in op.operands
     )
+
+
+def _sums(ops: Sequence[ir.OpView], stored: set[ir.Value]) -> set[ir.Value]:
+    """The sums of products of 8-bit numbers, and what is computed of them before it is stored."""
+    found: set[ir.Value] = set()
+    for op in ops:
+        follows = mgx.is_pointwise(op) and any(x in found and x not in stored for x in op.operands)
+        if follows or _sums_quantized(op):
+            found.update(x for x in op.results if isinstance(element_type(x), ir.FloatType))
+    return found
 
 
 def _sums_quantized(op: ir.OpView) -> bool:

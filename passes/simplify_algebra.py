@@ -209,6 +209,32 @@ def multiply_batch_of_broadcasts(op: mgx.DotOp) -> ir.Value | None:
     return broadcast_to(mgx.dot(*parts), shape(op.c))
 
 
+@_rewrites(mgx.AddOp)
+def offset_into_bias(op: mgx.AddOp) -> ir.Value | None:
+    """float(x - c) * a + b = float(x) * a + (b - c * a), of the sums x of a product of bytes."""
+    biased = _constant_operand(op)
+    scaled = definition(biased[0]) if biased else None
+    if biased is None or not isinstance(scaled, mgx.MulOp):
+        return None
+    parts = _constant_operand(scaled)
+    if parts is None or not all(map(has_one_use, (biased[0], parts[0]))):
+        return None
+    wide = definition(parts[0])
+    if not isinstance(wide, mgx.ConvertOp) or not has_one_use(wide.x):
+        return None
+    less = definition(wide.x)
+    if not isinstance(less, mgx.SubOp) or not is_constant(less.b):
+        return None
+    if not isinstance(definition(less.a), mgx.QuantDotOp | mgx.QuantConvolutionOp):
+        return None
+    element = element_type(op.c)
+    with fused_location([less, scaled, op]):
+        c, a = _broadcast_together(less.b, parts[1])
+        ca, b = _broadcast_together(mgx.mul(mgx.convert(c, element), a), biased[1])
+        bias = broadcast_to(mgx.sub(b, ca), shape(op.c))
+        return mgx.add(mgx.mul(mgx.convert(less.a, element), parts[1]), bias)
+
+
 @_rewrites(mgx.SubOp)
 def subtract_to_add(op: mgx.SubOp) -> ir.Value | None:
     """x - a = x + (-a)."""
@@ -336,7 +362,8 @@ class SimplifyAlgebra(PatternPass):
     x / a to x * (1 / a) for floats, and so for a divisor that is broadcast; x ^ 1, 2, 3 to
     products; x ^ -1 to 1 / x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to rsqrt(x); 1 + tanh(x), of
     GELU, to 2 sigmoid(2 x); log(softmax(x)) to logsoftmax(x); x * -1 to -x; 0 * x to 0 for
-    integers; a batch of equal products to a broadcast of one; a batch of named size with one right
+    integers; float(x - a) * b + c to float(x) * b + (c - a * b) for sums x of a product of bytes;
+    a batch of equal products to a broadcast of one; a batch of named size with one right
     operand to a product with more rows. `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
@@ -351,6 +378,7 @@ class SimplifyAlgebra(PatternPass):
         distribute_scale,
         combine_constants,
         gather_constants,
+        offset_into_bias,
         reciprocal_of_sqrt,
         multiply_by_minus_one,
         subtract_from_zero,

@@ -136,7 +136,7 @@ def test_a_zero_point_adds_a_number_a_channel(name: str) -> None:
     assert len(artifact.kernels) == 1
     stored = sum(w.nbytes for w in artifact.weights.values())
     taps = int(np.prod(case.window)) * case.channels // case.group
-    assert stored == case.filters * (taps + 3 * 4)
+    assert stored == case.filters * (taps + 2 * 4)
 
 
 def test_a_product_quantizes_what_it_reads() -> None:

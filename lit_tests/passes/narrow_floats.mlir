@@ -92,12 +92,14 @@ func.func @main(%c: tensor<i1>, %x: tensor<2x2xf32>, %d: tensor<2xf64>, %q: tens
 
 // -----
 
-// Sums of integers may be beyond f16: they and their scales are wide, the next step is narrow.
+// Sums of integers may be beyond f16: they, and what is computed of them, are wide until the end.
 // CHECK-LABEL: func.func @main
 // CHECK:         mgx.convert {{.*}} : tensor<2x4xi32> -> tensor<2x4xf32>
 // CHECK:         mgx.mul {{.*}} : tensor<2x4xf32>
 // CHECK:         mgx.mul {{.*}} : tensor<2x4xf32>
-// CHECK:         mgx.relu {{.*}} : tensor<2x4xf16>
+// CHECK:         mgx.relu {{.*}} : tensor<2x4xf32>
+// CHECK:         mgx.convert {{.*}} : tensor<2x4xf32> -> tensor<2x4xf16>
+// CHECK:         mgx.transpose {{.*}} : tensor<2x4xf16>
 func.func @main(%x: tensor<2x3xi8>, %w: tensor<3x4xi8>, %s: tensor<2x4xf32>) -> tensor<4x2xf32> {
   %p = mgx.quant_dot %x, %w : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
   %f = mgx.convert %p : tensor<2x4xi32> -> tensor<2x4xf32>
@@ -106,4 +108,30 @@ func.func @main(%x: tensor<2x3xi8>, %w: tensor<3x4xi8>, %s: tensor<2x4xf32>) -> 
   %r = mgx.relu %b : tensor<2x4xf32>
   %y = mgx.transpose %r permutation = [1, 0] : tensor<2x4xf32> -> tensor<4x2xf32>
   return %y : tensor<4x2xf32>
+}
+
+// -----
+
+// What is read before and after a product that depends on it is stored: it is rounded once, and
+// scaled as it is before it is quantized. %g: a squeeze and excitation.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.quant_convolution
+// CHECK:         mgx.sigmoid {{.*}} : tensor<1x4x8x8xf32>
+// CHECK:         %[[M:.*]] = mgx.mul {{.*}} : tensor<1x4x8x8xf32>
+// CHECK:         %[[X:.*]] = mgx.convert %[[M]] : tensor<1x4x8x8xf32> -> tensor<1x4x8x8xf16>
+// CHECK:         mgx.reduce_mean {{.*}} : tensor<1x4x8x8xf32>
+// CHECK:         mgx.mul {{.*}}%[[X]]{{.*}} : tensor<1x4x8x8xf16>
+func.func @main(%x: tensor<1x4x8x8xi8>, %w: tensor<4x4x1x1xi8>, %v: tensor<4x4x1x1xf32>, %s: tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xi8> {
+  %p = mgx.quant_convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1]
+      : tensor<1x4x8x8xi8>, tensor<4x4x1x1xi8> -> tensor<1x4x8x8xi32>
+  %f = mgx.convert %p : tensor<1x4x8x8xi32> -> tensor<1x4x8x8xf32>
+  %a = mgx.sigmoid %f : tensor<1x4x8x8xf32>
+  %y = mgx.mul %f, %a : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32> -> tensor<1x4x8x8xf32>
+  %m = mgx.reduce_mean %y axes = [2, 3] : tensor<1x4x8x8xf32> -> tensor<1x4x1x1xf32>
+  %c = mgx.convolution %m, %v pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1]
+      : tensor<1x4x1x1xf32>, tensor<4x4x1x1xf32> -> tensor<1x4x1x1xf32>
+  %g = mgx.multibroadcast %c : tensor<1x4x1x1xf32> -> tensor<1x4x8x8xf32>
+  %z = mgx.mul %y, %g : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32> -> tensor<1x4x8x8xf32>
+  %q = mgx.quantizelinear %z scale %s : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32> -> tensor<1x4x8x8xi8>
+  return %q : tensor<1x4x8x8xi8>
 }

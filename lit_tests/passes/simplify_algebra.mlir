@@ -265,3 +265,27 @@ func.func @main(%x: tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32> {
   %1 = mgx.mul %0, %w : tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32> -> tensor<2x3x4x4xf32>
   return %1 : tensor<2x3x4x4xf32>
 }
+
+// -----
+
+// The offset of a product of bytes becomes part of the bias.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[P:.*]] = mgx.quant_dot
+// CHECK:         %[[F:.*]] = mgx.convert %[[P]] : tensor<2x4xi32> -> tensor<2x4xf32>
+// CHECK:         %[[M:.*]] = mgx.mul %[[F]]
+// CHECK:         %[[Y:.*]] = mgx.add %[[M]]
+// CHECK:         return %[[Y]]
+func.func @main(%x: tensor<2x3xi8>) -> tensor<2x4xf32> {
+  %w = mgx.literal "w" : tensor<3x4xi8>
+  %c = mgx.literal "offset" : tensor<1x4xi32>
+  %b = mgx.literal "bias" : tensor<4xf32>
+  %s = mgx.constant dense<5.000000e-01> : tensor<2x4xf32>
+  %p = mgx.quant_dot %x, %w : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
+  %cb = mgx.multibroadcast %c : tensor<1x4xi32> -> tensor<2x4xi32>
+  %d = mgx.sub %p, %cb : tensor<2x4xi32>, tensor<2x4xi32> -> tensor<2x4xi32>
+  %f = mgx.convert %d : tensor<2x4xi32> -> tensor<2x4xf32>
+  %m = mgx.mul %f, %s : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %bb = mgx.multibroadcast %b : tensor<4xf32> -> tensor<2x4xf32>
+  %y = mgx.add %m, %bb : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}

@@ -10,6 +10,8 @@ from mlir.dialects import arith, math
 from mgx_mlir.codegen.generic.lowering.element import UNSIGNED, Element
 
 CONTRACT = arith.FastMathFlags.contract
+# Ops that keep a number, of a constant.
+_REPEATING = ("arith.extf", "vector.broadcast", "vector.extract")
 SUM = arith.FastMathFlags.contract | arith.FastMathFlags.reassoc
 
 
@@ -138,9 +140,11 @@ def scalar_type(value: ir.Value) -> ir.Type:
 
 
 def constant_number(value: ir.Value) -> float | int | None:
-    """The number of an arith.constant, or of all of its elements; None for other values."""
+    """The number of a constant, or of all of its elements; None for other values."""
     op = value.owner
-    if not isinstance(op, ir.Operation | ir.OpView) or op.name != "arith.constant":
+    while not isinstance(op, ir.Block) and op.name in _REPEATING:
+        op = op.operands[0].owner
+    if isinstance(op, ir.Block) or op.name != "arith.constant":
         return None
     number: ir.Attribute = op.attributes["value"]
     if isinstance(number, ir.DenseElementsAttr):

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from mlir import ir
 from mlir.dialects import arith, llvm, math, rocdl, vector
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, Element
 from mgx_mlir.elements import ELEMENTS
 
@@ -49,6 +49,11 @@ def native_floats(features: frozenset[str]) -> Iterator[None]:
         yield
     finally:
         _converted.reset(token)
+
+
+def is_gpu() -> bool:
+    """Whether code is generated for a GPU that is known."""
+    return _converted.get() is not None
 
 
 def decode(element: Element, code: ir.Value, any_nan: bool) -> ir.Value | None:
@@ -122,9 +127,32 @@ def _half_numbers(name: str, bits: ir.Value) -> ir.Value:
     return value
 
 
+def median(x: ir.Value, low: float, high: float) -> ir.Value | None:
+    """The f32 x between bounds, by one instruction; NaN becomes `low`. None for other values."""
+    if not is_gpu() or not isinstance(scalar_type(x), ir.F32Type) or not _is_row(x):
+        return None
+    f32, one = F32.storage(), Arithmetic()
+
+    def inside(value: ir.Value) -> ir.Value:
+        operands = [value, one.constant(low, f32), one.constant(high, f32)]
+        return llvm.CallIntrinsicOp(f32, "llvm.amdgcn.fmed3.f32", operands, [], []).results[0]
+
+    if not isinstance(x.type, ir.VectorType):
+        return inside(x)
+    return _joined([inside(_element(x, i)) for i in range(x.type.shape[0])])
+
+
+def multiplied_halves(x: ir.Value) -> ir.Value:
+    """The f32 x, a product of two f16, rounded to f16 where an instruction multiplies two pairs."""
+    if not is_gpu() or not isinstance(x.type, ir.VectorType):
+        return x
+    narrow = ir.VectorType.get(x.type.shape, ir.F16Type.get())
+    return arith.extf(x.type, arith.truncf(narrow, x))
+
+
 def low_bytes(x: ir.Value) -> ir.Value | None:
     """The low byte of each i32 of a vector; None where no instruction joins those of two."""
-    if _converted.get() is None or not isinstance(x.type, ir.VectorType) or not _is_row(x):
+    if not is_gpu() or not isinstance(x.type, ir.VectorType) or not _is_row(x):
         return None
     (lanes,) = x.type.shape
     if lanes % 4:

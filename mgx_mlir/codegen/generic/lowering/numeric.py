@@ -223,6 +223,6 @@ def _less(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value
 
 
 @computes(mgx.ClipOp)
-def _clip(a: Arithmetic, element: Element, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+def clip(a: Arithmetic, element: Element, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
     above = a.select(a.less(element, x, low), low, x)  # keeps a NaN
     return a.select(a.less(element, high, above), high, above)

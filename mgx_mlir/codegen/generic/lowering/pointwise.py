@@ -13,17 +13,24 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering import native
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, constant_number
 from mgx_mlir.codegen.generic.lowering.by_class import ByClass
 from mgx_mlir.codegen.generic.lowering.convert import change, convert, load, store
 from mgx_mlir.codegen.generic.lowering.element import BOOL, F32, F64, Element, element_of
-from mgx_mlir.codegen.generic.lowering.numeric import computes
-from mgx_mlir.codegen.generic.lowering.quantize import divided, integer_code, known_scale
+from mgx_mlir.codegen.generic.lowering.numeric import clip, computes
+from mgx_mlir.codegen.generic.lowering.quantize import (
+    code_of_narrow,
+    divided,
+    integer_code,
+    known_scale,
+)
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
+from mgx_mlir.rewriting.queries import definition, users
 
 # An emitter of an op with attributes gets the op before the arguments of a numeric function.
-Emitter = Callable[[Any, Arithmetic, Element, ir.Value], ir.Value]
+Emitter = Callable[..., ir.Value]
 emits: ByClass[Emitter] = ByClass()
 # An emitter of an op whose operands differ in type gets and gives values as memory holds them.
 StoredEmitter = Callable[[Arithmetic, Any, Sequence[ir.Value]], ir.Value]
@@ -116,6 +123,35 @@ def _leaky_relu(op: mgx.LeakyReluOp, a: Arithmetic, element: Element, x: ir.Valu
     return a.select(a.compare("ogt", x, a.float(0.0, x)), x, below)
 
 
+@emits(mgx.ClipOp)
+def _clip(
+    op: mgx.ClipOp, a: Arithmetic, element: Element, x: ir.Value, low: ir.Value, high: ir.Value
+) -> ir.Value:
+    least, most = constant_number(low), constant_number(high)
+    inside = None
+    if least is not None and most is not None and least <= most:
+        inside = native.median(x, least, most)
+    if inside is None:
+        return clip(a, element, x, low, high)
+    return inside if _scales_its_source(op) else a.select(a.compare("uno", x, x), x, inside)
+
+
+def _scales_its_source(op: mgx.ClipOp) -> bool:
+    """Whether all readers multiply by what is clipped, scaled and shifted: a NaN stays one."""
+    sources = {op.x}
+    value = op.x
+    while isinstance(maker := definition(value), mgx.AddOp | mgx.MulOp):
+        values = [x for x in maker.operands if not isinstance(definition(x), mgx.ConstantOp)]
+        if len(values) != 1:
+            break
+        value = values[0]
+        sources.add(value)
+    return all(
+        isinstance(user, mgx.MulOp) and not sources.isdisjoint(user.operands)
+        for user in users(op.result)
+    )
+
+
 @emits(mgx.IsinfOp)
 def _isinf(op: mgx.IsinfOp, a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
     positive = a.compare("oeq", x, a.float(float("inf"), x))
@@ -163,13 +199,50 @@ def _quantizelinear(a: Arithmetic, op: mgx.QuantizelinearOp, x: Sequence[ir.Valu
         known, divide = None, partial(_divide_in, a, element_of(op.precision.value), wide)
     if target.is_integer and target.bits <= 16:
         points = (zero[0], load(a, target, x[2])) if zero else None
-        return integer_code(a, target, value, scale, points, known, divide)
+        point = constant_number(points[1]) if points else 0
+        narrow = _unconverted(op.x)
+        source = element_of(narrow.type)
+        if known is not None and point is not None and source.name in ("f16", "bf16"):
+            if source.name == "f16" and isinstance(definition(narrow), mgx.MulOp):
+                value = native.multiplied_halves(value)
+            code = code_of_narrow(a, source, target, value, known, int(point))
+            if code is not None:
+                return code
+        return integer_code(a, target, value, scale, points, known, divide, _is_summed(op.x))
     value = divide(value, scale) if known is None else divided(a, value, known)
     if target.is_integer:
         value = a.math("roundeven", value)
     if zero:
         value = a.add(value, zero[0])
     return convert(a, wide, target, value, op.saturate.value)
+
+
+def _unconverted(value: ir.Value) -> ir.Value:
+    """The value of a narrow float that is converted to a wider one; else the value itself."""
+    op = definition(value)
+    if not isinstance(op, mgx.ConvertOp):
+        return value
+    source = element_of(op.x.type)
+    return op.x if source.is_float and source.bits < element_of(value.type).bits else value
+
+
+def _is_summed(value: ir.Value) -> bool:
+    """Whether a float is made of sums of a product of bytes, times their scales."""
+    waiting, found = [value], set()
+    while waiting:
+        value = waiting.pop()
+        op = definition(value)
+        if op is None or value in found:
+            continue
+        found.add(value)
+        if isinstance(op, mgx.MulOp):
+            sums = (definition(x) for x in op.operands)
+            if any(
+                isinstance(x, mgx.ConvertOp) and element_of(x.x.type).name == "i32" for x in sums
+            ):
+                return True
+        waiting.extend(op.operands)
+    return False
 
 
 def _divide_in(

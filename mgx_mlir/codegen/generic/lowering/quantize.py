@@ -17,19 +17,27 @@ inverse = 1 / scale, rounded,
     x / scale = fma(fma(-q, scale, x), inverse, q)
 
 as long as nothing overflows or underflows: the inner fma is exact then.
+
+Of a number that is an f16 or a bf16, fma(x, inverse, zero + _ROUND) alone has the same code in its
+low bits, for nearly every scale. Whether it does is tried with all of them.
+
+The sums of a product of bytes, times their scales, have no quotient to be exact about: they are
+multiplied by the inverse, which is off by a unit in the last place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 from mlir.dialects import arith, math
 
 from mgx_mlir.codegen.generic.lowering import native
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, constant_number, scalar_type
-from mgx_mlir.codegen.generic.lowering.element import F64, I32, I64, Element
+from mgx_mlir.codegen.generic.lowering.element import F32, F64, I32, I64, Element
 
 # Scales between these divide by their inverses: the rest of each quotient that matters is normal.
 _LEAST, _MOST = 2.0**-64, 2.0**64
@@ -54,6 +62,16 @@ def divided(a: Arithmetic, x: ir.Value, scale: float) -> ir.Value:
     return a.select(is_near, _by_inverse(a, x, scale), near)
 
 
+def quotient(a: Arithmetic, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x / y of floats; on a GPU by the inverse of a y that is known, unless that is exact."""
+    known = (
+        known_scale(y, F32) if native.is_gpu() and isinstance(scalar_type(x), ir.F32Type) else None
+    )
+    if known is None or np.frexp(known)[0] == 0.5:
+        return a.div(x, y)
+    return divided(a, x, known)
+
+
 def integer_code(
     a: Arithmetic,
     target: Element,
@@ -62,32 +80,75 @@ def integer_code(
     zero: tuple[ir.Value, ir.Value] | None,
     known: float | None,
     divide: Callable[[ir.Value, ir.Value], ir.Value],
+    summed: bool = False,
 ) -> ir.Value:
     """The code of x, in the storage of a target of 16 bits or fewer.
 
     zero: the zero point as a float and as it is computed with. known: `known_scale`; without it
-    `divide` gives the quotient of x and `scale`.
+    `divide` gives the quotient of x and `scale`. summed: x is of the sums of a product of bytes.
     """
     low, high = a.float(target.lowest, x), a.float(target.highest, x)
     if zero is not None:
         low, high = a.sub(low, zero[0]), a.sub(high, zero[0])
     if known is None:
-        quotient = _clamped(a, divide(x, scale), low, high)
+        ratio = _clamped(a, divide(x, scale), low, high)
     else:
         # A quotient of such a bound rounds to the bound's own whole number.
         inside = _clamped(a, x, arith.mulf(low, scale), arith.mulf(high, scale))
-        quotient = _by_inverse(a, inside, known)
+        near = _inverse(a, x, known)
+        ratio = arith.mulf(inside, near) if summed else _by_inverse(a, inside, known)
     wide = I64 if isinstance(scalar_type(x), ir.F64Type) else I32
     point = 0 if zero is None else constant_number(zero[1])
     # An even number moves no tie; what is left of an odd one is added to the whole number.
     even = 0 if point is None else int(point) // 2 * 2
-    shifted = arith.addf(quotient, a.float(_ROUND[wide.bits] + even, x))
+    shifted = arith.addf(ratio, a.float(_ROUND[wide.bits] + even, x))
     if point is not None and point != even:
         shifted = arith.addf(shifted, a.float(1, x))
     code: ir.Value = arith.bitcast(a.type(wide.storage()), shifted)
     if point is None and zero is not None:
         code = arith.addi(code, a.extend(target, zero[1], wide.storage()))
-    bytes_ = native.low_bytes(code) if target.bits <= 8 and wide == I32 else None
+    return _low_bits(a, target, code)
+
+
+def code_of_narrow(
+    a: Arithmetic, source: Element, target: Element, x: ir.Value, scale: float, point: int
+) -> ir.Value | None:
+    """The code of the f32 x, which is a number of `source`; None where it takes a quotient."""
+    inverse = _line(source.name, target, scale, point)
+    if inverse is None:
+        return None
+    round_ = _ROUND[32]
+    low, high = (a.float(round_ + number, x) for number in (target.lowest, target.highest))
+    line = math.fma(x, a.float(inverse, x), a.float(round_ + point, x))
+    shifted = _clamped(a, line, low, high)
+    return _low_bits(a, target, arith.bitcast(a.type(I32.storage()), shifted))
+
+
+@cache
+def _line(name: str, target: Element, scale: float, point: int) -> float | None:
+    """The factor by which fma(x, factor, point + _ROUND) has the codes of all numbers of a narrow
+    type in its low bits; None where there is none."""
+    dtype = np.dtype(ml_dtypes.bfloat16 if name == "bf16" else np.float16)
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+    x = x[np.isfinite(x)]
+    bounds = (target.lowest - point, target.highest - point)
+    with np.errstate(over="ignore"):
+        codes = np.clip(np.rint(x / np.float32(scale)), *bounds)
+    nearest = np.float32(1 / scale)
+    ends = (np.float32(0), np.float32(np.inf))
+    for factor in (nearest, *(np.nextafter(nearest, end) for end in ends)):
+        # Of few enough bits that f64 holds each product, and it plus 1.
+        exact = x.astype(np.float64) * float(factor)
+        # The nearest even number is that of the sum.
+        found = np.rint(exact + point % 2) - point % 2
+        if np.array_equal(np.clip(found, *bounds), codes):
+            return float(factor)
+    return None
+
+
+def _low_bits(a: Arithmetic, target: Element, code: ir.Value) -> ir.Value:
+    is_word = scalar_type(code) == I32.storage()
+    bytes_ = native.low_bytes(code) if target.bits <= 8 and is_word else None
     return bytes_ or arith.trunci(a.type(target.storage()), code)
 
 

@@ -18,6 +18,7 @@ from mgx_mlir.codegen.generic.lowering.convert import change, load, store
 from mgx_mlir.codegen.generic.lowering.element import BOOL, I64, Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.generic.lowering.integers import integer_divide
+from mgx_mlir.codegen.generic.lowering.quantize import quotient
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -63,7 +64,7 @@ class Reducer:
     def finish(self, a: Arithmetic, total: ir.Value) -> ir.Value:
         """The last partial result as a stored value of `element`."""
         if self.count and self.accumulator.is_float:
-            total = a.div(total, self._count(a, total))
+            total = quotient(a, total, self._count(a, total))
         elif self.count:
             total = integer_divide(a, self.accumulator, total, self._count(a, total))
         total = change(a, self.accumulator, self.element.computed(), total)

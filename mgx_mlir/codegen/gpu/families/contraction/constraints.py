@@ -13,11 +13,17 @@ from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number
 
 # blockIdx.z counts batches.
 MAX_BATCH = 65535
 # Tiles of the double buffer in LDS: one is read while the other is written.
 BUFFERS = 2
+
+
+def buffers(tiles: Number) -> int:
+    """Tiles in LDS of products with at most so many tiles along k: one needs no double buffer."""
+    return 1 if isinstance(tiles, int) and tiles == 1 else BUFFERS
 
 
 def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> Refusal | None:

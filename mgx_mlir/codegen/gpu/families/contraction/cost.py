@@ -22,6 +22,7 @@ from mgx_mlir.codegen.gpu.families.contraction import finish
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
     BUFFERS,
     besides,
+    buffers,
     registers,
     schedule_refusal,
 )
@@ -238,8 +239,7 @@ def clocks(
 ) -> float:
     """The estimate for a legal schedule, in clocks; `ways`: those of A and of B, where known.
 
-    Of the epilogue, whose instructions for an element are `epilogue`, what counts is the work for
-    elements of tiles that the result does not have.
+    epilogue: its instructions for an element.
     """
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch
@@ -248,7 +248,7 @@ def clocks(
     tiles = ceil_div(problem.K, unit.tile_depth) // schedule.splits
 
     # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
-    held, simds = resident(schedule, unit, target, a_unit), target.gpu.simds
+    held, simds = resident(schedule, unit, target, tiles, a_unit), target.gpu.simds
     waves = schedule.waves * held
     uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
@@ -291,18 +291,22 @@ def clocks(
     start = rounds * START_LATENCY + first * together(
         rounds * ISSUE_CLOCKS * issued, a_unit * memory / 2
     )
-    outside = blocks * rows * columns - problem.batch * problem.M * problem.N
-    idle = epilogue * outside / target.compute_units / LANES_A_CLOCK if schedule.splits == 1 else 0
+    # The function that adds the parts of split-K has the epilogue, and is spread evenly.
+    if schedule.splits == 1:
+        results = a_unit * rows * columns * uneven
+    else:
+        results = problem.batch * problem.M * problem.N / target.compute_units
+    stored = epilogue * results / LANES_A_CLOCK
     roof = _least_clocks(problem, schedule.splits, target)
     adding = _adding_clocks(problem, schedule.splits, target) if schedule.splits > 1 else 0.0
     each, lds = a_unit * tiles, read + written
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
     if vector:
         of_loop["vector"] = each * vector
-    if idle:
-        of_loop["idle"] = idle
+    if stored:
+        of_loop["epilogue"] = stored
     terms(**of_loop, start=start, roof=roof, adding=adding)
-    work = loop + start + idle
+    work = loop + start + stored
     # The work and the memory overlap, but not quite.
     return max(work, roof) + min(work, roof) / 16 + adding
 
@@ -404,9 +408,9 @@ def _decoding(operand: Matrix | Image, unit: Unit) -> int:
     return DECODING if is_decoded else 0
 
 
-def resident(schedule: ProductSchedule, unit: Unit, target: Target, wanted: int) -> int:
+def resident(schedule: ProductSchedule, unit: Unit, target: Target, tiles: int, wanted: int) -> int:
     """Work-groups that a compute unit holds at a time (its occupancy), of the `wanted` it gets."""
     extents = schedule.rows(unit) + schedule.columns(unit)
-    lds = target.lds_bytes // (BUFFERS * extents * unit.row_bytes)
+    lds = target.lds_bytes // (buffers(tiles) * extents * unit.row_bytes)
     waves = target.gpu.lane_vgprs // registers(schedule, unit, target) * target.gpu.simds
     return max(1, min(lds, waves // schedule.waves, wanted))

@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
-from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS
+from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS, buffers
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
@@ -157,7 +157,11 @@ class TilesGenerator:
 
     @property
     def _lds_elements(self) -> int:
-        return BUFFERS * (self.rows + self.columns) * self.unit.tile_depth
+        depth, splits = self.unit.tile_depth, self.schedule.splits
+        tiles = [ceil_div(term.K, depth) // splits for term in self.match.terms]
+        # Whole rows take the place of tiles.
+        count = max(map(buffers, tiles)) if self.tail is None else BUFFERS
+        return count * (self.rows + self.columns) * depth
 
     def lds(self) -> list[tuple[int, ir.Type]]:
         """The LDS of the function that multiplies: elements, and their type."""
@@ -325,14 +329,14 @@ class TilesGenerator:
         emit.loop(0, schedule.tiles_m * rows, each * rows, store, sums, rolled=True)
 
 
-# Instructions of an epilogue that are repeated for rows of tiles, at most: LLVM takes long
-# for more, and a loop over rows costs no more than moving their sums.
-MOST_REPEATED = 256
+# Instructions of an epilogue that are repeated for rows of tiles, at most: LLVM takes long for
+# more. A loop moves the sums of the rows that are left, again for each of them.
+MOST_REPEATED = 1024
 
 
 def epilogue_work(match: Match) -> int:
     """About how many instructions the epilogue takes for one element."""
-    relaxed = {*match.result_elements} <= {"f16", "bf16"}
+    relaxed = {*match.result_elements} <= {"f16", "bf16", "i8", "ui8"}
     return weight(match.epilogue, relaxed) if match.epilogue else 0
 
 

@@ -21,6 +21,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import change, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import root
+from mgx_mlir.codegen.generic.lowering.quantize import quotient
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
@@ -216,7 +217,7 @@ class _Windows:
             else:
                 divisor = arith.index_cast(reducer.accumulator.storage(), count)
             is_float = reducer.accumulator.is_float
-            total = a.div(total, divisor) if is_float else arith.divsi(total, divisor)
+            total = quotient(a, total, divisor) if is_float else arith.divsi(total, divisor)
         elif pooling.mode == "lpnorm":
             total = root(a, total, pooling.order)
         x = change(a, reducer.accumulator, reducer.element.computed(), total)
