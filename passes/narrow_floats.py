@@ -21,7 +21,9 @@ from mgx_mlir.rewriting.queries import (
     definition,
     element_type,
     erase_dead,
+    is_constant,
     users,
+    with_operand,
 )
 
 _NARROW = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -77,7 +79,8 @@ class NarrowFloats(Pass):
     An op stays in f32 when it is sensitive, when all its users stay, when an operand is the result
     of a sensitive op, when it reads a constant that `to` cannot hold, when `keep` (patterns such as
     `*/head/*`) names its node, and when `only` (ops such as `dot`) leaves it out. Inputs and
-    outputs of the program keep their types. Products sum in f32 as ever.
+    outputs of the program keep their types. Products sum in f32 as ever. The sums of products of
+    8-bit numbers, and what is computed of them, are rounded once, where they are stored.
     """
 
     to: str = "f16"
@@ -126,8 +129,7 @@ class _Narrowing:
                         continue
                     if narrows != (value in self.narrowed):
                         if value not in other:
-                            wanted = self.narrow if narrows else self.f32
-                            other[value] = mgx.convert(value, wanted)
+                            other[value] = _converted(value, self.narrow if narrows else self.f32)
                         op.operation.operands[number] = other[value]
             if narrows:
                 self.context.note(op.operation.name, node_name(op))
@@ -170,11 +172,15 @@ class _Narrowing:
         stored = set[ir.Value]() if self.only else _stored(ops)
         summed = _sums(ops, stored)
         found: set[ir.Value] = sensitive | summed
+        kept: set[ir.Value] = set()
         for op in ops:
-            kept = any(fnmatchcase(name, p) for name in node_name(op).split("+") for p in self.keep)
-            kept = kept or bool(self.only and op.operation.name not in self.only)
-            if kept or _is_quantized(op) or self._overflows(op):
+            names = node_name(op).split("+")
+            if any(fnmatchcase(name, p) for name in names for p in self.keep):
+                kept.update(op.results)
+            left_out = bool(self.only and op.operation.name not in self.only)
+            if left_out or _is_quantized(op) or self._overflows(op):
                 found.update(op.results)
+        found |= kept
         # Work whose results only such ops read: it is in their kernel. What is stored, as a product
         # stands between those that read it, is narrow, and multiplied as it is.
         for op in () if self.only else reversed(ops):
@@ -187,12 +193,12 @@ class _Narrowing:
             if found.issuperset(_read(op)):
                 found.update(op.results)
         read = {_source(value) for op in ops if op.results[0] not in found for value in op.operands}
-        self.rounded |= summed & (stored | read)
+        self.rounded |= (summed & (stored | read)) - kept
         # The first step after a sensitive op scales its result to the size of the others.
         for op in ops:
             follows = mgx.is_pointwise(op) and any(_source(v) in sensitive for v in op.operands)
-            wide = isinstance(op, mgx.BROADCASTS) and _source(op.x) in found - self.rounded
-            if follows or wide:
+            source = _source(op.x) if isinstance(op, mgx.BROADCASTS) else None
+            if follows or (source in found and source not in self.rounded):
                 found.update(op.results)
         return found
 
@@ -213,6 +219,16 @@ class _Narrowing:
         return self.ranges[key]
 
 
+def _converted(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A value of another type; what is repeated is converted once."""
+    op = definition(value)
+    if not isinstance(op, mgx.BROADCASTS):
+        return mgx.convert(value, element)
+    repeated = with_operand(op, 0, _converted(op.operands[0], element))
+    repeated.set_type(mgx.tensor_type(dims_of(value.type), element))
+    return repeated
+
+
 def _read(op: ir.OpView) -> list[ir.Value]:
     """The first results of the ops that read an op's results."""
     readers = [user for result in op.results for user in users(result)]
@@ -222,11 +238,15 @@ def _read(op: ir.OpView) -> list[ir.Value]:
 def _stored(ops: Sequence[ir.OpView]) -> set[ir.Value]:
     """The results that are read before, and after, a product that depends on them."""
     products: dict[ir.Value, int] = {}
+    found: set[ir.Value] = set()
     for op in ops:
         count = max((products.get(value, 0) for value in op.operands), default=0)
         products.update(dict.fromkeys(op.results, count + isinstance(op, mgx.CONTRACTIONS)))
-    several = (op for op in ops if len({products.get(value) for value in _read(op)}) > 1)
-    return {result for op in several for result in op.results}
+    for op in ops:
+        views = isinstance(op, mgx.BROADCASTS) or is_constant(op.results[0])
+        if not views and len({products.get(value) for value in _read(op)}) > 1:
+            found.update(op.results)
+    return found
 
 
 def _largest(array: np.ndarray) -> float:

@@ -209,6 +209,11 @@ def multiply_batch_of_broadcasts(op: mgx.DotOp) -> ir.Value | None:
     return broadcast_to(mgx.dot(*parts), shape(op.c))
 
 
+def _is_of_channels(value: ir.Value) -> bool:
+    """Whether a value, without its broadcasts, differs along one dimension at most."""
+    return sum(size != 1 for size in source_sizes(value)) < 2 or splat(value) is not None
+
+
 @_rewrites(mgx.AddOp)
 def offset_into_bias(op: mgx.AddOp) -> ir.Value | None:
     """float(x - c) * a + b = float(x) * a + (b - c * a), of the sums x of a product of bytes."""
@@ -226,6 +231,8 @@ def offset_into_bias(op: mgx.AddOp) -> ir.Value | None:
     if not isinstance(less, mgx.SubOp) or not is_constant(less.b):
         return None
     if not isinstance(definition(less.a), mgx.QuantDotOp | mgx.QuantConvolutionOp):
+        return None
+    if not all(map(_is_of_channels, (less.b, parts[1], biased[1]))):
         return None
     element = element_type(op.c)
     with fused_location([less, scaled, op]):

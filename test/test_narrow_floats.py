@@ -106,3 +106,21 @@ def test_options_that_mean_nothing_are_refused():
         CompileOptions(floats="f8")
     with pytest.raises(UsageError, match="keep names nodes"):
         CompileOptions(keep=("a",))
+
+
+def test_quantized_models_with_f16_between_keep_constants_small():
+    """Batch norms of two branches that are added: constants stay of one dimension, and fold."""
+    model = small("resnet")
+    given = inputs_of(mgx_mlir.compile_to_bytecode(model, default_dim=2).plan.inputs)
+    calibration = mgx_mlir.Calibration([given])
+    quantized = mgx_mlir.quantize(model, mgx_mlir.Precision("int8"), calibration).source
+    wide, narrow = (
+        mgx_mlir.compile_to_bytecode(quantized, default_dim=2, floats=floats)
+        for floats in ("f32", "f16")
+    )
+    sizes = [sum(w.nbytes for w in a.weights.values()) for a in (wide, narrow)]
+    assert sizes[1] <= sizes[0]
+    assert narrow.plan.arena_bytes <= wide.plan.arena_bytes
+    expected = mgx_mlir.compile(wide).run(given)
+    for key, found in mgx_mlir.compile(narrow).run(given).items():
+        assert sqnr(found, expected[key]) > 30

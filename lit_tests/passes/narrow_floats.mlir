@@ -135,3 +135,19 @@ func.func @main(%x: tensor<1x4x8x8xi8>, %w: tensor<4x4x1x1xi8>, %v: tensor<4x4x1
   %q = mgx.quantizelinear %z scale %s : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32> -> tensor<1x4x8x8xi8>
   return %q : tensor<1x4x8x8xi8>
 }
+
+// -----
+
+// What is repeated is converted once.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[C:.*]] = mgx.convert %{{.*}} : tensor<4xf32> -> tensor<4xf16>
+// CHECK-NEXT:    mgx.multibroadcast %[[C]] : tensor<4xf16> -> tensor<2x4xf16>
+func.func @main(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %b: tensor<4xf32>, %z: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %r = mgx.multibroadcast %b : tensor<4xf32> -> tensor<2x4xf32>
+  %s = mgx.sqrt %r : tensor<2x4xf32>
+  %p = mgx.dot %x, %w : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  %y = mgx.add %p, %r : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %t = mgx.transpose %y permutation = [1, 0] : tensor<2x4xf32> -> tensor<4x2xf32>
+  %u = mgx.transpose %t permutation = [1, 0] : tensor<4x2xf32> -> tensor<2x4xf32>
+  return %u, %s : tensor<2x4xf32>, tensor<2x4xf32>
+}
