@@ -21,7 +21,6 @@ from mgx_mlir.rewriting.queries import (
     definition,
     element_type,
     erase_dead,
-    is_constant,
     users,
     with_operand,
 )
@@ -181,14 +180,14 @@ class _Narrowing:
             if left_out or _is_quantized(op) or self._overflows(op):
                 found.update(op.results)
         found |= kept
-        # Work whose results only such ops read: it is in their kernel. What is stored, as a product
-        # stands between those that read it, is narrow, and multiplied as it is.
+        # Work whose results only such ops read: it is in their kernel. What is stored is narrow,
+        # and multiplied as it is.
         for op in () if self.only else reversed(ops):
             if not mgx.is_pointwise(op) and not isinstance(op, mgx.BROADCASTS):
                 continue
             if not stored.isdisjoint(op.results):
                 continue
-            if isinstance(op, mgx.MulOp) and not stored.isdisjoint(op.operands):
+            if not stored.isdisjoint(op.operands) and _is_only_quantized(op):
                 continue
             if found.issuperset(_read(op)):
                 found.update(op.results)
@@ -236,17 +235,23 @@ def _read(op: ir.OpView) -> list[ir.Value]:
 
 
 def _stored(ops: Sequence[ir.OpView]) -> set[ir.Value]:
-    """The results that are read before, and after, a product that depends on them."""
+    """The results that a product depends on, and that are scaled by what follows from it before
+    they are quantized: a squeeze and excitation."""
     products: dict[ir.Value, int] = {}
     found: set[ir.Value] = set()
     for op in ops:
         count = max((products.get(value, 0) for value in op.operands), default=0)
         products.update(dict.fromkeys(op.results, count + isinstance(op, mgx.CONTRACTIONS)))
     for op in ops:
-        views = isinstance(op, mgx.BROADCASTS) or is_constant(op.results[0])
-        if not views and len({products.get(value) for value in _read(op)}) > 1:
-            found.update(op.results)
+        if isinstance(op, mgx.MulOp) and _is_only_quantized(op):
+            scaled = (x for x in op.operands if products.get(x, 0) < products[op.c])
+            found.update(x for x in scaled if mgx.is_pointwise(definition(x)))
     return found
+
+
+def _is_only_quantized(op: ir.OpView) -> bool:
+    readers = [user for result in op.results for user in users(result)]
+    return bool(readers) and all(isinstance(user, mgx.QuantizelinearOp) for user in readers)
 
 
 def _largest(array: np.ndarray) -> float:
