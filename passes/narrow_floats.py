@@ -189,7 +189,7 @@ class _Narrowing:
                 continue
             if not stored.isdisjoint(op.operands) and _is_only_quantized(op):
                 continue
-            if found.issuperset(_read(op)):
+            if all(not len(user.results) or user.results[0] in found for user in _readers(op)):
                 found.update(op.results)
         read = {_source(value) for op in ops if op.results[0] not in found for value in op.operands}
         self.rounded |= (summed & (stored | read)) - kept
@@ -228,10 +228,9 @@ def _converted(value: ir.Value, element: ir.Type) -> ir.Value:
     return repeated
 
 
-def _read(op: ir.OpView) -> list[ir.Value]:
-    """The first results of the ops that read an op's results."""
-    readers = [user for result in op.results for user in users(result)]
-    return [user.results[0] for user in readers if len(user.results)]
+def _readers(op: ir.OpView) -> list[ir.OpView]:
+    """The ops that read an op's results."""
+    return [user for result in op.results for user in users(result)]
 
 
 def _stored(ops: Sequence[ir.OpView]) -> set[ir.Value]:
@@ -250,7 +249,7 @@ def _stored(ops: Sequence[ir.OpView]) -> set[ir.Value]:
 
 
 def _is_only_quantized(op: ir.OpView) -> bool:
-    readers = [user for result in op.results for user in users(result)]
+    readers = _readers(op)
     return bool(readers) and all(isinstance(user, mgx.QuantizelinearOp) for user in readers)
 
 

@@ -21,6 +21,7 @@ from mgx_mlir.rewriting.queries import (
     fused_location,
     has_one_use,
     has_sizes,
+    is_along,
     is_constant,
     shape,
     source_sizes,
@@ -209,11 +210,6 @@ def multiply_batch_of_broadcasts(op: mgx.DotOp) -> ir.Value | None:
     return broadcast_to(mgx.dot(*parts), shape(op.c))
 
 
-def _is_of_channels(value: ir.Value) -> bool:
-    """Whether a value, without its broadcasts, differs along one dimension at most."""
-    return sum(size != 1 for size in source_sizes(value)) < 2 or splat(value) is not None
-
-
 @_rewrites(mgx.AddOp)
 def offset_into_bias(op: mgx.AddOp) -> ir.Value | None:
     """float(x - c) * a + b = float(x) * a + (b - c * a), of the sums x of a product of bytes."""
@@ -232,7 +228,8 @@ def offset_into_bias(op: mgx.AddOp) -> ir.Value | None:
         return None
     if not isinstance(definition(less.a), mgx.QuantDotOp | mgx.QuantConvolutionOp):
         return None
-    if not all(map(_is_of_channels, (less.b, parts[1], biased[1]))):
+    axes = range(len(shape(op.c)))
+    if not all(any(is_along(x, i) for i in axes) for x in (less.b, parts[1], biased[1])):
         return None
     element = element_type(op.c)
     with fused_location([less, scaled, op]):

@@ -10,9 +10,9 @@ from mlir.dialects import arith, math
 from mgx_mlir.codegen.generic.lowering.element import UNSIGNED, Element
 
 CONTRACT = arith.FastMathFlags.contract
-# Ops that keep a number, of a constant.
-_REPEATING = ("arith.extf", "vector.broadcast", "vector.extract")
 SUM = arith.FastMathFlags.contract | arith.FastMathFlags.reassoc
+# Ops whose result is the number of their operand, where all elements of that are one number.
+_REPEATING = ("arith.extf", "vector.broadcast", "vector.extract")
 
 
 class Arithmetic:

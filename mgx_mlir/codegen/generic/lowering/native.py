@@ -131,15 +131,9 @@ def median(x: ir.Value, low: float, high: float) -> ir.Value | None:
     """The f32 x between bounds, by one instruction; NaN becomes `low`. None for other values."""
     if not is_gpu() or not isinstance(scalar_type(x), ir.F32Type) or not _is_row(x):
         return None
-    f32, one = F32.storage(), Arithmetic()
-
-    def inside(value: ir.Value) -> ir.Value:
-        operands = [value, one.constant(low, f32), one.constant(high, f32)]
-        return llvm.CallIntrinsicOp(f32, "llvm.amdgcn.fmed3.f32", operands, [], []).results[0]
-
     if not isinstance(x.type, ir.VectorType):
-        return inside(x)
-    return _joined([inside(_element(x, i)) for i in range(x.type.shape[0])])
+        return _median(x, low, high)
+    return _joined([_median(_element(x, i), low, high) for i in range(x.type.shape[0])])
 
 
 def multiplied_halves(x: ir.Value) -> ir.Value:
@@ -204,9 +198,16 @@ def _is_row(value: ir.Value) -> bool:
 
 def _inside(x: ir.Value, largest: float) -> ir.Value:
     """An f32 clamped to the largest numbers of a kind. NaN is selected, as v_med3 loses it."""
-    a, f32 = Arithmetic(), F32.storage()
-    inside = rocdl.fmed3(f32, x, a.float(-largest, x), a.float(largest, x))
+    a = Arithmetic()
+    inside = _median(x, -largest, largest)
     return a.select(a.compare("uno", x, x), a.float(float("nan"), x), inside)
+
+
+def _median(x: ir.Value, low: float, high: float) -> ir.Value:
+    """v_med3_f32 of a scalar."""
+    a = Arithmetic()
+    value: ir.Value = rocdl.fmed3(x.type, x, a.float(low, x), a.float(high, x))
+    return value
 
 
 def _words(two: Callable[..., ir.Value], values: Sequence[ir.Value]) -> ir.Value:

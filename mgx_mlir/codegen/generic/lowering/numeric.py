@@ -220,9 +220,3 @@ def _greater(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Va
 @computes(mgx.LessOp)
 def _less(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     return a.less(element, x, y)
-
-
-@computes(mgx.ClipOp)
-def clip(a: Arithmetic, element: Element, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
-    above = a.select(a.less(element, x, low), low, x)  # keeps a NaN
-    return a.select(a.less(element, high, above), high, above)

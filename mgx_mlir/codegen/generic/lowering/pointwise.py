@@ -18,7 +18,7 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, constant_nu
 from mgx_mlir.codegen.generic.lowering.by_class import ByClass
 from mgx_mlir.codegen.generic.lowering.convert import change, convert, load, store
 from mgx_mlir.codegen.generic.lowering.element import BOOL, F32, F64, Element, element_of
-from mgx_mlir.codegen.generic.lowering.numeric import clip, computes
+from mgx_mlir.codegen.generic.lowering.numeric import computes
 from mgx_mlir.codegen.generic.lowering.quantize import (
     code_of_narrow,
     divided,
@@ -132,7 +132,8 @@ def _clip(
     if least is not None and most is not None and least <= most:
         inside = native.median(x, least, most)
     if inside is None:
-        return clip(a, element, x, low, high)
+        above = a.select(a.less(element, x, low), low, x)  # keeps a NaN
+        return a.select(a.less(element, high, above), high, above)
     return inside if _scales_its_source(op) else a.select(a.compare("uno", x, x), x, inside)
 
 

@@ -64,9 +64,8 @@ def divided(a: Arithmetic, x: ir.Value, scale: float) -> ir.Value:
 
 def quotient(a: Arithmetic, x: ir.Value, y: ir.Value) -> ir.Value:
     """x / y of floats; on a GPU by the inverse of a y that is known, unless that is exact."""
-    known = (
-        known_scale(y, F32) if native.is_gpu() and isinstance(scalar_type(x), ir.F32Type) else None
-    )
+    by_inverse = native.is_gpu() and isinstance(scalar_type(x), ir.F32Type)
+    known = known_scale(y, F32) if by_inverse else None
     if known is None or np.frexp(known)[0] == 0.5:
         return a.div(x, y)
     return divided(a, x, known)
@@ -95,8 +94,9 @@ def integer_code(
     else:
         # A quotient of such a bound rounds to the bound's own whole number.
         inside = _clamped(a, x, arith.mulf(low, scale), arith.mulf(high, scale))
-        near = _inverse(a, x, known)
-        ratio = arith.mulf(inside, near) if summed else _by_inverse(a, inside, known)
+        ratio = (
+            arith.mulf(inside, _inverse(a, x, known)) if summed else _by_inverse(a, inside, known)
+        )
     wide = I64 if isinstance(scalar_type(x), ir.F64Type) else I32
     point = 0 if zero is None else constant_number(zero[1])
     # An even number moves no tie; what is left of an odd one is added to the whole number.
@@ -137,7 +137,7 @@ def _line(name: str, target: Element, scale: float, point: int) -> float | None:
     nearest = np.float32(1 / scale)
     ends = (np.float32(0), np.float32(np.inf))
     for factor in (nearest, *(np.nextafter(nearest, end) for end in ends)):
-        # Of few enough bits that f64 holds each product, and it plus 1.
+        # f64 holds each product exactly. Where it rounds a sum of one and 1, no tie is near.
         exact = x.astype(np.float64) * float(factor)
         # The nearest even number is that of the sum.
         found = np.rint(exact + point % 2) - point % 2
