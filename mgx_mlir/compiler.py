@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 
 from mgx_mlir import advice
+from mgx_mlir.arguments import wrong_field
 from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, Plan, renumbered
 from mgx_mlir.artifact.record import Artifact
@@ -73,6 +74,8 @@ class CompileOptions:
     kind: str = "gpu"
 
     def __post_init__(self) -> None:
+        if said := wrong_field(self):
+            raise UsageError(said)
         if self.max_loop_iterations < 1:
             raise UsageError(
                 f"max_loop_iterations is {self.max_loop_iterations}; it must be at least 1"

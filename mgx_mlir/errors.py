@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
+from mgx_mlir.arguments import wrong_argument
 from mgx_mlir.text import name_text, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,7 +124,8 @@ class Edge:
 
     `what` names the work of the block; '' where the caller says it. The errors of this package
     pass as they are, KeyboardInterrupt too. Lack of memory is a ResourceError, a failure of the
-    operating system a UserError; anything else is a CompilerError that names its origin.
+    operating system a UserError; anything else is a CompilerError that names its origin. Arguments
+    that a function does not take are its caller's: a TypeError, or a UsageError that names one.
     """
 
     def __init__(self, what: str) -> None:
@@ -137,6 +139,11 @@ class Edge:
             except MgxError:
                 raise
             except Exception as error:
+                trace = error.__traceback__
+                if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+                    raise  # the call itself failed: its arguments are no parameters
+                if said := wrong_argument(function, arguments, named):
+                    raise UsageError(f"{self._what}: {said}") from error
                 raise _of_project(self._what, error) from error
 
         return cast("F", inside)

@@ -88,6 +88,8 @@ class Target:
 
         Raises TargetError with the known names.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"a target is named by a str such as 'cpu', not by {name!r}")
         if name == "cpu":
             return Target.host_cpu()
         if name not in _TARGETS:
