@@ -175,12 +175,15 @@ def _of_project(what: str, error: Exception) -> MgxError:
         return UserError(doing + said)
     if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("mgx_mlir."):
         return UserError(f"{doing}mgx-mlir-runtime has no compiler; pip install mgx-mlir")
+    return CompilerError(f"{doing}failed with {fault_text(error)} with the model or the artifact")
+
+
+def fault_text(error: Exception) -> str:
+    """An exception that nothing expects: its type, its message, its place, and who hears of it."""
+    said = " ".join(str(error).split())[:500]
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return CompilerError(
-        f"{doing}failed with {type(error).__name__}: {said}{where}; this is a fault of mgx-mlir: "
-        "please report it with the model or the artifact"
-    )
+    return f"{type(error).__name__}: {said}{where}; this is a fault of mgx-mlir: please report it"
 
 
 def memory_text(size: int) -> str:

@@ -269,6 +269,8 @@ class _Reader:
         where = f"external data of initialiser '{name}' at '{location:.200}'"
         if self.folder is None:
             raise ModelError(f"{where}: pass the folder that holds it, or the model's path")
+        if "\0" in location:
+            raise ModelError(f"{where}: a file's name holds no NUL; write the name alone")
         parts = Path(location).parts
         if not parts or Path(location).is_absolute() or ".." in parts or "\\" in location:
             raise ModelError(f"{where} points outside the model's folder; it must lie inside")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mgx_mlir.array_files import read_array
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.errors import DeviceError, UsageError
 from mgx_mlir.migraphx.shape import shape, type_name
@@ -74,10 +75,7 @@ class argument:
     @staticmethod
     def load(path: str) -> argument:
         """The tensor that `save` wrote. Raises UsageError where the file is none."""
-        try:
-            return argument(np.load(path, allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path} holds no argument: {error}") from error
+        return argument(read_array(path))
 
     def value(self) -> Any:
         """The tensor as a program takes it: a row-major array, or the device's tensor."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from mlir import ir, passmanager
 
-from mgx_mlir.errors import CompilerError, UsageError, UserError
+from mgx_mlir.errors import CompilerError, UsageError, UserError, fault_text
 from mgx_mlir.pipelines.registry import Step, print_pipeline
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.symbolic import symbols_of
@@ -94,9 +94,10 @@ def _run(
         except UserError:
             raise
         except Exception as error:
-            kinds = (CompilerError, ir.MLIRError)
-            said = str(error) if isinstance(error, kinds) else repr(error)
-            raise CompilerError(f"{clock.running()} failed: {said}") from error
+            if isinstance(error, CompilerError | ir.MLIRError):
+                raise CompilerError(f"{clock.running()} failed: {error}") from error
+            said = f"{fault_text(error)} with its input"
+            raise CompilerError(f"{clock.running()} failed with {said}") from error
 
 
 def _with_cleanup(pipeline: Iterable[Step], cleanup: Iterable[str]) -> Iterator[Step]:
@@ -126,14 +127,21 @@ def _callable(
 
 
 def _inputs(module: ir.Module) -> list[ir.Type]:
-    """The types of a program's inputs, which name all symbols of sizes."""
+    """The types of a program's inputs, which name all symbols of sizes.
+
+    Raises UsageError for inputs of other types than passes of mgx know.
+    """
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
     regions = [op.operation.regions[0] for op in functions]
-    return [
+    types = [
         a.type
         for region in regions
         for a in (region.blocks[0].arguments if len(region.blocks) else ())
     ]
+    for found in types:
+        if not isinstance(found, ir.RankedTensorType):
+            raise UsageError(f"an input is {found}; passes of mgx take ranked tensors alone")
+    return types
 
 
 def _add_upstream(manager: passmanager.PassManager, text: str) -> None:

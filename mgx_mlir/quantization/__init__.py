@@ -131,6 +131,8 @@ def quantize(
         raise UsageError("a Graph is imported already; quantize_program takes it")
     if not precision.products and not precision.weights and not precision.kv_cache:
         raise UsageError("the precision names neither products, nor weights, nor a cache")
+    if max_loss is not None and not 0 <= max_loss <= 1:
+        raise UsageError(f"max_loss is {max_loss}; it is a share from 0 to 1")
     network = Network.of(model, _opset(precision))
     _tell_unmatched(network, precision)
     takes_products = bool(precision.products or precision.weights)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from mgx_mlir.array_files import read_arrays
 from mgx_mlir.errors import MgxError, UsageError
 from mgx_mlir.suggest import listed
 
@@ -153,7 +153,7 @@ def _of_folder(folder: Path, names: list[str]) -> Callable[[], Iterator[Mapping[
 
     def make() -> Iterator[Mapping[str, Any]]:
         for file in files:
-            found = _loaded(file)
+            found = read_arrays(file)
             yield {names[0]: found} if isinstance(found, np.ndarray) else found
 
     return make
@@ -167,7 +167,7 @@ def _of_archive(
     An array with the rank of its input is cut into pieces of the input's batch (1 where open);
     one with a dimension more holds a sample at each index.
     """
-    arrays = _loaded(file)
+    arrays = read_arrays(file)
     if isinstance(arrays, np.ndarray):
         arrays = {next(iter(inputs)): arrays}
     present = {name: arrays[name] for name in inputs if name in arrays}
@@ -191,17 +191,6 @@ def _of_archive(
             else array[number]
             for name, array in present.items()
         }
-
-
-def _loaded(file: Path) -> Any:
-    """An array, or the arrays of an archive by name. Raises UsageError for other files."""
-    try:
-        found = np.load(file, allow_pickle=False)
-        return found if isinstance(found, np.ndarray) else dict(found)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(
-            f"{file} is no .npz or .npy file of numbers: {error}; save it with numpy.savez"
-        ) from error
 
 
 def _called(file: Path, function: str) -> Callable[[], Iterable[Mapping[str, Any]]]:

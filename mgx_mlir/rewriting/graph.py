@@ -11,6 +11,7 @@ from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
+from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.queries import yielded
 
 # The attribute that holds the name of an input or output.
@@ -47,11 +48,13 @@ class Graph:
 
 
 def main_function(module: ir.Module) -> ir.OpView:
-    """`func.func @main` of a module."""
+    """`func.func @main` of a module. Raises UsageError where none has a body."""
     for op in module.body.operations:
         if op.operation.name == "func.func" and symbol_name(op) == "main":
-            return op
-    raise ValueError("the module has no func.func @main")
+            if len(op.regions[0].blocks) == 1:
+                return op
+            raise UsageError("func.func @main of the module has to have a body of one block")
+    raise UsageError("the module has no func.func @main, which holds a program of mgx")
 
 
 def open_dims(names: Sequence[str], inputs: Sequence[ir.Value]) -> tuple[OpenDim, ...]:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-from zipfile import BadZipFile
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mgx_mlir.array_files import read_array
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.artifact.target import Target
@@ -21,6 +21,7 @@ from mgx_mlir.pipelines.modes import MODES
 from mgx_mlir.settings import Settings
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
+from mgx_mlir.tools.numbers import whole
 
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions
@@ -103,7 +104,7 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--batch",
-        type=_size,
+        type=whole(1),
         metavar="N",
         help="the size of all dimensions not given otherwise; where the model fixes all, of the "
         "first dimension of its inputs",
@@ -120,7 +121,7 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a result of a node that is to be an output, in place of the model's; repeatable",
     )
-    add("--trim", type=_count, default=0, metavar="N", help="leave out the last N nodes")
+    add("--trim", type=whole(0), default=0, metavar="N", help="leave out the last N nodes")
     add(
         "--skip-unknown-operators",
         action="store_true",
@@ -142,7 +143,12 @@ def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="A",
         help="the chip of --target gpu (default: that of the device), or the level of --target cpu",
     )
-    add("--device", type=int, metavar="N", help="the GPU's number (default: the first that fits)")
+    add(
+        "--device",
+        type=whole(0),
+        metavar="N",
+        help="the GPU's number (default: the first that fits)",
+    )
     add("--no-graph", action="store_true", help="launch kernels one by one, not as a HIP graph")
 
 
@@ -199,8 +205,9 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="leave a pass out (mgx-opt --list-passes names them)",
     )
+    floats = parser.add_mutually_exclusive_group()
     for flag, name in (("--fp16", "f16"), ("--bf16", "bf16")):
-        add(
+        floats.add_argument(
             flag,
             dest="floats",
             action="store_const",
@@ -232,7 +239,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--max-loop-iterations",
-        type=_size,
+        type=whole(1),
         default=MAX_LOOP_ITERATIONS,
         metavar="N",
         help="a loop that states no number of trips fails after N (default %(default)s)",
@@ -288,7 +295,7 @@ def read_inputs(specs: Sequence[TensorSpec], given: argparse.Namespace) -> dict[
     arrays = {}
     for spec in specs:
         if spec.name in files:
-            arrays[spec.name] = load_array(files[spec.name])
+            arrays[spec.name] = read_array(files[spec.name])
         elif spec.name in filled:
             arrays[spec.name] = np.full(spec.shape, filled[spec.name], numpy_dtype(spec.dtype))
         else:
@@ -347,7 +354,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
             metavar="NAME",
             help=f"an input whose elements are all {number}; repeatable",
         )
-    add("--seed", type=_count, default=0, metavar="N", help="seed of the random inputs")
+    add("--seed", type=whole(0), default=0, metavar="N", help="seed of the random inputs")
 
 
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:
@@ -359,24 +366,6 @@ def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray
         high = 2 if spec.dtype.endswith(("int2", "int4")) else 10
         return generator.integers(0, high, spec.shape).astype(dtype)
     return generator.standard_normal(spec.shape, np.float32).astype(dtype)
-
-
-def load_array(file: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
-    """The array of a .npy file, which may be mapped. Raises UsageError where there is none."""
-    try:
-        array = np.load(file, mmap_mode, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, EOFError, BadZipFile) as error:
-        if re.search("Object arrays|Python objects", str(error)):
-            raise UsageError(
-                f"{file} holds Python objects, which can hold code and are not read; save an array "
-                "of numbers, or of text (dtype str)"
-            ) from error
-        raise UsageError(f"{file} is no .npy file; save the array with numpy.save") from error
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"{file} holds several arrays; save one with numpy.save")
-    return array
 
 
 def _name(text: str) -> str:
@@ -409,15 +398,3 @@ def _io_type(text: str) -> tuple[str, str]:
     """'past.*=f16' as pattern and type; a type alone is for all."""
     pattern, _, name = text.rpartition("=")
     return pattern or "*", name
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0")
-    return int(text)
-
-
-def _size(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size of at least 1")
-    return int(text)

@@ -15,6 +15,7 @@ from onnx import helper
 import mgx_mlir
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
+from mgx_mlir.array_files import read_array
 from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.writer import is_artifact
@@ -130,7 +131,7 @@ def _chosen(program: SizedProgram, options: argparse.Namespace) -> dict[str, int
     chosen |= shared.sizes(options)
     for name, file in shared.input_files(options, [s.name for s in program.inputs]).items():
         (spec,) = (s for s in program.inputs if s.name == name)
-        shape = shared.load_array(file, "r").shape
+        shape = read_array(file, "r").shape
         for number, size in zip(spec.shape, shape, strict=False):
             if number < 0 and plan.formulas[-1 - number] in chosen:
                 chosen[plan.formulas[-1 - number]] = size

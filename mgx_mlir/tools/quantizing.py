@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.numbers import real, whole
 
 if TYPE_CHECKING:
     from mgx_mlir.importer.loading import Source
@@ -52,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     add("--kv-cache", choices=["fp8"], default="",
         help="caches of decoders that join past and new entries by Concat")  # fmt: skip
-    add("--block", type=int, default=32, metavar="N",
+    add("--block", type=whole(1), default=32, metavar="N",
         help="the weights of a block (default %(default)s)")  # fmt: skip
     add("--rounding", choices=["nearest", "hqq", "gptq"], default="hqq",
         help="how weights of few bits are rounded (default %(default)s)")  # fmt: skip
@@ -69,7 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="activations of MatMul and Gemm get a scale for each row, from its values",
     )
     add(
-        "--smooth", type=float, nargs="?", const=0.5, metavar="ALPHA",
+        "--smooth", type=real(0, 1), nargs="?", const=0.5, metavar="ALPHA",
         help="move outliers of activations into the weights (SmoothQuant; default share 0.5)",
     )  # fmt: skip
     add("--equalize", action="store_true",
@@ -80,13 +81,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="samples of the inputs: a folder of .npz files, an .npz file, or FILE.py:FUNCTION, "
         "your function that gives dicts of arrays; what they show beyond f16's range, --fp16 "
         "keeps in f32")  # fmt: skip
-    add("--samples", type=int, metavar="N", help="use at most N samples")
+    add("--samples", type=whole(0), metavar="N", help="use at most N samples")
     add("--method", choices=METHODS, help="how ranges follow from samples (default: mse for int8)")
     add("--ranges", type=Path, metavar="FILE",
         help="take ranges from a file (JSON, or a table of TensorRT or onnxruntime)")  # fmt: skip
     add("--save-ranges", type=Path, metavar="FILE",
         help="write the ranges there as JSON; those so far where Ctrl-C ends the work")  # fmt: skip
-    add("--max-loss", type=_share, metavar="P%",
+    add("--max-loss", type=real(0, 1, share=True), metavar="P%",
         help="leave the products with the largest errors in f32, until at most P%% of the samples "
         "change class (without classes: until the relative rms error is at most P%%)")  # fmt: skip
 
@@ -98,17 +99,6 @@ class _Microscaling(argparse.Action):
         self, parser: object, namespace: object, values: object, option: object = None
     ) -> None:
         setattr(namespace, self.dest, f"mx{values}")
-
-
-def _share(text: str) -> float:
-    """A share such as '1%' or '0.01'."""
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no share such as 1%")
-    return share
 
 
 def is_asked(options: argparse.Namespace) -> bool:

@@ -162,4 +162,4 @@ def _nudged(array: np.ndarray, seed: int) -> np.ndarray:
         return array
     size = NUDGES.get(array.dtype, NUDGE)
     factors = 1 + size * np.random.default_rng(seed).uniform(-1, 1, array.shape)
-    return (array.astype(np.float64) * factors).astype(array.dtype)
+    return np.asarray(array.astype(np.float64) * factors).astype(array.dtype)

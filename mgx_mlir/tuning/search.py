@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -13,7 +14,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.space import Option
-from mgx_mlir.errors import MgxError
+from mgx_mlir.errors import MgxError, UsageError
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from mgx_mlir.settings import Settings
 from mgx_mlir.tuning.measure import Measured, Timing, Where, least_clocks, measure, where
@@ -43,6 +44,13 @@ class Effort:
     budget: float | None = None
     timing: Timing = field(default_factory=Timing)
     tried: int = TRIED
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a budget that is no number of seconds, and for no candidates."""
+        if self.budget is not None and not (math.isfinite(self.budget) and self.budget >= 0):
+            raise UsageError(f"budget is {self.budget}; it is a number of seconds from 0, or None")
+        if self.tried < 1:
+            raise UsageError(f"tried is {self.tried}; it is at least 1")
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,10 @@ def test_external_data_may_not_leave_through_a_link(tmp_path):
     refused(path, "links to .*, outside the model's folder")
 
 
+def test_external_data_have_a_name_of_a_file(tmp_path):
+    refused(external(tmp_path, location="data\0.bin"), "holds no NUL")
+
+
 def test_external_data_must_exist(tmp_path):
     refused(external(tmp_path, location="gone"), "there is no such file")
 

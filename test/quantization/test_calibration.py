@@ -80,12 +80,21 @@ def test_the_command_line_names_all_methods():
         (lambda p: _file(p, "a.py", "x = 1") + ":f", "no function 'f'"),
         (lambda p: _file(p, "a.py", "def f():\n  raise KeyError(3)") + ":f", "failed: KeyError"),
         (lambda p: _file(p, "a.py", "") + "", "name the function"),
-        (lambda p: _file(p, "a.npz", "text"), "is no .npz or .npy file"),
+        (lambda p: _file(p, "a.npz", "text"), "is no .npy file, nor an .npz file"),
+        (lambda p: _file(p, "a.npz", "PK\3\4"), "is no .npy file, nor an .npz file"),
+        (lambda p: _objects(p / "a.npz"), "holds Python objects, which can hold code"),
+        (lambda p: _objects(p / "b.npz").parent, "holds Python objects, which can hold code"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(tmp_path, make, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message) as caught:
         ranges_of(make(tmp_path))
+    assert "allow_pickle" not in str(caught.value)
+
+
+def _objects(file):
+    np.savez(file, x=np.array([{"a": 1}], dtype=object))
+    return file
 
 
 def _file(folder, name, text):

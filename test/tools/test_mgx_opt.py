@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mgx_mlir.pipelines.registry import pass_class
 from mgx_mlir.tools.mgx_opt import main
 
 PROGRAM = """\
@@ -95,6 +96,38 @@ def test_wrong_usage_is_explained(
 ) -> None:
     assert main([program, *arguments]) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("module {}", "the module has no func.func @main"),
+        ("func.func private @main(%x: tensor<2xf32>)", "has to have a body of one block"),
+        ("func.func @main(%x: memref<2xf32>) { return }", "an input is memref<2xf32>; passes of"),
+        ("func.func @main(%x: tensor<*xf32>) { return }", "an input is tensor<*xf32>; passes of"),
+    ],
+)
+def test_modules_that_hold_no_program_are_the_caller_s_fault(
+    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "m.mlir"
+    file.write_text(text)
+    assert main([str(file), "--mgx-plan-memory"]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+def test_a_fault_of_a_pass_is_told_in_words(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("sizes")
+
+    monkeypatch.setattr(pass_class("mgx-normalize-ops"), "apply", fail)
+    assert main([program, "--mgx-normalize-ops"]) == 1
+    said = capsys.readouterr().err
+    assert "mgx-normalize-ops failed with KeyError: 'sizes' (" in said
+    assert "this is a fault of mgx-mlir: please report it with its input" in said
 
 
 def test_parse_errors_name_file_and_line(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -68,6 +69,21 @@ def test_a_near_tie_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[
     file = model(tmp_path / "m.onnx", text)
     assert main(["verify", file, "--input", f"x={tmp_path / 'x.npy'}"]) == 0
     assert "verified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_nudged_inputs_keep_their_shape_and_type(dtype: type, shape: tuple[int, ...]) -> None:
+    seen = []
+    given = np.full(shape, 3, dtype)
+    reference = references.Reference(
+        "r", {"": {}}, lambda v: seen.append(v["s"]), None, {"s": given}
+    )
+    reference.add_variants()
+    assert len(seen) == 2
+    for array in seen:
+        assert isinstance(array, np.ndarray)
+        assert (array.shape, array.dtype) == (given.shape, given.dtype)
 
 
 def test_a_difference_that_the_reference_never_shows_fails(

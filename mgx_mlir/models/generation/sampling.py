@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ class Sampling:
             ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "above 0"),
             ("seed", self.seed, self.seed >= 0, "0 or more"),
         ):
-            if not good:
+            if not (good and math.isfinite(value)):
                 raise UsageError(f"{name} is {value}; it is {range_}")
 
     def generators(self, count: int) -> list[np.random.Generator]:

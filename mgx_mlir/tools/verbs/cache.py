@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.numbers import whole
 
 if TYPE_CHECKING:
     from mgx_mlir.finalizer.cache import Cache
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--entries", action="store_true", help="each entry, last used first")
     actions.add_parser("verify", help="read every entry, delete the damaged ones")
     prune = actions.add_parser("prune", help="delete what was used longest ago")
-    prune.add_argument("--to", type=int, default=None, metavar="MB", help="what may stay")
+    prune.add_argument("--to", type=whole(0), default=None, metavar="MB", help="what may stay")
     export = actions.add_parser("export", help="write the entries to one file")
     export.add_argument("file", type=Path, metavar="FILE.tar")
     export.add_argument("--arch", metavar="A", help="only those of this chip")
@@ -92,10 +93,7 @@ def _verify(cache: Cache, options: argparse.Namespace) -> int:
 
 def _prune(cache: Cache, options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.contents import size_text
-    from mgx_mlir.errors import UsageError
 
-    if options.to is not None and options.to < 0:
-        raise UsageError(f"--to {options.to}: use a size in megabytes")
     removed = cache.prune(None if options.to is None else options.to << 20)
     left = sum(entry.bytes for entry in cache.entries())
     print(f"{size_text(removed)} deleted, {size_text(left)} left")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.numbers import real, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,27 +28,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--prompt", action="append", default=[], metavar="TEXT", help="a prompt; may come again")
     add("--tokenizer", type=Path, metavar="FILE", help="the tokenizer.json of prompts and results")
-    add("--max-new-tokens", type=int, default=128, metavar="N", help="default 128")
+    add("--max-new-tokens", type=whole(0), default=128, metavar="N", help="default 128")
     add("--stop", type=int, action="append", default=[], metavar="ID", help="a token that ends")
     add("--pad", type=int, default=0, metavar="ID", help="the token before shorter prompts")
-    add("--temperature", type=float, default=0.0, metavar="T", help="0, the default: the likeliest")
-    add("--top-k", type=int, default=0, metavar="K", help="draw from the K likeliest tokens")
-    add("--top-p", type=float, default=1.0, metavar="P", help="draw from the likeliest of share P")
+    add(
+        "--temperature", type=real(), default=0.0, metavar="T", help="0, the default: the likeliest"
+    )
+    add("--top-k", type=whole(0), default=0, metavar="K", help="draw from the K likeliest tokens")
+    add(
+        "--top-p",
+        type=real(0, 1),
+        default=1.0,
+        metavar="P",
+        help="draw from the likeliest of share P",
+    )
     add(
         "--repetition-penalty",
-        type=float,
+        type=real(),
         default=1.0,
         metavar="F",
         help="for tokens that are there",
     )
-    add("--seed", type=int, default=0, metavar="N", help="of the draws")
+    add("--seed", type=whole(0), default=0, metavar="N", help="of the draws")
     add(
         "--draft",
         type=Path,
         metavar="MODEL",
         help="a smaller decoder of the same tokens, which proposes tokens",
     )
-    add("--draft-tokens", type=int, default=4, metavar="N", help="proposals for each step")
+    add("--draft-tokens", type=whole(0), default=4, metavar="N", help="proposals for each step")
     shared.add_target_options(parser, "where to run")
     shared.add_shape_options(parser)
     shared.add_compile_options(parser)

@@ -25,6 +25,7 @@ import numpy as np
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.numbers import whole
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
@@ -43,7 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_target_options(parser, "what to time")
     shared.add_trust_option(parser)
     add = parser.add_argument
-    add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
+    add(
+        "--runs",
+        type=whole(1),
+        default=20,
+        metavar="N",
+        help="timed runs of each kind (default 20)",
+    )
     shared.add_input_options(parser)
     add("--report", type=Path, metavar="FILE.html", help="write a page about the run")
     add("--trace", type=Path, metavar="FILE.json", help="write a trace for Perfetto")
@@ -62,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir import emulator
     from mgx_mlir.compiler import Report
-    from mgx_mlir.errors import UsageError
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.sized import SizedProgram
     from mgx_mlir.tools.console import progress
@@ -70,8 +76,6 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.profile_record import compared, read_record, stages_record
     from mgx_mlir.tools.programs import inputs_of, note_host_nodes, runnable_of
 
-    if options.runs < 1:
-        raise UsageError(f"--runs is {options.runs}; it takes at least 1")
     for file in filter(None, (options.report, options.trace)):
         check_output(file)
     before = read_record(options.compare) if options.compare else None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.numbers import real, whole
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.record import Artifact
@@ -33,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="T", default="gpu", help="a chip such as gfx942, or gpu (default)")
     add("-o", "--output", type=Path, metavar="FILE", help="write the tuned artifact, with its code")
     add("--exhaustive", action="store_true", help="try every legal schedule")
-    add("--tried", type=int, default=24, metavar="N", help="candidates a problem (default 24)")
-    add("--budget", type=float, metavar="SECONDS", help="begin nothing new after so long")
+    add("--tried", type=whole(1), default=24, metavar="N", help="candidates a problem (default 24)")
+    add("--budget", type=real(), metavar="SECONDS", help="begin nothing new after so long")
     add("--kernels", default="", metavar="REGEX", help="problems whose text or kernel's name fits")
-    add("--rounds", type=int, default=15, metavar="N", help="timed runs on a GPU (default 15)")
+    add("--rounds", type=whole(1), default=15, metavar="N", help="timed runs on a GPU (default 15)")
     add("--scheduler", default="", metavar="URL", help="a farm's: the address of Dask's scheduler")
     add("--flush", action="store_true", help="empty the caches before each timed run")
     add(
@@ -81,16 +82,11 @@ def _artifact(options: argparse.Namespace) -> Artifact:
 
 def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
     import mgx_mlir
-    from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tuning.measure import Timing
     from mgx_mlir.tuning.search import Effort
     from mgx_mlir.tuning.tune import target_of
 
-    if min(options.rounds, options.tried) < 1 or (
-        options.budget is not None and options.budget < 0
-    ):
-        raise UsageError("--rounds and --tried take numbers from 1, --budget one from 0")
     settings = shared.settings_of(options)
     timing = Timing(options.rounds, options.flush)
     with progress("tuning") as tick:

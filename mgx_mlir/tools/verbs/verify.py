@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.numbers import real
 
 if TYPE_CHECKING:
     from mgx_mlir.quantization.accuracy import Accuracy
@@ -43,19 +44,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_input_options(parser)
     add(
         "--rtol",
-        type=_tolerance,
+        type=real(),
         metavar="X",
         help="relative tolerance (default 1e-3, 16 bit 4e-2)",
     )
     add(
         "--atol",
-        type=_tolerance,
+        type=real(),
         metavar="X",
         help="absolute tolerance (default 1e-4, 16 bit 4e-2)",
     )
     add(
         "--rms-tol",
-        type=_tolerance,
+        type=real(),
         metavar="X",
         help="relative root of the mean square difference of an output that passes; single "
         "elements count beside it where --rtol or --atol is given",
@@ -120,16 +121,6 @@ def _reference(text: str) -> str:
         return text
     hint = instead(text, known, "name onnxruntime, numpy, a target, or the file of an artifact")
     raise argparse.ArgumentTypeError(f"'{text}' is no reference; {hint}")
-
-
-def _tolerance(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no tolerance; it takes a number from 0")
-    return value
 
 
 def run(options: argparse.Namespace) -> int:
