@@ -34,9 +34,10 @@ def wrong_argument(
     known = _Names(inspect.unwrap(function).__globals__)
     for name, value in bound.arguments.items():
         parameter = bound.signature.parameters[name]
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            if said := _wrong(name, value, parameter.annotation, known):
-                return said
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if said := _wrong(name, value, parameter.annotation, known):
+            return said
     return ""
 
 

@@ -6,6 +6,7 @@
 
 namespace mgx::python {
 void bindAttributes(nanobind::module_ &m);
+void bindBuffers(nanobind::module_ &m);
 void bindBytecode(nanobind::module_ &m);
 void bindElements(nanobind::module_ &m);
 void bindPassRunner(nanobind::module_ &m);

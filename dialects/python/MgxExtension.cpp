@@ -81,6 +81,7 @@ NB_MODULE(_mgx, m) {
   m.attr("OVERWRITABLE") = mgx::MgxDialect::OverwritableAttrHelper::getNameStr().str();
   m.attr("STAGED") = mgx::MgxDialect::StagedAttrHelper::getNameStr().str();
   mgx::python::bindAttributes(m);
+  mgx::python::bindBuffers(m);
   mgx::python::bindBytecode(m);
   mgx::python::bindElements(m);
   mgx::python::bindPassRunner(m);

@@ -22,9 +22,10 @@ from mgx_mlir.migraphx.argument import (
     to_gpu,
 )
 from mgx_mlir.migraphx.files import load, load_buffer, save, save_buffer
+from mgx_mlir.migraphx.instruction import instruction_ref
 from mgx_mlir.migraphx.macros import macro
 from mgx_mlir.migraphx.modes import compile_modes
-from mgx_mlir.migraphx.module import instruction_ref, module
+from mgx_mlir.migraphx.module import module
 from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.parsing import get_onnx_operators, parse_onnx, parse_onnx_buffer, parse_tf
 from mgx_mlir.migraphx.program import (

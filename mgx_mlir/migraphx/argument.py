@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.array_files import read_array
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.errors import DeviceError, UsageError
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 _ROCM = 10  # DLPack's number of devices of HIP
 
 
-class argument:
+class argument(_mgx.Buffer):
     """A tensor with a `shape`. `data` is anything that numpy or DLPack reads, or a device's tensor.
 
-    numpy reads it (`np.array(a)`); on Python 3.12 and later it is a buffer. Memory of numpy arrays
-    is used in place.
+    It is a buffer, and numpy reads it (`np.array(a)`). Memory of numpy arrays is used in place.
     """
 
     def __init__(self, data: Any = None, *, like: shape | None = None) -> None:
+        super().__init__()
         self._device: DeviceTensor | None = None
         self._array: np.ndarray | None = None
         if is_on_device(data):
@@ -67,15 +68,15 @@ class argument:
         """The elements as Python numbers, in row-major order."""
         return list(self.numpy().reshape(-1).tolist())
 
-    def save(self, path: str) -> None:
+    def save(arg, filename: str) -> None:  # noqa: N805
         """Writes the tensor as .npy, whole or not at all."""
-        with atomic_file(Path(path)) as file:
-            np.save(file, self.numpy(), allow_pickle=False)
+        with atomic_file(Path(filename)) as file:
+            np.save(file, arg.numpy(), allow_pickle=False)
 
     @staticmethod
-    def load(path: str) -> argument:
+    def load(filename: str) -> argument:
         """The tensor that `save` wrote. Raises UsageError where the file is none."""
-        return argument(read_array(path))
+        return argument(read_array(filename))
 
     def value(self) -> Any:
         """The tensor as a program takes it: a row-major array, or the device's tensor."""
@@ -87,8 +88,8 @@ class argument:
         array = self.numpy() if dtype is None else self.numpy().astype(dtype)
         return array.copy() if copy else array
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.numpy())
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shaped, (self.numpy(), self._shape)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, argument):
@@ -126,18 +127,19 @@ def create_argument(s: shape, values: Sequence[Any]) -> argument:
     return _shaped(np.array(values).astype(s.dtype).reshape(_sizes(s)), s)
 
 
-def argument_from_pointer(s: shape, address: int) -> argument:
+def argument_from_pointer(shape: shape, address: int) -> argument:
     """Memory at an address, the host's or a GPU's, as a tensor; the caller keeps it alive."""
     ordinal = _device_of(address)
     if ordinal is not None:
         from mgx_mlir.runtime.hip.tensor import DeviceTensor  # needs hip-python
 
-        if not s.standard():
-            raise UsageError(f"{s!r}: tensors in a GPU's memory are row-major; make a copy that is")
-        return argument(DeviceTensor(None, address, tuple(s.lens()), s.dtype, ordinal), like=s)
-    raw = (ctypes.c_ubyte * s.bytes()).from_address(address)
-    steps = [step * s.type_size() for step in s.strides()]
-    return argument(np.ndarray(s.lens(), s.dtype, raw, strides=steps), like=s)
+        if not shape.standard():
+            raise UsageError(f"{shape!r}: a GPU's tensors are row-major; make a copy that is")
+        tensor = DeviceTensor(None, address, tuple(shape.lens()), shape.dtype, ordinal)
+        return argument(tensor, like=shape)
+    raw = (ctypes.c_ubyte * shape.bytes()).from_address(address)
+    steps = [step * shape.type_size() for step in shape.strides()]
+    return argument(np.ndarray(shape.lens(), shape.dtype, raw, strides=steps), like=shape)
 
 
 def allocate_gpu(s: shape, host: bool = False) -> argument:

@@ -282,6 +282,41 @@ def gqa_rotary_embedding(
     return mgx.concat([*parts, _part(qkv, 1, turned, heads)], 1)
 
 
+def rotary_embedding(x: ir.Value, *given: ir.Value, interleaved: bool = False) -> ir.Value:
+    """x [B, heads, L, W] turned. `given`: cosines and sines that fit x's shape together; or the
+    position of each step, or of the first, and both for each position [positions, W / 2]."""
+    *outer, width = sizes_of(x)
+    if len(given) == 3:
+        rows = (_rows_at(cache, given[0], outer[0], outer[2]) for cache in given[1:])
+        given = tuple(_doubled(row, width, interleaved) for row in rows)
+    if len(given) != 2:
+        raise ValueError(f"{1 + len(given)} operands; there are 3, or 4 with positions")
+    pairs = mgx.reshape(x, [*outer, width // 2, 2] if interleaved else [*outer, 2, width // 2])
+    axis = len(outer) + interleaved
+    first, second = (_part(pairs, axis, i, i + 1) for i in (0, 1))
+    turned = mgx.reshape(mgx.concat([mgx.neg(second), first], axis), sizes_of(x))
+    cos, sin = (mgx.multibroadcast(y, sizes_of(x)) for y in given)
+    return mgx.add(mgx.mul(x, cos), mgx.mul(turned, sin))
+
+
+def _rows_at(cache: ir.Value, positions: ir.Value, batch: int, steps: int) -> ir.Value:
+    """The rows of a cache for each step: [B, 1, L, W / 2]."""
+    count = math.prod(sizes_of(positions))
+    apart = count // batch if count > 1 else 1
+    places = mgx.reshape(as_type(positions, np.int64), [count // apart, apart])
+    places = mgx.multibroadcast(places, [batch, steps])
+    if apart == 1:
+        places = mgx.add(places, mgx.broadcast(mgx.iota(steps, np.int64), [batch, steps], 1))
+    return mgx.reshape(mgx.gather(cache, places, 0), [batch, 1, steps, sizes_of(cache)[1]])
+
+
+def _doubled(rows: ir.Value, width: int, interleaved: bool) -> ir.Value:
+    """Each number for both of a pair: side by side, or half a row apart."""
+    *outer, half = sizes_of(rows)
+    apart = mgx.reshape(rows, [*outer, half, 1] if interleaved else [*outer, 1, half])
+    return mgx.reshape(mgx.concat([apart, apart], len(outer) + interleaved), [*outer, width])
+
+
 # Boxes -----------------------------------------------------------------------------------
 
 

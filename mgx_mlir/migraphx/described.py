@@ -37,15 +37,11 @@ def described(found: ir.OpView) -> tuple[str, dict[str, Any]]:
     result = found.results[0]
     if name == "resize":
         values["sizes"] = sizes_of(result)
-        values = {n: v for n, v in values.items() if n in _RESIZE}
     if name in _RESULT_SHAPE:
         values[_RESULT_SHAPE[name]] = sizes_of(result)
     if name in _RESULT_TYPE:
         values[_RESULT_TYPE[name]] = type_name(mgx.numpy_dtype(result.type))
     return name, {renamed.get(n, n): value for n, value in values.items()}
-
-
-_RESIZE = ("scales", "sizes", "mode", "nearest_mode", "coordinate_mode")
 
 
 def _value(attribute: ir.Attribute) -> Any:

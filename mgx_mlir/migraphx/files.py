@@ -85,13 +85,13 @@ def load(filename: str, format: str = "msgpack") -> program:
     return load_buffer(data)
 
 
-def load_buffer(buffer: bytes) -> program:
+def load_buffer(b: bytes) -> program:
     """The program of bytes that `save_buffer` gave. Raises ArtifactError as `load`."""
-    if buffer[:2] != _ZIP:
-        artifact = Artifact.from_bytes(bytes(buffer))
+    if b[:2] != _ZIP:
+        artifact = Artifact.from_bytes(bytes(b))
         return LoadedProgram(artifact, *_where(artifact))
     try:
-        with zipfile.ZipFile(io.BytesIO(buffer)) as file:
+        with zipfile.ZipFile(io.BytesIO(b)) as file:
             header = json.loads(_read(file, "program.json", _MOST_TEXT))
             if header.get("version") != _VERSION:
                 raise ArtifactError(f"a saved program of version {header.get('version')!r}")

@@ -10,7 +10,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.migraphx.described import described
-from mgx_mlir.migraphx.module import instruction_ref, module
+from mgx_mlir.migraphx.instruction import instruction_ref
+from mgx_mlir.migraphx.module import module
 from mgx_mlir.migraphx.operators import names
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape
 from mgx_mlir.migraphx.tensors import bounds_of, shape_of, sizes_of

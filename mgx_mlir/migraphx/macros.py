@@ -10,20 +10,23 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
+from onnx import helper
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
 from mgx_mlir.migraphx.by_onnx import OnnxNode
-from mgx_mlir.migraphx.operators import Made, advice, build, op
+from mgx_mlir.migraphx.composed import rotary_embedding
+from mgx_mlir.migraphx.operators import Made, advice, build, numbered, op
+from mgx_mlir.migraphx.shape import dtype_of
 from mgx_mlir.migraphx.tensors import as_type, rank_of, sizes_of, sizes_together
-from mgx_mlir.migraphx.windows import both_sides
+from mgx_mlir.migraphx.windows import both_sides, mode_name
 
 
 @dataclass(frozen=True)
 class _Macro:
     """An ONNX operator that computes a macro; `renamed` gives its names of attributes.
 
-    `constant` is an attribute that ONNX has as its second operand.
+    `constant` is an attribute that ONNX has as its second operand, `fixed` are defaults.
     """
 
     operator: str
@@ -33,7 +36,10 @@ class _Macro:
     constant: str = ""
 
 
-_WINDOW = {"padding": "pads", "stride": "strides", "dilation": "dilations", "group": "group"}
+_WINDOW = {
+    "paddings": "pads", "strides": "strides", "dilations": "dilations", "group": "group",
+    "auto_pad": "auto_pad", "padding_mode": "padding_mode",
+}  # fmt: skip
 _MACROS = {
     "batchnorm": _Macro("BatchNormalization", {"epsilon": "epsilon"}),
     "celu": _Macro("Celu", {"alpha": "alpha"}),
@@ -43,15 +49,31 @@ _MACROS = {
     "dot": _Macro("MatMul", {}),
     "einsum": _Macro("Einsum", {"equation": "equation"}),
     "gelu_erf": _Macro("Gelu", {}),
-    "gelu_quick": _Macro("QuickGelu", {"alpha": "alpha"}, "com.microsoft"),
-    "gelu_tanh": _Macro("Gelu", {}, fixed=(("approximate", "tanh"),)),
+    "gelu_quick": _Macro("QuickGelu", {"alpha": "alpha"}, "com.microsoft", (("alpha", 1.0),)),
     "gemm": _Macro("Gemm", {n: n for n in ("alpha", "beta", "transA", "transB")}),
     "mean_variance_normalization": _Macro("MeanVarianceNormalization", {"axes": "axes"}),
+    "quant_convolution": _Macro("ConvInteger", _WINDOW),
     "quant_dot": _Macro("MatMulInteger", {}),
-    "quantizelinear": _Macro("QuantizeLinear", {"axis": "axis", "block_size": "block_size"}),
-    "rotary_embedding": _Macro("RotaryEmbedding", {"interleaved": "interleaved"}, "com.microsoft"),
+    "quantizelinear": _Macro(
+        "QuantizeLinear",
+        {"axis": "axis", "block_size": "block_size", "output_type": "output_dtype"},
+    ),
     "tile": _Macro("Tile", {}, constant="repeats"),
 }
+
+
+def _gelu_tanh(x: ir.Value, *, fast: bool = False) -> ir.Value:
+    """gelu by a hyperbolic tangent; `fast` has constants of six digits."""
+
+    def times(number: float, y: ir.Value) -> ir.Value:
+        return mgx.mul(mgx.splat(number, y.type), y)
+
+    cube = mgx.mul(mgx.mul(x, x), x)
+    if fast:
+        inner = mgx.add(times(0.035677, cube), times(0.797885, x))
+    else:
+        inner = times(math.sqrt(2 / math.pi), mgx.add(x, times(0.044715, cube)))
+    return mgx.mul(times(0.5, x), mgx.add(mgx.splat(1, x.type), mgx.tanh(inner)))
 
 
 def _gelu_split(x: ir.Value) -> ir.Value:
@@ -94,6 +116,8 @@ _POINTWISE = "add bitwise_and div logical_and logical_or logical_xor mul pow pre
 COMPOSED: dict[str, Callable[..., Made]] = {
     "bias_uint8": _bias_uint8,
     "gelu_split": _gelu_split,
+    "gelu_tanh": _gelu_tanh,
+    "rotary_embedding": rotary_embedding,
     **{name: _pointwise(name) for name in _POINTWISE.split()},
 }
 
@@ -116,6 +140,10 @@ class macro:
         """The macro's name."""
         return self._name
 
+    def options(self) -> dict[str, Any]:
+        """The attributes that were given; enums' values are numbers."""
+        return {n: numbered(self._name, n, v) for n, v in self.attributes.items()}
+
     def __repr__(self) -> str:
         return f"macro '{self._name}'"
 
@@ -128,9 +156,24 @@ class macro:
                 raise UsageError(f"macro '{self._name}' needs the attribute '{row.constant}'")
             operands = [0, np.array(given.pop(row.constant), np.int64)]
         found = dict(row.fixed) | {row.renamed[name]: value for name, value in given.items()}
-        if "pads" in found:
-            found["pads"] = both_sides(found["pads"], rank - 2)
+        if row.renamed is _WINDOW:
+            found = _windowed(found, rank - 2)
+        if "output_dtype" in found:
+            dtype = dtype_of(found["output_dtype"])
+            found["output_dtype"] = helper.np_dtype_to_tensor_dtype(dtype)
         return OnnxNode(row.operator, found, row.domain, operands=operands)
+
+
+def _windowed(given: dict[str, Any], spatial: int) -> dict[str, Any]:
+    """The attributes of a convolution of ONNX: padding of both sides, or a rule for it alone."""
+    found = dict(given)
+    rule = mode_name(found.pop("padding_mode", 0))
+    if "SAME" in (given_rule := str(found.pop("auto_pad", "")).upper()):
+        rule = given_rule
+    pads = found.pop("pads", ())
+    if rule != "default":
+        return found | {"auto_pad": rule.upper()}
+    return found | ({"pads": both_sides(pads, spatial)} if len(pads) else {})
 
 
 def macros() -> frozenset[str]:

@@ -1,23 +1,21 @@
-"""MIGraphX's `module` and `instruction_ref`: views of a block of mgx ops and of its values."""
+"""MIGraphX's `module`: a view of a block of mgx ops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.dialects.constants import constant_array
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.migraphx import by_onnx
 from mgx_mlir.migraphx.argument import argument, as_argument
 from mgx_mlir.migraphx.composed import padded_rows
 from mgx_mlir.migraphx.converted import converted
-from mgx_mlir.migraphx.described import described
+from mgx_mlir.migraphx.instruction import State, instruction_ref
 from mgx_mlir.migraphx.macros import COMPOSED, macro
 from mgx_mlir.migraphx.operators import applied, build, op, plain
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, shape
@@ -25,93 +23,13 @@ from mgx_mlir.migraphx.tensors import (
     as_type,
     rank_of,
     scalar_bool,
-    shape_of,
     sizes_of,
     tensor_type,
     zeros,
 )
-from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.rewriting.queries import element_type
 
 _ITERATIONS = 10  # of a loop that states no number, as in MIGraphX
-
-
-@dataclass
-class State:
-    """The state that a program and its modules share.
-
-    `names` are the inputs', `bodies` the modules that no instruction has taken yet. `compiled`
-    is None again after every change. `states` are those after the last step of recurrent layers,
-    by their results.
-    """
-
-    graph: Graph
-    names: list[str]
-    bodies: list[module] = field(default_factory=list)
-    compiled: Any = None
-    states: dict[ir.Value, list[ir.Value]] = field(default_factory=dict)
-
-
-class instruction_ref:
-    """A value of a program: an argument, an op's result, or a tuple of results."""
-
-    def __init__(self, owner: module, values: Sequence[ir.Value], is_tuple: bool = False) -> None:
-        self._owner, self._values, self._tuple = owner, tuple(values), is_tuple
-
-    def _defining(self) -> ir.OpView | None:
-        value = self._values[0]
-        return None if isinstance(value.owner, ir.Block) else value.owner.opview
-
-    def name(self) -> str:
-        """The operator's name; '@param' and '@literal' for inputs and constants."""
-        defining = self._defining()
-        if defining is None:
-            return "@param"
-        if isinstance(defining, (mgx.ConstantOp, mgx.LiteralOp)):
-            return "@literal"
-        return str(defining.operation.name).removeprefix("mgx.")
-
-    def op(self) -> op:
-        """The operator, with the attributes of the mgx op. Raises UsageError for an input."""
-        defining = self._defining()
-        if self.name().startswith("@") or defining is None:
-            raise UsageError(f"{self.name()} is no operator")
-        name, attributes = described(defining)
-        return op(name, **attributes)
-
-    def shape(self) -> shape:
-        """The type, or that of a tuple."""
-        parts = [shape_of(value.type) for value in self._values]
-        return shape(sub_shapes=parts) if self._tuple else parts[0]
-
-    def inputs(self) -> list[instruction_ref]:
-        """The operands."""
-        defining = self._defining()
-        found = [] if defining is None else list(defining.operands)
-        return [instruction_ref(self._owner, [value]) for value in found]
-
-    def outputs(self) -> list[instruction_ref]:
-        """The instructions that use this one."""
-        users = {use.owner: use.owner.results for v in self._values for use in v.uses}
-        return [instruction_ref(self._owner, list(r), len(r) > 1) for r in users.values() if len(r)]
-
-    def get_literal(self) -> argument:
-        """The elements of a constant. Raises UsageError for another instruction."""
-        defining = self._defining()
-        if isinstance(defining, mgx.ConstantOp):
-            return argument(np.array(constant_array(defining)))
-        if isinstance(defining, mgx.LiteralOp):
-            return argument(self._owner.state.graph.weights[defining.key.value].array())
-        raise UsageError(f"{self.name()} is no literal")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, instruction_ref) and self._values == other._values
-
-    def __hash__(self) -> int:
-        return hash(self._values)
-
-    def __repr__(self) -> str:
-        return f"{self.name()} -> {self.shape()!r}"
 
 
 class module:
@@ -126,17 +44,19 @@ class module:
         # Holds a body until `if` or `loop` takes it.
         self._holder: ir.Operation | None = None
 
-    def add_parameter(self, name: str, s: shape) -> instruction_ref:
+    def add_parameter(
+        self, name: str, shape: shape, debug_symbols: Collection[str] = ()
+    ) -> instruction_ref:
         """An input. Inputs of a loop's body are the trip, the condition, the carried values."""
         if self._holder is None and name in self.state.names:
             raise UsageError(f"there is a parameter '{name}' already; give another name")
         with self._building():
-            value = self._block.add_argument(tensor_type(name, s), ir.Location.name(name))
+            value = self._block.add_argument(tensor_type(name, shape), ir.Location.name(name))
         if self._holder is None:
             self.state.names.append(name)
-        return self._added([value])
+        return self._added([value], symbols=debug_symbols)
 
-    def add_literal(self, data: Any) -> instruction_ref:
+    def add_literal(self, data: Any, debug_symbols: Collection[str] = ()) -> instruction_ref:
         """A constant of an argument, or of anything that numpy reads."""
         array = as_argument(data).numpy()
         # A scalar of numpy has one element in one dimension, as in MIGraphX.
@@ -144,20 +64,22 @@ class module:
         array = np.ascontiguousarray(array).reshape(sizes)
         with self._building():
             value = self._constants.materialise(Value("literal", array=array))
-        return self._added([value])
+        return self._added([value], symbols=debug_symbols)
 
     def add_instruction(
         self,
         op: op,
         args: Sequence[instruction_ref] = (),
         mod_args: Sequence[module] = (),
+        debug_symbols: Collection[str] = (),
     ) -> instruction_ref:
         """An operator applied to instructions. `mod_args`: the bodies of `if` and `loop`.
 
         Raises UsageError where they do not fit.
         """
         with self._building():
-            return self._added(*self._built(op, [a._values for a in args], list(mod_args)))
+            made = self._built(op, [a._values for a in args], list(mod_args))
+            return self._added(*made, symbols=debug_symbols)
 
     def insert_instruction(
         self,
@@ -172,10 +94,14 @@ class module:
         return instruction_ref(self, values, is_tuple)
 
     def replace_instruction(
-        self, ins: instruction_ref, op: op, args: Sequence[instruction_ref]
+        self,
+        ins: instruction_ref,
+        op: op,
+        args: Sequence[instruction_ref] = (),
+        mod_args: Sequence[module] = (),
     ) -> instruction_ref:
         """Puts another operator in the place of an instruction."""
-        new = self.insert_instruction(ins, op, args)
+        new = self.insert_instruction(ins, op, args, mod_args)
         for old, value in zip(ins._values, new._values, strict=True):
             old.replace_all_uses_with(value)
             self._replace_result(old, value)
@@ -183,28 +109,68 @@ class module:
             self._last = new
         return new
 
-    def add_macro(self, macro: macro, args: Sequence[instruction_ref]) -> list[instruction_ref]:
-        """The operators of a macro, at the end. Raises UsageError where the operands do not fit."""
+    def add_macro(
+        self,
+        macro: macro,
+        args: Sequence[instruction_ref] = (),
+        mod_args: Sequence[module] = (),
+        debug_symbols: Collection[str] = (),
+    ) -> list[instruction_ref]:
+        """The operators of a macro, at the end. Raises UsageError where the operands do not fit,
+        and for modules, which no macro takes."""
         with self._building():
-            values = self._expanded(macro, [a._values[0] for a in args])
-        return [self._added([value]) for value in values]
+            values = self._expanded(macro, [a._values[0] for a in args], mod_args)
+        return [self._added([value], symbols=debug_symbols) for value in values]
 
     def insert_macro(
-        self, ins: instruction_ref, macro: macro, args: Sequence[instruction_ref]
+        self,
+        ins: instruction_ref,
+        macro: macro,
+        args: Sequence[instruction_ref] = (),
+        mod_args: Sequence[module] = (),
+        debug_symbols: Collection[str] = (),
     ) -> list[instruction_ref]:
         """As `add_macro`, before another instruction."""
         with self._before(ins):
-            values = self._expanded(macro, [a._values[0] for a in args])
-        return [instruction_ref(self, [value]) for value in values]
+            values = self._expanded(macro, [a._values[0] for a in args], mod_args)
+        found = [instruction_ref(self, [value]) for value in values]
+        for one in found:
+            self.add_debug_symbols(one, debug_symbols)
+        return found
 
-    def add_return(self, args: Sequence[instruction_ref]) -> instruction_ref:
-        """The results of the module."""
+    def add_return(
+        self, args: Sequence[instruction_ref], debug_symbols: Collection[str] = ()
+    ) -> instruction_ref:
+        """The results of the module. An end of a module keeps no debug symbols."""
+        del debug_symbols
         self._returned = [value for one in args for value in one._values]
         return instruction_ref(self, self._returned, True)
 
-    def replace_return(self, args: Sequence[instruction_ref]) -> instruction_ref:
+    def replace_return(
+        self, args: Sequence[instruction_ref], debug_symbols: Collection[str] = ()
+    ) -> instruction_ref:
         """Other results of the module."""
-        return self.add_return(args)
+        return self.add_return(args, debug_symbols)
+
+    def add_debug_symbols(self, ins: instruction_ref, symbols: Collection[str]) -> None:
+        """Gives an instruction names beside those it has; inputs keep their own alone."""
+        defining = ins._defining()
+        if defining is None or not symbols:
+            return
+        self.state.symbols = True
+        with self.state.graph.module.context:
+            names = sorted({*ins.get_debug_symbols(), *symbols})
+            defining.operation.location = ir.Location.fused([ir.Location.name(n) for n in names])
+
+    def remove_debug_symbols(self, ins: instruction_ref) -> None:
+        """Takes all names from an instruction."""
+        if (defining := ins._defining()) is not None:
+            with self.state.graph.module.context:
+                defining.operation.location = ir.Location.unknown()
+
+    def has_debug_symbols(self) -> bool:
+        """Whether an instruction has one."""
+        return any(ins.get_debug_symbols() for ins in self)
 
     def print(self) -> None:
         """Prints the instructions."""
@@ -238,9 +204,22 @@ class module:
         if self._returned is not None:
             self._returned = [new if value == old else value for value in self._returned]
 
-    def _added(self, values: Sequence[ir.Value], is_tuple: bool = False) -> instruction_ref:
+    def _added(
+        self,
+        values: Sequence[ir.Value],
+        is_tuple: bool = False,
+        symbols: Collection[str] = (),
+    ) -> instruction_ref:
         self._last = instruction_ref(self, values, is_tuple)
+        self.add_debug_symbols(self._last, symbols)
         return self._last
+
+    def _name_of(self, value: ir.Value) -> str:
+        """The name of an input."""
+        argument = ir.BlockArgument(value)
+        if self._holder is None and argument.owner == self._block:
+            return self.state.names[argument.arg_number]
+        return argument.location.name_str
 
     def _building(self) -> Any:
         self.state.compiled = None
@@ -370,7 +349,11 @@ class module:
             raise UsageError(f"{op.name()} takes the result of {kinds}")
         return states[place]
 
-    def _expanded(self, macro: macro, values: list[ir.Value]) -> list[ir.Value]:
+    def _expanded(
+        self, macro: macro, values: list[ir.Value], bodies: Sequence[module]
+    ) -> list[ir.Value]:
+        if bodies:
+            raise UsageError(f"macro '{macro.name()}' takes no modules")
         if macro.name() in COMPOSED:
             made = applied(macro, COMPOSED[macro.name()], values)
             return [made] if isinstance(made, ir.Value) else list(made)

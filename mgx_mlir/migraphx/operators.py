@@ -17,12 +17,13 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.constants import constant_array
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import emit
 from mgx_mlir.importer.converters.shapes import resolve
 from mgx_mlir.importer.tensors import dims as dims_by_name
 from mgx_mlir.migraphx import attributes, by_onnx, composed, windows
-from mgx_mlir.migraphx.shape import dtype_of, dynamic_dimension
+from mgx_mlir.migraphx.shape import Numbered, dtype_of, dynamic_dimension, type_name, type_t
 from mgx_mlir.migraphx.tensors import dim_of, rank_of, sizes_of, sizes_together
 from mgx_mlir.rewriting.queries import element_type
 
@@ -30,10 +31,17 @@ Made: TypeAlias = ir.Value | Sequence[ir.Value]
 # A size, or one with bounds and a name.
 Size: TypeAlias = int | dynamic_dimension
 
-pooling_mode = enum.Enum("pooling_mode", ["average", "max", "lpnorm"], start=0)  # type: ignore[misc]
-rnn_direction = enum.Enum(  # type: ignore[misc]
-    "rnn_direction", ["forward", "reverse", "bidirectional"], start=0
-)
+
+class pooling_mode(Numbered):
+    """The kinds of `pooling`."""
+
+    average, max, lpnorm = range(3)
+
+
+class rnn_direction(Numbered):
+    """The directions of recurrent layers."""
+
+    forward, reverse, bidirectional = range(3)
 
 
 class op:
@@ -56,6 +64,12 @@ class op:
         """The operator's name."""
         return self._name
 
+    def values(self) -> dict[str, Any]:
+        """All attributes, those with defaults too; enums' values are numbers."""
+        known = {} if self._name.startswith("@") else defaults(self._name)
+        found = {n: v for n, v in known.items() if v is not None} | dict(self.attributes)
+        return {n: numbered(self._name, n, v) for n, v in found.items()}
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, op):
             return NotImplemented
@@ -67,6 +81,32 @@ class op:
     def __repr__(self) -> str:
         given = ",".join(f"{name}={value}" for name, value in self.attributes.items())
         return f"{self._name}[{given}]" if given else self._name
+
+
+def builtin(name: str, **attributes: Any) -> op:
+    """The operator of an instruction that there is, also of those that nobody builds by name."""
+    made = op.__new__(op)
+    made._name, made.attributes = name, MappingProxyType(attributes)
+    return made
+
+
+def numbered(operator: str, name: str, value: Any) -> Any:
+    """An attribute's value as a program's file has it: a number for an enum's."""
+    kind = pooling_mode if (operator, name) in _POOLS else _KINDS.get(name)
+    if isinstance(value, str) and kind is type_t:
+        value = type_name(dtype_of(value))
+    if kind is not None and value in kind.__members__:
+        value = kind[value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value
+
+
+_POOLS = (("pooling", "mode"), ("roialign", "mode"))
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("dtype", "out_type", "output_type", "target_type"), type_t),
+    "direction": rnn_direction,
+}
 
 
 def build(operator: op, operands: Sequence[ir.Value]) -> Made:
@@ -224,14 +264,26 @@ def _concat(*xs: ir.Value, axis: int = 0) -> ir.Value:
 
 
 def _resize(
-    x: ir.Value,
-    *,
+    *xs: ir.Value,
     scales: Sequence[float] = (),
     sizes: Sequence[Size] = (),
     mode: str = "nearest",
     nearest_mode: str = "floor",
     coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: bool = False,
+    antialias: bool = False,
+    extrapolation_value: float = 0.0,
+    roi: Sequence[float] = (),
 ) -> ir.Value:
+    """x in other sizes; a second operand, a literal, has the sizes, or the scales if of floats."""
+    x, *given = xs
+    for value in given:
+        made = None if isinstance(value.owner, ir.Block) else value.owner.opview
+        if not isinstance(made, mgx.ConstantOp):
+            raise ValueError("the sizes or scales are to be a literal")
+        found = constant_array(made)
+        scales, sizes = (found.tolist(), ()) if found.dtype.kind == "f" else ((), found.tolist())
     shape = sizes_of(x)
     dims = list(map(dim_of, sizes)) or [
         n if s == 1 else int(n * s) for n, s in zip(shape, scales, strict=True)
@@ -242,7 +294,12 @@ def _resize(
         list(scales) or None,
         mode=mgx.ResizeMode[mode],
         nearest_mode=mgx.NearestMode[nearest_mode],
-        coordinate_mode=mgx.CoordinateMode[coordinate_transformation_mode],
+        coordinate_mode=mgx.CoordinateMode[coordinate_transformation_mode or "half_pixel"],
+        cubic_coeff_a=cubic_coeff_a,
+        exclude_outside=bool(exclude_outside),
+        antialias=bool(antialias),
+        extrapolation_value=extrapolation_value,
+        roi=list(roi) or None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
@@ -37,21 +37,21 @@ def parse_onnx(
 
     A dimension without a size gets `default_dim_value`, 1 where that is 0; or the bounds
     `default_dyn_dim_value`. `dim_params` gives dimensions by name, `map_input_dims` and
-    `map_dyn_input_dims` whole inputs, also where the model fixes sizes. Debug symbols, the nodes'
-    names, are always kept, and the names of open dimensions (`use_symbolic_shapes`). The results of
-    skipped operators are parameters.
+    `map_dyn_input_dims` whole inputs, also where the model fixes sizes. With `use_debug_symbols`
+    the names of nodes are debug symbols. The names of open dimensions are always kept
+    (`use_symbolic_shapes`). The results of skipped operators are parameters.
     Raises ModelError, and UnsupportedError for operators that are not known.
     """
-    del use_debug_symbols, use_symbolic_shapes
+    del use_symbolic_shapes
     default = default_dyn_dim_value or default_dim_value or 1
     sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
     trips = (max_loop_iterations, limit_max_iterations)
     source = partial(_source, Path(filename), None, skip_unknown_operators)
-    return _parsed(source, sizes, trips, print_program_on_error)
+    return _parsed(source, sizes, trips, print_program_on_error, use_debug_symbols)
 
 
 def parse_onnx_buffer(
-    onnx_buffer: bytes,
+    filename: bytes,
     default_dim_value: int = 0,
     default_dyn_dim_value: dynamic_dimension | None = None,
     dim_params: Mapping[str, dynamic_dimension | int] | None = None,
@@ -65,14 +65,17 @@ def parse_onnx_buffer(
     use_debug_symbols: bool = False,
     use_symbolic_shapes: bool = True,
 ) -> program:
-    """As `parse_onnx`, from the bytes of a file. `external_data_path`: its tensors' folder."""
-    del use_debug_symbols, use_symbolic_shapes
+    """As `parse_onnx`, of the bytes of a file, which MIGraphX calls its `filename`.
+
+    `external_data_path` is the folder of its tensors.
+    """
+    del use_symbolic_shapes
     default = default_dyn_dim_value or default_dim_value or 1
     sizes = _Sizes(default, dim_params or {}, map_input_dims or {}, map_dyn_input_dims or {})
     trips = (max_loop_iterations, limit_max_iterations)
     folder = Path(external_data_path) if external_data_path else None
-    source = partial(_source, bytes(onnx_buffer), folder, skip_unknown_operators)
-    return _parsed(source, sizes, trips, print_program_on_error)
+    source = partial(_source, bytes(filename), folder, skip_unknown_operators)
+    return _parsed(source, sizes, trips, print_program_on_error, use_debug_symbols)
 
 
 def get_onnx_operators() -> list[str]:
@@ -80,8 +83,15 @@ def get_onnx_operators() -> list[str]:
     return sorted({operator.name for operator in importer.operators()})
 
 
-def parse_tf(filename: str, **_: Any) -> program:
+def parse_tf(
+    filename: str,
+    is_nhwc: bool = True,
+    batch_size: int = 1,
+    map_input_dims: Mapping[str, Sequence[int]] | None = None,
+    output_names: Sequence[str] = (),
+) -> program:
     """Raises UnsupportedError: files of TensorFlow are not read; export the model to ONNX."""
+    del is_nhwc, batch_size, map_input_dims, output_names
     raise UnsupportedError(
         f"{filename}: files of TensorFlow are not read; export the model to ONNX, for example with "
         "tf2onnx, and use parse_onnx"
@@ -103,9 +113,14 @@ def _source(model: Path | bytes, folder: Path | None, skip: bool) -> loading.Sou
 
 
 def _parsed(
-    load: Callable[[], loading.Source], sizes: _Sizes, trips: tuple[int, int], show: bool
+    load: Callable[[], loading.Source],
+    sizes: _Sizes,
+    trips: tuple[int, int],
+    show: bool,
+    symbols: bool,
 ) -> program:
-    """The program; a loop has at most the least of `trips`. `show`: an error is printed too."""
+    """The program; a loop has at most the least of `trips`. `show`: an error is printed too.
+    `symbols`: nodes' names are debug symbols."""
     try:
         ranges = {name: [_size(dim) for dim in dims] for name, dims in sizes.dyn_inputs.items()}
         options = CompileOptions(
@@ -122,7 +137,7 @@ def _parsed(
         except UnsupportedError:
             return PartedProgram(origin)
         made = program(graph)
-        made._origin = origin
+        made._origin, made._state.symbols = origin, symbols
         return made
     except MgxError as error:
         if show:

@@ -21,9 +21,10 @@ from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
+from mgx_mlir.migraphx.instruction import State
 from mgx_mlir.migraphx.listing import listing
 from mgx_mlir.migraphx.modes import compile_modes, nearest_mode
-from mgx_mlir.migraphx.module import State, module
+from mgx_mlir.migraphx.module import module
 from mgx_mlir.migraphx.operators import op
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import shape_of
@@ -170,6 +171,7 @@ class program:
         """A copy; changes of one leave the other as it is. Weights and code are shared."""
         made = program(self.graph())
         made._origin, made._state.compiled = self._origin, self._state.compiled
+        made._state.symbols = self._state.symbols
         return made
 
     def __copy__(self) -> program:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,16 +19,25 @@ from mgx_mlir.sizes.parser import parse
 _DTYPES = {row.migraphx: numpy_dtype(row.numpy) for row in ELEMENTS if row.migraphx}
 # The most that a dimension without an upper bound is given.
 ENDLESS_DIM = (1 << 63) - 1
-type_t = enum.Enum("type_t", [*_DTYPES, "tuple_type"])  # type: ignore[misc]
+
+
+class Numbered(enum.IntEnum):
+    """An enum of MIGraphX: its members are numbers, and show their names."""
+
+    __str__ = enum.Enum.__str__
+    __format__ = enum.Enum.__format__  # type: ignore[assignment]
+
+
+_ENUM: Any = Numbered
+type_t = _ENUM("type_t", [*_DTYPES, "tuple_type"], start=0)
 _NAME_OF = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-def dtype_of(name: str | enum.Enum) -> np.dtype:
-    """The numpy type of an element type's name: 'float', 'float_type', 'uint8', 'uint8_t'.
-
-    Raises UsageError where there is none.
+def dtype_of(name: str | int) -> np.dtype:
+    """The numpy type of an element type's name: 'float', 'float_type', 'uint8', 'uint8_t'; or of
+    its number in `type_t`. Raises UsageError where there is none.
     """
-    text = name.name if isinstance(name, enum.Enum) else str(name)
+    text = type_t(name).name if isinstance(name, int) and name in list(type_t) else str(name)
     known = text if text in _DTYPES else text.removesuffix("_t").removesuffix("_type") + "_type"
     if known not in _DTYPES:
         raise UsageError(f"'{text}' is no element type; there are {', '.join(_DTYPES)}")
@@ -48,7 +57,8 @@ class dynamic_dimension:
     Dimensions of one `name` have the same size in each run, '2*name' twice as much; names do not
     count where dimensions are compared. As in MIGraphX `dynamic_dimension("2*n", {"n":
     dynamic_dimension(1, 8)})` has a formula for its name, and the bounds that follow from those of
-    its symbols. Raises UsageError for bounds that leave no size, and for what is no formula.
+    its symbols; `expression` and `symbols` name these two. Without arguments the size is 0. Raises
+    UsageError for bounds that leave no size, and for what is no formula.
     """
 
     min: int
@@ -58,15 +68,21 @@ class dynamic_dimension:
 
     def __init__(
         self,
-        min: int | str,
-        max: int | Mapping[str, dynamic_dimension],
+        min: int | str = 0,
+        max: int | Mapping[str, dynamic_dimension] | None = None,
         optimals: Iterable[int] = (),
         name: str = "",
+        *,
+        expression: str = "",
+        symbols: Mapping[str, dynamic_dimension] | None = None,
     ) -> None:
+        if expression:
+            min, max = expression, symbols or {}
+        max = 0 if max is None and min == 0 else max
         if isinstance(min, str) and isinstance(max, Mapping):
             known = {symbol: dim._symbol(symbol) for symbol, dim in max.items()}
             min, max, optimals, name = _of_formula(min, known)
-        if isinstance(min, str) or isinstance(max, Mapping) or not 0 <= min <= max:
+        if isinstance(min, str) or not isinstance(max, int) or not 0 <= min <= max:
             raise UsageError(f"a dimension cannot go from {min} to {max}")
         self.min, self.max, self.optimals, self.name = min, max, set(optimals), name
 
@@ -131,7 +147,7 @@ class shape:
     def __init__(
         self,
         *,
-        type: str | enum.Enum = "float",
+        type: str | int = "float",
         lens: Sequence[int] | None = None,
         strides: Sequence[int] | None = None,
         permutation: Sequence[int] | None = None,
@@ -159,7 +175,7 @@ class shape:
         if len(self._strides) != len(self._lens):
             raise UsageError(f"{len(self._lens)} sizes have {len(self._strides)} strides")
 
-    def type(self) -> enum.Enum:
+    def type(self) -> Any:
         """The element type, of the enum `type_t`."""
         return type_t[self._name]
 

@@ -9,6 +9,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.migraphx.tensors import rank_of, sizes_of
 
+_POOLS = ("average", "max", "lpnorm")
 _MODES = ("default", "same_lower", "same_upper")
 
 
@@ -21,7 +22,7 @@ def _window(
     x: ir.Value, padding: Sequence[int], stride: Sequence[int], mode: int | str
 ) -> tuple[list[int], list[int]]:
     """The padding of both sides, and the strides."""
-    if _mode(mode) != "default":
+    if mode_name(mode) != "default":
         raise ValueError(f"padding_mode {mode} is for convolution and pooling; give the padding")
     spatial = rank_of(x) - 2
     return both_sides(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
@@ -36,7 +37,7 @@ def _padded(
 ) -> tuple[list[int], list[int]]:
     """As `_window`. A mode of the same size pads so that a stride of 1 keeps the size; it puts an
     odd row before the first, or after the last. `window`: the spatial sizes, dilated."""
-    kind = _mode(mode)
+    kind = mode_name(mode)
     if kind == "default":
         return _window(x, padding, strides, mode)
     strides = list(strides) or [1] * len(window)
@@ -49,7 +50,8 @@ def _padded(
     return [*large, *small] if kind == "same_lower" else [*small, *large], list(strides)
 
 
-def _mode(mode: int | str) -> str:
+def mode_name(mode: int | str) -> str:
+    """The name of a rule for padding: that name, or its number."""
     name = _MODES[mode] if isinstance(mode, int) and mode in range(3) else str(mode).rstrip("_")
     if name not in _MODES:
         raise ValueError(f"padding_mode {mode} is none of {', '.join(_MODES)}")
@@ -102,7 +104,7 @@ def convolution_like(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
 def pooling(
     x: ir.Value,
     *,
-    mode: str = "average",
+    mode: str | int = "average",
     padding: Sequence[int] = (),
     stride: Sequence[int] = (),
     lengths: Sequence[int] = (),
@@ -113,11 +115,12 @@ def pooling(
     padding_mode: int | str = 0,
 ) -> ir.Value:
     """The average, max or lpnorm of windows; lengths are 1 where they are not given."""
+    kind = mode if isinstance(mode, str) else _POOLS[mode]
     sizes = list(lengths) or [1] * (rank_of(x) - 2)
     pads, strides = _padded(x, padding, stride, _dilated(sizes, dilations), padding_mode)
     return mgx.pooling(
         x,
-        mgx.PoolingMode[mode],
+        mgx.PoolingMode[kind],
         sizes,
         pads,
         strides,

@@ -139,12 +139,13 @@ def node_name(op: ir.OpView | ir.Operation) -> str:
 
     An op made of several nodes names them all, separated by '+'.
     """
-    return "+".join(dict.fromkeys(filter(None, _location_names(op.operation.location))))
+    return "+".join(dict.fromkeys(filter(None, location_names(op.operation.location))))
 
 
-def _location_names(location: ir.Location) -> list[str]:
+def location_names(location: ir.Location) -> list[str]:
+    """The names that a location is made of."""
     if location.is_a_name():
         return [location.name_str]
     if location.is_a_fused():
-        return [name for part in location.locations for name in _location_names(part)]
+        return [name for part in location.locations for name in location_names(part)]
     return []

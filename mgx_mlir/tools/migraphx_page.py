@@ -44,7 +44,6 @@ Differences:
 - `fp4x2` is `uint8` here: two numbers a byte, the first in the low bits. Random numbers are others
   than MIGraphX's; equal seeds give equal ones. Limits of `nonmaxsuppression` are literals.
 - Scan outputs of `loop` have `max_iterations` rows (10), zeros after the last trip.
-- `argument` is a buffer on Python 3.12 and later; numpy reads it on any (`np.array(a)`).
 - `save` writes an artifact of this project (`.mgx`) for a compiled program, which says its target
   and whether inputs and outputs are copied; a zip of its IR and weights otherwise. MIGraphX's own
   files cannot be read. `mgx run`, `perf`, `compile` and `read` take both kinds.
@@ -77,13 +76,14 @@ FUNCTIONS = (
 )
 CLASSES = {
     "argument": "data_ptr get_shape load save tolist",
-    "instruction_ref": "get_literal inputs name op outputs shape",
-    "macro": "name",
+    "instruction_ref": "get_debug_symbols get_literal inputs name op outputs shape",
+    "macro": "name options",
     "module": (
-        "add_instruction add_literal add_macro add_parameter add_return insert_instruction "
-        "insert_macro print replace_instruction replace_return"
+        "add_debug_symbols add_instruction add_literal add_macro add_parameter add_return "
+        "has_debug_symbols insert_instruction insert_macro print remove_debug_symbols "
+        "replace_instruction replace_return"
     ),
-    "op": "name pooling_mode rnn_direction",
+    "op": "name pooling_mode rnn_direction values",
     "program": (
         "clone compile create_module get_main_module get_output_shapes get_parameter_names "
         "get_parameter_shapes is_compiled print run run_async sort to_py"
@@ -114,8 +114,8 @@ OPERATORS = (
 MACROS = (
     "add batchnorm bias_uint8 bitwise_and celu clip convolution dequantizelinear div dot einsum "
     "gelu_erf gelu_quick gelu_split gelu_tanh gemm logical_and logical_or logical_xor "
-    "mean_variance_normalization mul pow prelu quant_dot quantizelinear rotary_embedding sqdiff "
-    "sub tile"
+    "mean_variance_normalization mul pow prelu quant_convolution quant_dot quantizelinear "
+    "rotary_embedding sqdiff sub tile"
 )
 
 

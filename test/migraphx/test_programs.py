@@ -214,7 +214,7 @@ def test_a_loop_carries_values_and_stops_by_its_condition(target):
         ("clip", {}, ([2, 3], [], []), lambda x, low, high: np.clip(x, low, high)),
         (
             "convolution",
-            {"padding": [0, 0], "stride": [1, 1]},
+            {"paddings": [0, 0], "strides": [1, 1]},
             ([1, 1, 2, 2], [1, 1, 1, 1], [1]),
             lambda x, w, b: x * w + b.reshape(1, 1, 1, 1),
         ),
