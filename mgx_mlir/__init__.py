@@ -17,7 +17,7 @@ Names load on first use, so that importing the package costs nothing.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mgx_mlir.version import __version__
 
@@ -90,20 +90,22 @@ __all__ = [
     "tune",
 ]
 
+# Not for type checkers, which would take every misspelt name for one that it gives.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        from mgx_mlir.suggest import instead
+    def __getattr__(name):
+        if name not in _HOME:
+            from mgx_mlir.suggest import instead
 
-        hint = instead(name, [] if name.startswith("_") else __all__, "")
-        raise AttributeError(f"module 'mgx_mlir' has no attribute '{name}'{hint and f'; {hint}'}")
-    from mgx_mlir.errors import Edge
+            hint = instead(name, [] if name.startswith("_") else __all__, "")
+            hint = hint and f"; {hint}"
+            raise AttributeError(f"module 'mgx_mlir' has no attribute '{name}'{hint}")
+        from mgx_mlir.errors import Edge
 
-    with Edge(f"mgx_mlir.{name}"):
-        value = getattr(importlib.import_module(f"mgx_mlir.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+        with Edge(f"mgx_mlir.{name}"):
+            value = getattr(importlib.import_module(f"mgx_mlir.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__():
+        return __all__

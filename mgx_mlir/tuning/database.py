@@ -10,7 +10,10 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sqlite3
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import astuple, fields
 from pathlib import Path
@@ -24,8 +27,15 @@ _log = logging.getLogger(__name__)
 
 NAME = "tuning.sqlite"
 VERSION = 1
-# Seconds to wait for another process's transaction.
+# Seconds to wait for another process's transaction, and for the answer to a question.
 PATIENCE = 30.0
+# The most bytes of a value: no record of a problem comes near it.
+LARGEST = 1 << 24
+# SQLite's own files beside a database.
+_BESIDE = ("-wal", "-shm", "-journal")
+# SQLite asks after so many of its instructions whether it shall go on.
+_INSTRUCTIONS = 10_000
+_HASH = re.compile("[0-9a-f]{64}")
 
 # Columns are only ever added, with a default: that is how older files are brought up to date.
 _TABLES = {
@@ -49,27 +59,35 @@ _FIELDS = (
 
 
 class Database:
-    """The tuned problems of a folder; with `write` it is made where it is missing."""
+    """The tuned problems of a folder; with `write` it is made where it is missing.
 
-    def __init__(self, folder: Path, write: bool = False) -> None:
+    A file that cannot be read to its end is said once, and is empty from then on.
+    """
+
+    def __init__(self, folder: Path, write: bool = False, patience: float = PATIENCE) -> None:
         """Raises UserError where another user can write to the folder, for a file of a newer
-        version, and where a database to `write` cannot be."""
+        version, for what is no file, and where a database to `write` cannot be.
+
+        `patience`: seconds that any question and any change may take.
+        """
         self.path = folder / NAME
         self._write = write
+        self._patience = patience
         self._connection: sqlite3.Connection | None = None
+        self._has_damage = False
         if write:
             check_own_folder(folder)
             try:
                 make_own_folder(folder)
             except OSError as error:
                 raise UserError(f"{folder} cannot be made: {error.strerror or error}") from error
-        elif not self.path.exists():
+        if not self._is_there() and not write:
             return
         try:
             self._connection = self._open()
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, OSError) as error:
             raise UserError(f"{self.path} cannot be opened: {error}") from error
-        except sqlite3.DatabaseError as error:
+        except sqlite3.Error as error:
             self._set_aside(error)
 
     def close(self) -> None:
@@ -87,23 +105,25 @@ class Database:
         """The record of a key; None where there is none, or it is damaged."""
         where = " and ".join(f"{name} = ?" for name in _KEY)
         rows = self._read(f"select {', '.join(_FIELDS)} from problems where {where}", astuple(key))
-        return next(iter(_records(rows)), None)
+        return next(self._records(rows), None)
 
     def records(self) -> Iterator[Record]:
         """All records, in the order of their keys."""
         order = ", ".join(_KEY)
-        yield from _records(
+        yield from self._records(
             self._read(f"select {', '.join(_FIELDS)} from problems order by {order}", ())
         )
 
     def chips(self) -> set[tuple[str, int]]:
         """The chips, with their compute units, that there are records of."""
-        return set(self._read("select distinct chip, units from problems", ()))
+        rows = self._read("select distinct chip, units from problems", ())
+        return {(chip, units) for chip, units in rows if (type(chip), type(units)) == (str, int)}
 
     def problem(self, sha256: str) -> str | None:
         """The key of the problem of a kernel by the kernel's hash, where it is known."""
         rows = self._read("select problem from kernels where sha256 = ?", (sha256,))
-        return str(rows[0][0]) if rows else None
+        known = [text for (text,) in rows if isinstance(text, str) and _HASH.fullmatch(text)]
+        return known[0] if known else None
 
     def put(self, record: Record) -> None:
         """Keeps a record in place of an older one of its key. Raises UserError."""
@@ -132,7 +152,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         if not self._write:
             return self._open_to_read()
-        connection = _connect(self.path, "rwc")
+        connection = self._connect("rwc")
         try:
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = full")
@@ -150,12 +170,12 @@ class Database:
 
         One of an older version is brought up to date in memory.
         """
-        connection = _connect(self.path, "ro")
+        connection = self._connect("ro")
         try:
             connection.execute("select count(*) from sqlite_master")
         except sqlite3.OperationalError:
             connection.close()
-            connection = _connect(self.path, "ro&immutable=1")
+            connection = self._connect("ro&immutable=1")
         try:
             (version,) = connection.execute("pragma user_version").fetchone()
             self._check_version(version)
@@ -197,27 +217,33 @@ class Database:
     def _read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         if self._connection is None:
             return []
+        end = time.monotonic() + self._patience
+        self._connection.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS)
         try:
             return self._connection.execute(query, values).fetchall()
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, MemoryError) as error:
             _log.warning("%s cannot be read: %s", self.path, error)
-        except sqlite3.DatabaseError as error:
+            self.close()
+            self._connection = None
+        except sqlite3.Error as error:
             self._set_aside(error)
         return []
 
     def _change(self, statement: str, values: tuple[Any, ...]) -> None:
         for _ in range(2):
+            if self._connection is None:
+                break
             try:
-                assert self._connection is not None and self._write
                 with self._connection:
                     self._connection.execute(statement, values)
                 return
             except sqlite3.OperationalError as error:
                 raise UserError(f"{self.path} cannot be written: {error}") from error
-            except sqlite3.DatabaseError as error:
+            except sqlite3.Error as error:
                 self._set_aside(error)
+        raise UserError(f"{self.path} cannot be written: it is damaged, and no new one can be made")
 
-    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+    def _set_aside(self, error: sqlite3.Error) -> None:
         """Renames a damaged file; with `write`, begins a new one."""
         self.close()
         self._connection = None
@@ -225,31 +251,53 @@ class Database:
             _log.warning("%s is damaged (%s) and is not used", self.path, error)
             return
         aside = self.path.with_suffix(f".damaged-{os.getpid()}")
-        for suffix in ("-wal", "-shm"):
+        for suffix in _BESIDE:
             with contextlib.suppress(OSError):
                 self.path.with_name(self.path.name + suffix).unlink()
         with contextlib.suppress(OSError):
             self.path.rename(aside)
         _log.warning("%s is damaged (%s); it is now %s, and a new one is begun",
                      self.path, error, aside)  # fmt: skip
-        self._connection = self._open()
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    name = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(name, timeout=PATIENCE, uri=True, isolation_level=None)
-
-
-def _records(rows: list[tuple[Any, ...]]) -> Iterator[Record]:
-    """The records of rows; damaged ones are said and left out."""
-    for row in rows:
-        value = dict(zip(_FIELDS, row, strict=True))
         try:
-            value["modelled"], value["exhaustive"] = map(
-                bool, (value["modelled"], value["exhaustive"])
-            )
-            value["candidates"] = json.loads(value["candidates"])
-            value["schedule"] = value["schedule"] and json.loads(value["schedule"])
-            yield Record.from_json(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            _log.warning("a record of the tuning database is damaged and not used: %s", error)
+            self._connection = self._open()
+        except (sqlite3.Error, OSError) as again:
+            raise UserError(f"{self.path} cannot be made: {again}") from again
+
+    def _is_there(self) -> bool:
+        """Whether there is a file. UserError for anything else: SQLite would wait for a pipe."""
+        for suffix in ("", *_BESIDE):
+            path = self.path.with_name(self.path.name + suffix)
+            try:
+                mode = path.stat().st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                if not suffix:
+                    return False
+            except OSError as error:
+                raise UserError(f"{path} cannot be read: {error.strerror}") from error
+            else:
+                if not stat.S_ISREG(mode):
+                    raise UserError(f"{path} is no file; delete it, or use another folder")
+        return True
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        name = f"{self.path.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(name, timeout=self._patience, uri=True, isolation_level=None)
+        if hasattr(connection, "setlimit"):  # from Python 3.11 on
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+        return connection
+
+    def _records(self, rows: list[tuple[Any, ...]]) -> Iterator[Record]:
+        """The records of rows; damaged ones are left out, which is said once."""
+        for row in rows:
+            value = dict(zip(_FIELDS, row, strict=True))
+            try:
+                value["modelled"], value["exhaustive"] = map(
+                    bool, (value["modelled"], value["exhaustive"])
+                )
+                value["candidates"] = json.loads(value["candidates"])
+                value["schedule"] = value["schedule"] and json.loads(value["schedule"])
+                yield Record.from_json(value)
+            except (TypeError, ValueError, RecursionError) as error:
+                if not self._has_damage:
+                    _log.warning("%s: a record is damaged and not used: %s", self.path, error)
+                self._has_damage = True

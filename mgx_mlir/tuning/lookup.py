@@ -25,6 +25,8 @@ from mgx_mlir.tuning.record import Key
 _log = logging.getLogger(__name__)
 
 READ_LIMIT = 60.0
+# Seconds that a database may take for an answer: without it there is the estimate.
+_PATIENCE = 5.0
 
 
 def key_of(problem: str, target: Target, modelled: bool, units: int | None = None) -> Key:
@@ -86,14 +88,16 @@ def _databases(settings: Settings) -> Iterator[tuple[Origin, Database]]:
         ("system", settings.cache_shared),
     ]
     for origin, folder in folders:
-        if folder is None or not (folder / NAME).exists():
+        if folder is None:
             continue
         try:
+            if not (folder / NAME).exists():
+                continue
             if origin == "user":
                 check_own_folder(folder)
             else:
                 _check_shared(folder)
-            yield origin, Database(folder)
+            yield origin, Database(folder, patience=_PATIENCE)
         except (OSError, UserError) as error:
             _log.warning("the %s's tuning database is not used: %s", origin, error)
 
@@ -122,7 +126,10 @@ def _problems(
             found[kernel.sha256] = key
     found |= (new := dict(_examined(unknown)))
     if new and settings.cache_dir is not None:
-        with contextlib.suppress(UserError), Database(settings.cache_dir, write=True) as database:
+        with (
+            contextlib.suppress(UserError),
+            Database(settings.cache_dir, write=True, patience=_PATIENCE) as database,
+        ):
             for digest, key in new.items():
                 database.put_problem(digest, key)
     return found

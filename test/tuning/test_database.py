@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +113,90 @@ def test_a_damaged_record_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureF
     with Database(tmp_path) as database:
         assert list(database.records()) == [record(2)]
     assert "damaged and not used" in caplog.text
+
+
+def test_values_of_other_types_are_no_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Database(tmp_path, write=True) as database:
+        for number in range(3):
+            database.put(record(number))
+            database.put_problem(f"{number}" * 64, "0" * 64)
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        columns = [row[1] for row in connection.execute("pragma table_info(problems)")]
+        taken = ", ".join(f"{c} = x'00ff'" for c in columns if c not in ("problem", "schedule"))
+        connection.execute(f"update problems set {taken}")
+        connection.execute("update kernels set problem = 'x' || problem")
+    with Database(tmp_path) as database:
+        assert not list(database.records()) and not database.chips()
+        assert database.problem("0" * 64) is None
+    assert caplog.text.count("damaged and not used") == 1
+
+
+OTHER_SCHEMAS = {
+    "no tables": "drop table problems; drop table kernels",
+    "no columns": "alter table problems rename column candidates to c",
+    "a view without an end": "drop table problems; create view problems as with recursive n(i) as "
+    "(select 1 union all select i + 1 from n) select i as problem, i as chip, i as units from n",
+}
+
+
+@pytest.mark.parametrize("change", OTHER_SCHEMAS.values(), ids=OTHER_SCHEMAS)
+def test_a_file_of_another_schema_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
+) -> None:
+    with Database(tmp_path, write=True) as database:
+        database.put(record())
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        connection.executescript(change)
+    with Database(tmp_path, patience=0.1) as database:
+        for number in range(3):
+            assert database.get(key(number)) is None
+        assert not database.chips() and database.problem("0" * 64) is None
+    assert caplog.text.count("cannot be read") == 1
+
+
+def test_a_value_without_measure_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Database(tmp_path, write=True) as database:
+        database.put(record())
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        connection.execute("update problems set candidates = zeroblob(33554432)")
+    with Database(tmp_path) as database:
+        assert database.get(key()) is None
+    assert "not used" in caplog.text
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+KINDS = {"pipe": _fifo, "folder": Path.mkdir, "device": lambda p: p.symlink_to("/dev/zero")}
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-journal"])
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_nothing_but_files_is_opened(
+    tmp_path: Path, make: Callable[[Path], None], suffix: str
+) -> None:
+    if suffix:
+        Database(tmp_path, write=True).close()
+    make(tmp_path / f"{NAME}{suffix}")
+    for write in (False, True):
+        with pytest.raises(UserError, match=f"{NAME}{suffix} is no file"):
+            Database(tmp_path, write=write)
+
+
+def test_what_cannot_be_set_aside_is_an_error(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / NAME).write_bytes(b"no database" * 1000)
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(UserError, match="cannot be made"):
+        Database(tmp_path, write=True)
 
 
 @pytest.mark.parametrize("write", [False, True])
