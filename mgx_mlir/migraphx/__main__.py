@@ -1,6 +1,6 @@
 """Runs a script whose `import migraphx` is this package: python -m mgx_mlir.migraphx SCRIPT.
 
-`onnx_migraphx.backend`, MIGraphX's interface of ONNX's backends, is `mgx_mlir.backend` then.
+`onnx_migraphx.backend`, MIGraphX's interface of ONNX's backends, is in `onnx_backend` then.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from mgx_mlir import backend, migraphx
+from mgx_mlir import migraphx
+from mgx_mlir.migraphx import onnx_backend
 
 _HELP = """\
 usage: python -m mgx_mlir.migraphx SCRIPT [ARGUMENT ...]
@@ -25,9 +26,10 @@ def main() -> int:
         print(_HELP)
         return 0 if words and words[0] != "-m" else 2
     onnx_migraphx = ModuleType("onnx_migraphx")
-    onnx_migraphx.backend = backend  # type: ignore[attr-defined]
     sys.modules |= {"migraphx": migraphx, "onnx_migraphx": onnx_migraphx}
-    sys.modules["onnx_migraphx.backend"] = backend
+    for name in ("backend", "backend_rep"):
+        setattr(onnx_migraphx, name, onnx_backend)
+        sys.modules[f"onnx_migraphx.{name}"] = onnx_backend
     if words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import kind_of
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
@@ -15,9 +13,10 @@ from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.loader import compile as load
 from mgx_mlir.loader import finalize, hip_device
 from mgx_mlir.migraphx.argument import argument, as_argument, is_on_device
+from mgx_mlir.migraphx.walked import WalkedModel, walk
 from mgx_mlir.models.staged import Model
+from mgx_mlir.models.staged.stored import read_source
 from mgx_mlir.models.tune import tune
-from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph, value_names
 from mgx_mlir.rewriting.queries import yielded
 from mgx_mlir.settings import Settings
@@ -50,7 +49,7 @@ class Compiled:
             with graph.module.context:
                 count = len(yielded(graph.main.regions[0].blocks[0]))
                 outputs = tuple(value_names(graph.main, "res_attrs", count))
-                return Compiled(_walk(graph), outputs, target)
+                return Compiled(walk(graph), outputs, target)
         mode = "full-dynamic" if graph.open_dims() else "default"
         options = CompileOptions(mode=mode, exact=exact)
         artifact = compile_to_bytecode(graph, options_for(options, kind_of(target)))
@@ -60,9 +59,13 @@ class Compiled:
 
     @staticmethod
     def loaded(artifact: Artifact, target: str, copies: bool) -> Compiled:
-        """An artifact for a target, with the code for it. Raises UnsupportedError for 'ref'."""
+        """An artifact for a target, with the code for it. Raises UnsupportedError for 'ref', which
+        runs models in parts alone."""
         if target == "ref":
-            raise UnsupportedError("the target 'ref' runs no program that is compiled already")
+            if artifact.parts is None:
+                raise UnsupportedError("the target 'ref' runs no program that is compiled already")
+            walked = WalkedModel(*read_source(artifact))
+            return Compiled(walked.run, walked.outputs, target, in_parts=True, artifact=artifact)
         settings = Settings.from_environment()
         chip = hip_device(target, settings).chip if target == "gpu" else target
         artifact = finalize(artifact, chip)
@@ -115,16 +118,3 @@ def _wait_for(stream: int) -> None:
     from mgx_mlir.runtime.hip.library import call  # needs hip-python
 
     call("hipStreamSynchronize", stream)
-
-
-def _walk(graph: Graph) -> Callable[..., Mapping[str, Any]]:
-    weights = {key: weight.array() for key, weight in graph.weights.items()}
-
-    def run(inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Any:
-        with graph.module.context:
-            found = evaluate(graph.module, weights, inputs)
-        for name, array in (outputs or {}).items():
-            np.copyto(array, found[name])
-        return found
-
-    return run

@@ -16,7 +16,7 @@ from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.operators import builtin, op
 from mgx_mlir.migraphx.shape import shape
-from mgx_mlir.migraphx.tensors import shape_of
+from mgx_mlir.migraphx.tensors import Known, known_dims, shape_of
 from mgx_mlir.rewriting.graph import Graph, location_names
 
 
@@ -35,6 +35,10 @@ class State:
     compiled: Any = None
     states: dict[ir.Value, list[ir.Value]] = field(default_factory=dict)
     symbols: bool = False
+
+    def known(self) -> Known:
+        """The dimensions of the inputs, by name."""
+        return known_dims(a.type for a in self.graph.main.regions[0].blocks[0].arguments)
 
 
 class instruction_ref:
@@ -68,7 +72,8 @@ class instruction_ref:
 
     def shape(self) -> shape:
         """The type, or that of a tuple."""
-        parts = [shape_of(value.type) for value in self._values]
+        known = self._owner.state.known()
+        parts = [shape_of(value.type, known) for value in self._values]
         return shape(sub_shapes=parts) if self._tuple else parts[0]
 
     def inputs(self) -> list[instruction_ref]:

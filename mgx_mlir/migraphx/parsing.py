@@ -12,7 +12,7 @@ from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import MgxError, UnsupportedError
 from mgx_mlir.importer import loading, reopening
-from mgx_mlir.migraphx.parted import PartedProgram
+from mgx_mlir.migraphx.parted import LateProgram, PartedProgram
 from mgx_mlir.migraphx.program import Origin, program
 from mgx_mlir.migraphx.shape import dynamic_dimension
 from mgx_mlir.models.staged.skipping import without_unknown
@@ -134,8 +134,8 @@ def _parsed(
         origin = Origin(source, options)
         try:
             graph = origin.graph()
-        except UnsupportedError:
-            return PartedProgram(origin)
+        except UnsupportedError as error:
+            return _of_parts(origin, error)
         made = program(graph)
         made._origin, made._state.symbols = origin, symbols
         return made
@@ -143,6 +143,16 @@ def _parsed(
         if show:
             print(error)
         raise
+
+
+def _of_parts(origin: Origin, refused: UnsupportedError) -> program:
+    """The program of a model that was refused as a whole. Raises UnsupportedError for no other."""
+    try:
+        return PartedProgram(origin)
+    except UnsupportedError:
+        if not refused.entries or not all(entry.open for entry in refused.entries):
+            raise
+        return LateProgram(origin)
 
 
 def _size(dim: dynamic_dimension | int) -> int | Range:

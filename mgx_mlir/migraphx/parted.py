@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +19,10 @@ from mgx_mlir.migraphx.compiled import Compiled
 from mgx_mlir.migraphx.modes import compile_modes, nearest_mode
 from mgx_mlir.migraphx.program import Origin, program, quantized, target
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
+from mgx_mlir.migraphx.walked import WalkedModel
 from mgx_mlir.models.staged import Model
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.sizes.arithmetic import Symbol
 
 
 class OpaqueProgram(program):
@@ -32,9 +35,13 @@ class OpaqueProgram(program):
             self._inputs = {spec.name: _shape_of(spec, plan) for spec in plan.inputs}
             self._results = [_shape_of(spec, plan) for spec in plan.outputs]
             return
-        model = Model(artifact)
-        self._inputs = {n: _shape_of_type(n, model.input_types[n]) for n in model.inputs}
-        self._results = [_shape_of_type(n, model.output_types[n]) for n in model.outputs]
+        self._describe(Model(artifact), artifact.options)
+
+    def _describe(self, model: Model, options: Mapping[str, Any]) -> None:
+        """Takes the shapes of the model's inputs and outputs."""
+        known = _Known(options)
+        self._inputs = {n: known.input(n, model.input_types[n]) for n in model.inputs}
+        self._results = [known.output(n, model.output_types[n]) for n in model.outputs]
 
     def clone(self) -> program:
         """A copy, which is compiled for itself."""
@@ -91,9 +98,12 @@ class PartedProgram(OpaqueProgram):
         """Compiles for a target, from whose memory parts take no tensors; tuning and sizes of their
         own change nothing. Raises UsageError for a mode that is none."""
         nearest_mode(compile_mode)
+        self._state.compiled = self._compiled(t, not fast_math)
+
+    def _compiled(self, t: target, exact: bool) -> Compiled:
         assert self._origin is not None
-        artifact = self._artifact if fast_math else self._origin.artifact(exact=True)
-        self._state.compiled = Compiled.loaded(artifact, t.name, True)
+        artifact = self._origin.artifact(exact=True) if exact else self._artifact
+        return Compiled.loaded(artifact, t.name, True)
 
     def _narrow(self, floats: str, names: Sequence[str]) -> None:
         assert self._origin is not None
@@ -111,6 +121,28 @@ class PartedProgram(OpaqueProgram):
         self.__init__(origin)  # type: ignore[misc]
 
 
+class LateProgram(PartedProgram):
+    """A parsed model whose inputs' values decide sizes or operators: runs compile it."""
+
+    def __init__(self, origin: Origin) -> None:
+        program.__init__(self)
+        self._origin = origin
+        self._describe(Model(origin.source), origin.options.to_json())
+
+    def graph(self) -> Graph:
+        """Raises UsageError: its operators depend on the values of a run."""
+        raise UsageError(
+            "values of this program's inputs decide its operators, which can be compiled and run; "
+            "they cannot be listed, changed or saved"
+        )
+
+    def _compiled(self, t: target, exact: bool) -> Compiled:
+        assert self._origin is not None
+        source, options = self._origin.source, self._origin.compile_options(exact)
+        model = WalkedModel(source, options) if t.name == "ref" else Model(source, t.name, options)
+        return Compiled(model.run, model.outputs, t.name, in_parts=True)
+
+
 def _shape_of(spec: TensorSpec, plan: Plan) -> shape:
     """The shape of a plan's input or output; open dimensions have the plan's formulas."""
     if min(spec.shape, default=0) >= 0:
@@ -120,21 +152,62 @@ def _shape_of(spec: TensorSpec, plan: Plan) -> shape:
     return shape(type=type_name(numpy_dtype(spec.dtype)), dyn_dims=dims)
 
 
-def _shape_of_type(name: str, kind: onnx.TypeProto) -> shape:
-    """The shape for a type of ONNX. Raises UsageError for strings, sequences and the like."""
-    tensor = kind.tensor_type
-    if not tensor.elem_type or tensor.elem_type == onnx.TensorProto.STRING:
-        raise UsageError(f"'{name}' is no tensor of numbers; mgx_mlir.Model takes it")
-    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-    return _shape(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), sizes)
+class _Known:
+    """The shapes of a model's inputs and outputs, with the bounds that it was parsed with."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._sizes = options.get("input_dims")
+        named = options.get("dim_params")
+        self._symbols: dict[str, Symbol] = {}
+        for name, size in (named if isinstance(named, dict) else {}).items():
+            self._symbols[name] = _bounded(name, size)
+
+    def input(self, name: str, kind: onnx.TypeProto) -> shape:
+        """The shape of an input, whose dimensions `output` knows then."""
+        given = self._sizes.get(name) if isinstance(self._sizes, dict) else None
+        dims = kind.tensor_type.shape.dim
+        if isinstance(given, list) and len(given) == len(dims):
+            for dim, size in zip(dims, given, strict=True):
+                if dim.dim_param:
+                    self._symbols.setdefault(dim.dim_param, _bounded(dim.dim_param, size))
+        else:
+            given = [None] * len(dims)
+        return self._shape(name, kind, given)
+
+    def output(self, name: str, kind: onnx.TypeProto) -> shape:
+        """The shape of an output. Raises UsageError for strings, sequences and the like."""
+        return self._shape(name, kind, [None] * len(kind.tensor_type.shape.dim))
+
+    def _shape(self, name: str, kind: onnx.TypeProto, given: Sequence[Any]) -> shape:
+        tensor = kind.tensor_type
+        if not tensor.elem_type or tensor.elem_type == onnx.TensorProto.STRING:
+            raise UsageError(f"'{name}' is no tensor of numbers; mgx_mlir.Model takes it")
+        dims = [self._dim(d, size) for d, size in zip(tensor.shape.dim, given, strict=True)]
+        return _shape(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), dims)
+
+    def _dim(self, dim: Any, given: Any) -> int | dynamic_dimension:
+        if dim.HasField("dim_value"):
+            return int(dim.dim_value)
+        if dim.dim_param in self._symbols or given is None:
+            with suppress(UsageError):
+                return dynamic_dimension.of(dim.dim_param, self._symbols)
+        found = _bounded(dim.dim_param, given)
+        most = ENDLESS_DIM if found.high is None else found.high
+        return dynamic_dimension(found.low, most, found.optimals, found.name)
 
 
-def _shape(dtype: np.dtype, sizes: Sequence[Any]) -> shape:
-    """The shape; a size that is no number is an open one."""
-    if all(isinstance(size, int) for size in sizes):
-        return shape(type=type_name(dtype), lens=sizes)
-    dims = [
-        dynamic_dimension(n, n) if isinstance(n, int) else dynamic_dimension(0, ENDLESS_DIM)
-        for n in sizes
-    ]
-    return shape(type=type_name(dtype), dyn_dims=dims)
+def _bounded(name: str, size: Any) -> Symbol:
+    """A dimension of a size, or of those that an artifact's options give it; else of any."""
+    if isinstance(size, int):
+        return Symbol(name, size, size)
+    if not isinstance(size, dict):
+        return Symbol(name, 0)
+    return Symbol(name, size["min"], size["max"], tuple(size.get("optimals", ())))
+
+
+def _shape(dtype: np.dtype, dims: Sequence[int | dynamic_dimension]) -> shape:
+    """The shape of sizes and dimensions with bounds."""
+    if all(isinstance(size, int) for size in dims):
+        return shape(type=type_name(dtype), lens=dims)  # type: ignore[arg-type]
+    bounded = [dynamic_dimension(n, n) if isinstance(n, int) else n for n in dims]
+    return shape(type=type_name(dtype), dyn_dims=bounded)

@@ -70,8 +70,12 @@ class Origin:
 
     def artifact(self, exact: bool = False) -> Artifact:
         """The model as an artifact, in parts where the host computes some. Raises as `compile`."""
+        return compile_to_bytecode(self.source, self.compile_options(exact))
+
+    def compile_options(self, exact: bool) -> CompileOptions:
+        """The options, with the floats that the program was changed to since."""
         floats = self.floats[-1][0] if self.floats else self.options.floats
-        return compile_to_bytecode(self.source, replace(self.options, floats=floats, exact=exact))
+        return replace(self.options, floats=floats, exact=exact)
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,8 @@ class program:
 
     def get_output_shapes(self) -> list[shape]:
         """The outputs, in order."""
-        return [shape_of(value.type) for value in self._main._results()]
+        known = self._state.known()
+        return [shape_of(value.type, known) for value in self._main._results()]
 
     def is_compiled(self) -> bool:
         """Whether `compile` was called."""

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
+from mgx_mlir.errors import UsageError
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape, type_name
 from mgx_mlir.rewriting.queries import element_type
+from mgx_mlir.sizes.arithmetic import Symbol
+
+# The dimensions of inputs, by name: those of other tensors follow from them.
+Known: TypeAlias = Mapping[str, Symbol]
 
 
-def shape_of(type_: ir.Type) -> shape:
-    """The shape of a tensor type."""
+def known_dims(types: Iterable[ir.Type]) -> Known:
+    """The named dimensions of these types."""
+    dims = [d for type_ in types for d in dims_of(type_) if isinstance(d, mgx.DimAttr)]
+    return {d.name: Symbol(d.name, d.min, d.max, tuple(d.optimals)) for d in dims}
+
+
+def shape_of(type_: ir.Type, known: Known = MappingProxyType({})) -> shape:
+    """The shape of a tensor type; formulas of `known` dimensions have the bounds that follow."""
     name = type_name(mgx.numpy_dtype(type_))
     dims = dims_of(type_)
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) == len(dims):
         return shape(type=name, lens=sizes)
-    return shape(type=name, dyn_dims=[bounds_of(dim) for dim in dims])
+    return shape(type=name, dyn_dims=[bounds_of(dim, known) for dim in dims])
 
 
-def bounds_of(dim: Any) -> dynamic_dimension:
+def bounds_of(dim: Any, known: Known = MappingProxyType({})) -> dynamic_dimension:
     """A dimension of a tensor type with its bounds."""
     if isinstance(dim, int):
         return dynamic_dimension(dim, dim)
     if dim is None:
         return dynamic_dimension(0, ENDLESS_DIM)
+    if known and dim.max is None:
+        with suppress(UsageError):
+            return dynamic_dimension.of(dim.name, known)
     most = ENDLESS_DIM if dim.max is None else dim.max
     return dynamic_dimension(dim.min, most, dim.optimals, dim.name)
 

@@ -179,9 +179,7 @@ class SpecializedModel:
             dims = {**self._options.dim_params, **self._ranges}
             options = replace(self._options, mode=ANY_SIZES, dim_params=dims)
             try:
-                self._any = self._load(
-                    compile_to_bytecode(self._model, options_for(options, self._target))
-                )
+                self._any = self._load(self._made(options))
             except (UnsupportedError, ModelError, CompilerError) as error:
                 fault = isinstance(error, CompilerError)
                 _log.log(logging.WARNING if fault else logging.INFO, "not for any sizes: %s", error)
@@ -253,6 +251,10 @@ class SpecializedModel:
             input_dims={**self._options.input_dims, **dims},
             input_values={**self._options.input_values, **fixed},
         )
+        return self._made(options)
+
+    def _made(self, options: CompileOptions) -> Artifact:
+        """The model compiled with these options."""
         return compile_to_bytecode(self._model, options_for(options, self._target))
 
 

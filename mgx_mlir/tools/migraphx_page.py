@@ -31,9 +31,11 @@ print(y.get_shape(), y.tolist())
 ```
 
 `python -m mgx_mlir.migraphx script.py ...` runs a script whose `import migraphx` is to be this
-package, `python -m mgx_mlir.migraphx -m pytest ...` a module; `onnx_migraphx.backend` is
-`mgx_mlir.backend` in them. In your own code write `from mgx_mlir import migraphx`. A program is a
-view of one MLIR module of mgx ops; `print(p)` shows it.
+package, `python -m mgx_mlir.migraphx -m pytest ...` a module; `from onnx_migraphx.backend import
+MIGraphXBackend` gives ONNX's interface of backends in them, whose models run on the device of
+`set_device`, else on the one asked for, and take inputs of any sizes. In your own code write
+`from mgx_mlir import migraphx`. A program is a view of one MLIR module of mgx ops; `print(p)` shows
+it.
 
 Differences:
 
@@ -47,12 +49,17 @@ Differences:
 - `save` writes an artifact of this project (`.mgx`) for a compiled program, which says its target
   and whether inputs and outputs are copied; a zip of its IR and weights otherwise. MIGraphX's own
   files cannot be read. `mgx run`, `perf`, `compile` and `read` take both kinds.
+- MIGraphX's Python tests run unchanged but two: that of `autocast_fp8` compares programs whose
+  parameters stand in another order than here, and that of `run_async` loads `libamdhip64.so` by
+  name, which has to be on the library path (`python -m mgx_mlir.emulator` prints the emulated one).
 - `to_py` gives constants of more than 4096 elements as random ones. It refuses results whose sizes
   the data decide.
 - A `dynamic_dimension` has a fourth argument, its name: dimensions of one name have one size in a
   run. `out_lens` and `dims` of operators take dimensions with names beside numbers.
 - A model some of whose nodes the host computes (NonMaxSuppression, sizes that the data decide,
-  random numbers) is compiled, run and saved compiled; its operators cannot be listed or changed.
+  random numbers) is compiled, run and saved compiled, for `ref` too; its operators cannot be
+  listed or changed. One whose operators the values of inputs decide, such as the axes of a sum, is
+  compiled by its runs, and cannot be saved.
   Results whose size the data decide have that size, not the largest one with zeros after it.
 - `quantize_fp16(p, ["dot", ...])` changes these operators alone. `quantize_int8` and `quantize_fp8`
   take any uncompiled program, after `quantize_fp16` too. They quantize products with a constant

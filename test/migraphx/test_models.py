@@ -283,7 +283,7 @@ HOSTED = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", CHIP])
+@pytest.mark.parametrize("target", ["cpu", "ref", CHIP])
 @pytest.mark.parametrize("name", HOSTED)
 def test_models_of_which_the_host_computes_parts_run(name, target):
     source = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {HOSTED[name]}')
@@ -351,9 +351,8 @@ def test_parts_that_the_host_computes_stay_while_the_others_are_quantized():
     assert p.get_parameter_shapes() == shapes
     p.compile(migraphx.get_target("cpu"))
     assert p.run({"x": x})[0].tolist() == [0, 0, 1, 1, 0, 2, 0, 2]
-    for act in (lambda: print(p), lambda: p.compile(migraphx.get_target("ref"))):
-        with pytest.raises((UsageError, UnsupportedError), match=r"host computes|compiled already"):
-            act()
+    with pytest.raises(UsageError, match="host computes"):
+        print(p)
     with pytest.raises(UnsupportedError, match="ins_names"):
         migraphx.quantize_fp16(p, ["dot"])
 

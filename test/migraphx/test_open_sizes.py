@@ -155,3 +155,56 @@ def test_open_sizes_that_have_to_be_equal_are_compared_in_each_run(name, types, 
     given = {key: np.ones(shape, np.float32) for key, shape in zip("xy", shapes, strict=True)}
     with pytest.raises(UsageError, match="no run with x_"):
         p.run(given)
+
+
+SIZES = {
+    "n": [DIM(1, 4, {2, 4}), DIM(3, 3), DIM(4, 4)],
+    "nh": [DIM(1, 4), DIM(1, 1), DIM(4, 16), DIM(8, 8)],
+}
+FOLLOWING = [
+    ("n", "(float[n, 3, 4] x) => (float[a, 12] y) { y = Flatten(x) }", (1, 4)),
+    ("n", "(float[n, 3, 4] x) => (float[a, 6] y) <int64[2] s = {-1, 6}> "
+     "{ y = Reshape(x, s) }", (2, 8)),
+    ("n", "(float[n, 3, 4] x) => (float[a, 3, 4] y) { y = Concat<axis = 0>(x, x, x) }", (3, 12)),
+    ("nh", "(float[n, 1, h, 8] x) => (float[n, 1, a, b] y) { y = GlobalMaxPool(x) }", (1, 4)),
+    ("n", "(float[n, 3, 4] x) => (float[n, 3, 4] y, float[m] z) "
+     "{ y = Relu(x) z = Unique(x) }", (1, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "text", "expected"), FOLLOWING)
+def test_outputs_have_the_bounds_that_follow_from_the_inputs(given, text, expected):
+    made = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+    p = migraphx.parse_onnx_buffer(made.SerializeToString(), map_dyn_input_dims={"x": SIZES[given]})
+    assert bounds(p.get_parameter_shapes()["x"])[0] == (1, 4)
+    assert bounds(p.get_output_shapes()[0])[0] == expected
+    p.compile(migraphx.get_target("cpu"))
+    assert bounds(p.get_output_shapes()[0])[0] == expected
+    other = migraphx.load_buffer(migraphx.save_buffer(p))
+    assert bounds(other.get_output_shapes()[0])[0] == expected
+
+
+def bounds(shape):
+    return [(d.min, d.max) for d in shape.dyn_dims()]
+
+
+def test_instructions_have_the_bounds_that_follow():
+    text = "(float[n, 1, h, 8] x) => (float[n, 1, a, b] y) "
+    text += "{ p = Relu(x) y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(p) }"
+    made = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+    p = migraphx.parse_onnx_buffer(made.SerializeToString(), map_dyn_input_dims={"x": SIZES["nh"]})
+    assert bounds(list(p.get_main_module())[-1].shape())[2] == (2, 8)
+
+
+@pytest.mark.parametrize("target", ["cpu", "ref"])
+def test_axes_may_be_an_input(target):
+    text = "(float[3, 4] x, int64[1] a) => (float[b, c] y) { y = ReduceSum<keepdims = 1>(x, a) }"
+    made = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> g {text}')
+    p = migraphx.parse_onnx_buffer(made.SerializeToString())
+    p.compile(migraphx.get_target(target))
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for axis in (0, 1):
+        (found,) = p.run({"x": x, "a": np.array([axis])})
+        np.testing.assert_allclose(np.array(found), x.sum(axis, keepdims=True))
+    with pytest.raises(UsageError, match="decide its operators"):
+        migraphx.save_buffer(p)

@@ -123,5 +123,5 @@ def test_an_argument_goes_to_a_file_and_back(tmp_path):
     a.save(str(tmp_path / "a.npy"))
     assert migraphx.argument.load(str(tmp_path / "a.npy")) == a
     (tmp_path / "b").write_bytes(b"no array")
-    with pytest.raises(UsageError, match="holds no argument"):
+    with pytest.raises(UsageError, match="or is damaged"):
         migraphx.argument.load(str(tmp_path / "b"))
