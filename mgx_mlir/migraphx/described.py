@@ -39,6 +39,8 @@ def described(found: ir.OpView) -> tuple[str, dict[str, Any]]:
         values["sizes"] = sizes_of(result)
     if name in _RESULT_SHAPE:
         values[_RESULT_SHAPE[name]] = sizes_of(result)
+    if name == "unpack":
+        values["to"] = mgx.numpy_dtype(result.type).name
     if name in _RESULT_TYPE:
         values[_RESULT_TYPE[name]] = type_name(mgx.numpy_dtype(result.type))
     return name, {renamed.get(n, n): value for n, value in values.items()}

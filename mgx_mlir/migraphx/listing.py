@@ -8,11 +8,11 @@ from typing import Any
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.migraphx.described import described
 from mgx_mlir.migraphx.instruction import instruction_ref
 from mgx_mlir.migraphx.module import module
-from mgx_mlir.migraphx.operators import names
+from mgx_mlir.migraphx.operators import build, names, op
 from mgx_mlir.migraphx.shape import ENDLESS_DIM, dynamic_dimension, shape
 from mgx_mlir.migraphx.tensors import bounds_of, shape_of, sizes_of
 
@@ -29,7 +29,8 @@ def listing(main: module) -> str:
     """Statements that build the program whose main module is given.
 
     Constants of more than 4096 elements become random ones of the same shape, with a comment.
-    Raises UnsupportedError for an op that the interface cannot build.
+    Each op is built anew beside its text: UnsupportedError is raised for one that the interface
+    cannot build, or builds otherwise.
     """
     lines = ["import migraphx", "", "p = migraphx.program()", "m = p.get_main_module()"]
     known: dict[ir.Value, str] = {}
@@ -72,6 +73,8 @@ def _instruction(
         inputs, attributes = inputs[:1], {attribute: sizes_of(found.results[0])}
     if name in _SIZED:
         _require_named(found)
+    if not bodies:
+        _require_rebuilt(m, found, op(name, **attributes), inputs)
     operands = ", ".join(known[value] for value in inputs)
     given = "".join(f", {key}={_text(value)}" for key, value in sorted(attributes.items()))
     extra = f", [{', '.join(bodies)}]" if bodies else ""
@@ -109,6 +112,38 @@ def _require_named(found: ir.OpView) -> None:
             f"{result.type} of {found.operation.name} has sizes that this interface cannot state; "
             "give parse_onnx the sizes of the inputs"
         )
+
+
+def _require_rebuilt(
+    m: module, found: ir.OpView, operator: op, operands: Sequence[ir.Value]
+) -> None:
+    """Raises UnsupportedError where the operator, built anew, is another op than the one found."""
+    block = found.operation.block
+    with found.operation.context, ir.Location.unknown():
+        at = ir.InsertionPoint.at_block_begin(block)
+        holder = ir.Operation.create(mgx.IfOp.OPERATION_NAME, regions=1, ip=at)
+        try:
+            with ir.InsertionPoint(holder.regions[0].blocks.append()):
+                made = build(operator, operands)
+            values = [made] if isinstance(made, ir.Value) else list(made)
+            again = values[0].owner.opview
+            same = [_form(v) for v in values] == [_form(v) for v in found.results]
+            if again.operation.name == found.operation.name:
+                same = same and described(again) == described(found)
+        except UsageError as error:
+            raise UnsupportedError(f"{found.operation.name}: {error}") from error
+        finally:
+            holder.erase()
+    if not same and operator.name() not in _COMPARED:
+        raise UnsupportedError(
+            f"{found.operation.name} has attributes that {operator.name()} of this interface lacks"
+        )
+
+
+def _form(value: ir.Value) -> tuple[str, list[Any]]:
+    """The element type and the sizes, None for open ones."""
+    sizes = [size if isinstance(size, int) else None for size in sizes_of(value)]
+    return str(ir.RankedTensorType(value.type).element_type), sizes
 
 
 def _text(value: Any) -> str:

@@ -57,6 +57,11 @@ class OpaqueProgram(program):
         """The outputs, in order."""
         return list(self._results)
 
+    def to_py(self) -> str:
+        """Raises UsageError, as `graph`."""
+        self.graph()
+        return ""
+
     def graph(self) -> Graph:
         """Raises UsageError: only the kernels are left."""
         raise UsageError("a compiled program from a file has no operators; save it uncompiled")

@@ -53,7 +53,7 @@ def bounds_of(dim: Any, known: Known = MappingProxyType({})) -> dynamic_dimensio
 def dim_of(size: Any, name: str = "") -> Any:
     """A size, or a dimension with bounds, for a tensor type; `name` where it has none."""
     if not isinstance(size, dynamic_dimension):
-        return int(size)
+        return size if isinstance(size, mgx.DimAttr) else int(size)
     if size.is_fixed():
         return size.min
     if not size.name and not name:
