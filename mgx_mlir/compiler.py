@@ -288,6 +288,7 @@ def compile_to_bytecode(
             (name, print_pipeline(pipeline_of(name, options)))
             for name in mode_pipelines(options.mode)
         ),
+        sources=graph.weights.files,
     )
 
 

@@ -143,16 +143,22 @@ def new_key(file: Path) -> str:
     encoding, no_password = serialization.Encoding.PEM, serialization.NoEncryption()
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, no_password)
     form = serialization.PublicFormat.SubjectPublicKeyInfo
-    for path, text, mode in (
-        (file, private, 0o600),
-        (file.with_suffix(".pub.pem"), key.public_key().public_bytes(encoding, form), 0o644),
-    ):
-        try:
+    made: list[Path] = []
+    try:
+        for path, text, mode in (
+            (file, private, 0o600),
+            (file.with_suffix(".pub.pem"), key.public_key().public_bytes(encoding, form), 0o644),
+        ):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except FileExistsError:
+            made.append(path)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(text)
+    except BaseException as error:
+        for one in made:
+            one.unlink(missing_ok=True)
+        if isinstance(error, FileExistsError):
             raise UsageError(f"{path} is there already; a key is never replaced") from None
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text)
+        raise
     return public_bytes(key.public_key()).hex()
 
 

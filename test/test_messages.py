@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("inspect model.onnx", 2, "is no artifact; mgx inspect takes the .mgx file"),
         ("finalize sub --arch cpu", 2, "sub is a folder; mgx finalize takes the .mgx file"),
         ("compile model.onnx --batch 2 -o sub", 2, "sub is a folder; name a file with -o"),
-        ("read model.onnx -o sub", 1, "sub: Is a directory"),
+        ("read model.onnx -o sub", 2, "sub is a folder; name a file with -o"),
         ("verify model.onnx --batch 2 --rtol -1", 2, "'-1' is no number from 0"),
         ("run model.onnx --batch 2 --target gpu --device 99", 1, "there is no device 99; there"),
         ("run model.onnx --batch 2 --device 1", 2, "device 1 is a GPU, and the target is"),

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +64,8 @@ class Contents:
     text of the pipelines that the program went through, `options` the compile options.
     `signatures` are as the file has them, unchecked. `schedules` are those that tuning chose, by
     the identity of a target, one a kernel, None for the best estimate.
-    A program in `parts` has an empty plan: each segment has its own.
+    A program in `parts` has an empty plan: each segment has its own. `sources` are the files that
+    it was compiled from, which are not overwritten.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Contents:
     signatures: tuple[Signature, ...] = ()
     schedules: Mapping[str, tuple[Tuned | None, ...]] = field(default_factory=dict)
     parts: Parts | None = None
+    sources: tuple[Path, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for step in (step for plan in self.plans for step in plan.work()):

@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever half-written."""
+"""Writing files so that nothing is ever half-written, and nothing that was read is replaced."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
+
+from mgx_mlir.errors import UsageError
 
 
 @contextlib.contextmanager
@@ -61,3 +63,26 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Writes `data` to `path`, whole or not at all."""
     with atomic_file(path) as stream:
         stream.write(data)
+
+
+def is_one_file(one: Path, other: Path) -> bool:
+    """Whether two paths name one file, by links of either kind, also where it is not there yet.
+
+    A device or a pipe is none: writing to it replaces nothing.
+    """
+    try:
+        status = one.stat()
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(status, other.stat())
+    except (OSError, ValueError):
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def keep_inputs(output: Path, inputs: Iterable[Path], where: str = "") -> None:
+    """Raises UsageError where a file to be written is one of those that are read.
+
+    `where` is the option or the argument that names the output.
+    """
+    for path in inputs:
+        if is_one_file(output, path):
+            named = f"{where} {output}" if where else str(output)
+            raise UsageError(f"{named} would overwrite {path}, which is read; choose another file")

@@ -175,9 +175,13 @@ os.register_at_fork(after_in_child=_new_thread)  # which has its parent's memory
 
 
 class WeightStore(Mapping[str, Weight]):
-    """The weights of one program, by key, in the order they were added."""
+    """The weights of one program, by key, in the order they were added.
+
+    `files` are those that the program was read from.
+    """
 
     def __init__(self) -> None:
+        self.files: tuple[Path, ...] = ()
         self._weights: dict[str, Weight] = {}
         self._copies: dict[str, Future[None]] = {}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mgx_mlir.artifact.contents import Contents, schedules_json, version_text
-from mgx_mlir.artifact.files import atomic_file
+from mgx_mlir.artifact.files import atomic_file, keep_inputs
 from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.weights import Weight, splat_element
 from mgx_mlir.errors import UsageError
@@ -81,11 +81,19 @@ def save(artifact: Contents, path: Path, weights: str, version: tuple[int, int] 
     """Writes `artifact` to `path`. See Artifact.save."""
     if weights not in ("inside", "beside"):
         raise UsageError(f"weights are saved 'inside' or 'beside', not '{weights}'")
+    keep_inputs(path, read_files(artifact))
     folder = path.absolute().parent if weights == "beside" else None
     _check_version(artifact, version)
     with atomic_file(path) as stream:
         for chunk in _chunks(artifact, folder, version or VERSION):
             stream.write(chunk)
+
+
+def read_files(artifact: Contents) -> list[Path]:
+    """The files that the program was made from, or has weights in; an artifact may be replaced."""
+    weights = (weight.file for weight in artifact.weights.values() if weight.file is not None)
+    files = dict.fromkeys((*artifact.sources, *weights))
+    return [file for file in files if not begins_as_artifact(file)]
 
 
 def to_bytes(artifact: Contents, version: tuple[int, int] | None) -> bytes:

@@ -274,6 +274,7 @@ class _Program:
         except ir.MLIRError as error:
             message = f"{self.source.name}: the imported program is wrong: {error}"
             raise CompilerError(message) from error
+        self.weights.files = self.source.files
         return Graph(self.module, self.weights, self.source.name)
 
     def _limit(self, argument: ir.Value) -> None:

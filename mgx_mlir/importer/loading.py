@@ -40,7 +40,7 @@ class Source:
 
     In `model`, each of `weights` is a graph input of its name, type and shape, so that
     onnx's library accepts the rest. `inputs` names the inputs that the model really has,
-    `replaceable` the weights that it declares as inputs too.
+    `replaceable` the weights that it declares as inputs too. `files` are those that hold it.
     """
 
     model: onnx.ModelProto
@@ -48,6 +48,7 @@ class Source:
     inputs: tuple[str, ...]
     name: str
     replaceable: frozenset[str] = frozenset()
+    files: tuple[Path, ...] = ()
 
     @property
     def defaults(self) -> tuple[str, ...]:
@@ -76,7 +77,8 @@ class Source:
         """One whose model can be changed; it has the same weights."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
-        return Source(model, dict(self.weights), self.inputs, self.name, self.replaceable)
+        weights = dict(self.weights)
+        return Source(model, weights, self.inputs, self.name, self.replaceable, self.files)
 
 
 # A model: its path, its bytes, the model itself, or what was read of it.
@@ -150,6 +152,7 @@ class _Reader:
         self.data = data
         self.folder = folder
         self.weights: dict[str, Weight] = {}
+        self.files = {} if path is None else {path: None}
 
     def read(self, name: str) -> Source:
         start = bytes(self.data[:4])
@@ -181,7 +184,7 @@ class _Reader:
                 info = helper.make_tensor_value_info(weight.key, onnx_type, weight.shape)
                 model.graph.input.append(info)
         replaceable = frozenset(declared & self.weights.keys())
-        return Source(model, self.weights, inputs, name, replaceable)
+        return Source(model, self.weights, inputs, name, replaceable, tuple(self.files))
 
     def _take_initializers(self, graph: onnx.GraphProto, payloads: list[wire.Payload]) -> None:
         stored = {p.initializer: p for p in payloads if p.initializer >= 0}
@@ -283,6 +286,7 @@ class _Reader:
             raise ModelError(f"{where} links to {real}, outside the model's folder")
         if not file.is_file():
             raise ModelError(f"{where}: there is no such file in {self.folder}")
+        self.files[file] = None
         offset, length = (_whole(entries.get(k), where, k) for k in ("offset", "length"))
         offset = offset or 0
         nbytes = needed if length is None else length

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.artifact.files import write_atomically
+from mgx_mlir.artifact.files import keep_inputs, write_atomically
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import context
@@ -40,6 +40,7 @@ def save(p: program, filename: str, format: str = "msgpack") -> None:
     """
     if format not in FORMATS:
         raise UsageError(f"format is '{format}'; use one of {', '.join(FORMATS)}")
+    keep_inputs(Path(filename), p._graph.weights.files)
     write_atomically(Path(filename), save_buffer(p))
 
 

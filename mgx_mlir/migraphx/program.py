@@ -278,6 +278,7 @@ class program:
         for body in list(self._state.bodies):
             raise UsageError(f"module '{body.name}' is no instruction's body")
         weights = WeightStore()
+        weights.files = self._graph.weights.files
         with self._graph.module.context, ir.Location.unknown():
             copy = ir.Module.parse(self._finished())
             keys = {op.key.value for op in ops_inside(copy.operation, mgx.LiteralOp)}

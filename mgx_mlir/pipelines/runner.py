@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from mlir import ir, passmanager
 
+from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.errors import CompilerError, UsageError, UserError, fault_text
 from mgx_mlir.pipelines.registry import Step, print_pipeline
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -66,7 +67,7 @@ def _write_reproducer(file: Path, bytecode: bytes, pipeline: Sequence[Step]) -> 
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         text = str(ir.Module.parse(bytecode))
-    file.write_text(f"// configuration: {print_pipeline(pipeline)}\n{text}")
+    write_atomically(file, f"// configuration: {print_pipeline(pipeline)}\n{text}".encode())
 
 
 def _run(

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 
+from mgx_mlir.artifact.files import keep_inputs
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UsageError
@@ -60,6 +61,12 @@ class Calibration:
     ranges: Path | Ranges | None = None
     partial: Path | None = None
     options: CompileOptions = field(default_factory=CompileOptions)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read."""
+        named = [file for file in (self.samples, self.ranges) if isinstance(file, str | Path)]
+        return [one for file in named for one in data.files_of(file)]
 
 
 @dataclass(frozen=True)
@@ -134,12 +141,14 @@ def quantize(
     if max_loss is not None and not 0 <= max_loss <= 1:
         raise UsageError(f"max_loss is {max_loss}; it is a share from 0 to 1")
     network = Network.of(model, _opset(precision))
+    given = calibration or Calibration()
+    if given.partial is not None:
+        keep_inputs(given.partial, (*network.source.files, *given.files), "partial")
     _tell_unmatched(network, precision)
     takes_products = bool(precision.products or precision.weights)
     products = (p for each in network.with_bodies() for p in each.products)
     if takes_products and not any(precision.takes(product.node) for product in products):
         raise UsageError(_nothing(network))
-    given = calibration or Calibration()
     samples = samples_of(network.source, given)
     network = _balanced(network, precision, given, samples, tick)
     found = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import struct
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.errors import UsageError
 
 _FORMAT = "mgx-ranges-1"
@@ -43,12 +43,7 @@ class Ranges:
             "ranges": {name: list(ends) for name, ends in sorted(self.ranges.items())},
             "means": {name: [*map(float, m)] for name, m in sorted(self.means.items())},
         }
-        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        try:
-            partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_atomically(file, f"{json.dumps(record, indent=1)}\n".encode())
 
 
 def load(file: Path) -> Ranges:

@@ -120,6 +120,15 @@ def read(where: str | Path | Iterable[Any], types: Types, limit: int | None = No
     return Samples(lambda: _of_archive(path, inputs), inputs, str(path), limit)
 
 
+def files_of(where: str | Path) -> list[Path]:
+    """The files of a place that `read` takes."""
+    path = Path(where)
+    if path.is_dir():
+        return sorted(path.iterdir())
+    file, _, _ = str(where).rpartition(":")
+    return [Path(file) if file.endswith(".py") else path]
+
+
 def random_samples(types: Types, count: int | None = None) -> Samples:
     """Random inputs, for models without data: floats are normal, integers 0 and 1."""
     inputs = _tensors(types)

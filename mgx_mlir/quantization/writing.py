@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from mgx_mlir.artifact.files import atomic_file, write_atomically
+from mgx_mlir.artifact.files import atomic_file, keep_inputs, write_atomically
 from mgx_mlir.artifact.weights import chunks_of
 from mgx_mlir.errors import UserError
 from mgx_mlir.importer import element_types
@@ -28,12 +28,15 @@ def save(rewritten: Rewritten, file: Path) -> None:
     """Writes the model, whole or not at all.
 
     Large models, and those whose constants lay outside of them, keep theirs in FILE.data; one
-    constant is in memory at a time then. Raises UserError where the model itself is too large.
+    constant is in memory at a time then. Raises UserError where the model itself is too large,
+    UsageError for a file that the model was read from.
     """
     size = sum(weight.nbytes for weight in rewritten.source.weights.values())
     for job in rewritten.jobs:
         size += sum(int(np.prod(s)) * dtype.itemsize for dtype, s in job.made.values())
     beside = file.with_name(f"{file.name}.data")
+    for output in (file, beside):
+        keep_inputs(output, rewritten.source.files)
     if size > LARGEST_INSIDE or rewritten.outside:
         with atomic_file(beside) as stream:
             model = whole(rewritten, beside.name, stream)

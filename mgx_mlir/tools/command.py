@@ -72,7 +72,10 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="count", default=0, help=text)
     parser.add_argument("--log-level", choices=_LEVELS, metavar="LEVEL",
                         help=f"the least level of the log: {', '.join(_LEVELS)}")  # fmt: skip
-    parser.add_argument("--log-file", metavar="FILE", help="write the log there, with times")
+    from mgx_mlir.tools.files import written
+
+    parser.add_argument("--log-file", type=written, metavar="FILE",
+                        help="write the log there, with times")  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -120,6 +123,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the process with exit code 2 and one line."""
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help)\n")
+
+    def actions(self, options: argparse.Namespace) -> Iterator[argparse.Action]:
+        """The arguments that the options went through, those of the chosen verbs among them."""
+        for action in self._actions:
+            yield action
+            if isinstance(action, argparse._SubParsersAction):
+                inner = action.choices.get(getattr(options, action.dest, None) or "")
+                if isinstance(inner, Parser):
+                    yield from inner.actions(options)
 
     def _chosen(self, options: argparse.Namespace) -> Parser:
         """The innermost parser that the options went through."""

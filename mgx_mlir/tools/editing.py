@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import tempfile
 from pathlib import Path
 
 import onnx
 
+from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import io_types, loading, reopening, structure
 from mgx_mlir.models.staged.skipping import skip_unknown, without_unknown
@@ -73,8 +76,15 @@ def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
 
 def save_model(model: onnx.ModelProto, file: Path) -> None:
     """Writes a model; large weights go to a file beside it."""
-    large = model.ByteSize() > 1 << 30  # protocol buffers end at 2 GB
-    onnx.save(model, file, save_as_external_data=large, location=f"{file.name}.data")
+    if model.ByteSize() <= 1 << 30:  # protocol buffers end at 2 GB
+        write_atomically(file, model.SerializeToString())
+        return
+    data = f"{file.name}.data"
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".mgx-") as folder:
+        made = Path(folder) / file.name
+        onnx.save(model, made, save_as_external_data=True, location=data)
+        for one in (made.with_name(data), made):
+            os.replace(one, file.with_name(one.name))
 
 
 def edit(model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Namespace) -> bool:

@@ -9,6 +9,11 @@ from mgx_mlir.artifact.writer import SUFFIX, is_artifact
 from mgx_mlir.errors import UsageError
 
 
+def written(text: str) -> Path:
+    """The type of options that name a file to write."""
+    return Path(text)
+
+
 def expect_artifact(file: Path, verb: str) -> None:
     """Raises UsageError where the file is neither called an artifact nor begins as one does."""
     if file.is_dir():
@@ -27,14 +32,6 @@ def chips(text: str | None) -> list[str]:
     for name in names:
         Target.get(name)
     return names
-
-
-def check_output(file: Path) -> None:
-    """Raises UsageError where a file cannot be written there, before it is made."""
-    if file.is_dir():
-        raise UsageError(f"{file} is a folder; name a file with -o")
-    if not file.parent.is_dir():
-        raise UsageError(f"{file.parent} is not a folder; make it, or choose another -o")
 
 
 def is_saved_program(file: Path) -> bool:

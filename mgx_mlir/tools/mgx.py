@@ -39,12 +39,16 @@ def _main(words: list[str]) -> int:
     if options.verb is None:
         parser.print_help()
         return 2
-    return _run(options)
+    return _run(parser, options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(parser: Parser, options: argparse.Namespace) -> int:
+    from mgx_mlir.tools.outputs import check_outputs  # loads numpy
+
     verb = _verb(options.verb)
     try:
+        with Edge(""):
+            check_outputs(parser, options, verb)
         with Edge(""), log(options):
             warn_unknown()
             return until_pipe_closes(lambda: int(verb.run(options)))

@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 
 from mlir import ir, passmanager
 
-from mgx_mlir.artifact.files import write_atomically
+from mgx_mlir.artifact.files import is_one_file, keep_inputs, write_atomically
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.dialects import context as mgx_context
 from mgx_mlir.errors import Edge, MgxError, UsageError
@@ -157,6 +157,13 @@ def _named(names: str) -> list[Step]:
 
 
 def _process(options: argparse.Namespace, steps: list[Step]) -> int:
+    given = [Path(options.input)] if options.input != "-" else []
+    crash = options.mlir_pass_pipeline_crash_reproducer
+    for where, output in (("-o", options.output), ("the reproducer", crash)):
+        if output not in (None, "-"):
+            keep_inputs(Path(output), given, where)
+    if crash is not None and is_one_file(Path(crash), Path(options.output)):
+        raise UsageError(f"-o {options.output} and the reproducer {crash} are one file; name two")
     data = _read(options.input)
     if options.run_reproducer:
         match = re.match(rb"// configuration: (.*)\n", data)

@@ -20,7 +20,8 @@ from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.compiler import CompileOptions, Report, compile_to_bytecode, options_for
-from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
+from mgx_mlir.errors import MgxError, OpenError, UnsupportedError, UsageError
+from mgx_mlir.importer import loading
 from mgx_mlir.models.host.values import type_text
 from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.program import Program
@@ -103,6 +104,22 @@ def _model(
         graph=not options.no_graph,
         settings=shared.settings_of(options),
     )
+
+
+def output_names(options: argparse.Namespace) -> list[str]:
+    """The names of the outputs of the model or artifact; none where it cannot be read."""
+    if options.output_names:
+        return list(options.output_names)
+    try:
+        if not is_artifact(options.model):
+            graph = loading.load(options.model).model.graph
+            return [value.name for value in graph.output]
+        artifact = mgx_mlir.load(options.model)
+        if artifact.parts is not None:
+            return list(_model(artifact, options).outputs)
+        return [spec.name for spec in artifact.plan.outputs]
+    except MgxError:
+        return []
 
 
 def inputs_of(runnable: Program | Model, options: argparse.Namespace) -> dict[str, np.ndarray]:

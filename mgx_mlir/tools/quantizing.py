@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.files import written
 from mgx_mlir.tools.numbers import real, whole
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--method", choices=METHODS, help="how ranges follow from samples (default: mse for int8)")
     add("--ranges", type=Path, metavar="FILE",
         help="take ranges from a file (JSON, or a table of TensorRT or onnxruntime)")  # fmt: skip
-    add("--save-ranges", type=Path, metavar="FILE",
+    add("--save-ranges", type=written, metavar="FILE",
         help="write the ranges there as JSON; those so far where Ctrl-C ends the work")  # fmt: skip
     add("--max-loss", type=real(0, 1, share=True), metavar="P%",
         help="leave the products with the largest errors in f32, until at most P%% of the samples "

@@ -278,7 +278,7 @@ def test_the_verb_writes_onnx_and_artifacts(tmp_path, capsys):
     [
         (["-o", "{p}/q.onnx"], "give --int8"),
         (["-o", "{p}/q.txt", "--int8"], "ends with .onnx or .mgx"),
-        (["-o", "{p}/m.onnx", "--int8"], "is the model itself"),
+        (["-o", "{p}/m.onnx", "--int8"], "m.onnx, which is read"),
         (["-o", "{p}/q.onnx", "--samples", "3"], "--samples is for --int8"),
         (["-o", "{p}/q.onnx", "--int8", "--fp16"], "chosen when a model is compiled"),
         (["-o", "{p}/q.onnx", "--int8", "--samples", "0"], "at least one"),

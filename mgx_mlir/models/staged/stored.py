@@ -107,6 +107,7 @@ def compile_parts(
         options=stated.to_json(),
         pipelines=tuple(dict.fromkeys(p for a in merged.artifacts for p in a.pipelines)),
         parts=Parts(data, source.inputs, kept, graphs, _signature(stored)),
+        sources=source.files,
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.files import written
 from mgx_mlir.tools.numbers import whole
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune = actions.add_parser("prune", help="delete what was used longest ago")
     prune.add_argument("--to", type=whole(0), default=None, metavar="MB", help="what may stay")
     export = actions.add_parser("export", help="write the entries to one file")
-    export.add_argument("file", type=Path, metavar="FILE.tar")
+    export.add_argument("file", type=written, metavar="FILE.tar")
     export.add_argument("--arch", metavar="A", help="only those of this chip")
     import_ = actions.add_parser("import", help="add the entries of such a file")
     import_.add_argument("file", type=Path, metavar="FILE.tar")

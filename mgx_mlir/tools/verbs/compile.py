@@ -10,8 +10,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.files import written
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser, "an .onnx model")
     shared.add_shape_options(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: MODEL.mgx")
+    parser.add_argument("-o", "--output", type=written, metavar="FILE", help="default: MODEL.mgx")
     parser.add_argument(
         "--target",
         choices=["gpu", "cpu"],
@@ -57,6 +59,18 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
+    """The files that are written beside those that options name."""
+    if options.output is not None or options.model.is_dir() or is_artifact(options.model):
+        return []  # else the verb says why
+    return [("-o", _default_output(options))]
+
+
+def _default_output(options: argparse.Namespace) -> Path:
+    model = options.model.absolute()  # '.' has no name
+    return Path(options.model.parent / f"{model.stem}.mgx")
+
+
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.loader import started
@@ -82,12 +96,8 @@ def _compile(
     from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
     from mgx_mlir.tools.editing import model_or_program_of
-    from mgx_mlir.tools.files import check_output
 
-    model = options.model.absolute()  # '.' has no name
-    output = options.output or options.model.parent / f"{model.stem}.mgx"
-    if not model.is_dir():  # the import says that
-        check_output(output)
+    output = options.output or _default_output(options)
     if options.tune and not arch:
         from mgx_mlir.tuning.tune import target_of  # opens no library before it is needed
 

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.tools.files import written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     parser = parser_of(verb_names())
     for verb in parser_of_verbs(parser):
         for action in verb._actions:
-            if action.type is Path:
+            if action.type in (Path, written):
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, options.shell))
     return 0

@@ -6,14 +6,18 @@ import argparse
 from pathlib import Path
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.files import written
 from mgx_mlir.tools.tuning_options import add_no_tuning_db
+
+# The default is the artifact itself.
+IN_PLACE = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("artifact", type=Path, metavar="X.mgx")
     add("--arch", required=True, metavar="A[,B]", help="targets, such as gfx942,x86-64-v3; or cpu")
-    add("-o", "--output", type=Path, metavar="FILE", help="default: the artifact itself")
+    add("-o", "--output", type=written, metavar="FILE", help="default: the artifact itself")
     add_no_tuning_db(parser)
     add("--cache-only", action="store_true", help="leave the file as it is, fill the cache")
 
@@ -22,11 +26,10 @@ def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.files import check_output, chips, expect_artifact
+    from mgx_mlir.tools.files import chips, expect_artifact
 
     expect_artifact(options.artifact, options.verb)
     arch, output = chips(options.arch), options.output or options.artifact
-    check_output(output)
     artifact, settings = mgx_mlir.load(options.artifact), shared.settings_of(options)
     with progress("finalizing") as tick:
         artifact = mgx_mlir.finalize(artifact, arch, settings=settings, progress=tick)

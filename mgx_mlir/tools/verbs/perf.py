@@ -25,6 +25,7 @@ import numpy as np
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.files import written
 from mgx_mlir.tools.numbers import whole
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
@@ -52,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="timed runs of each kind (default 20)",
     )
     shared.add_input_options(parser)
-    add("--report", type=Path, metavar="FILE.html", help="write a page about the run")
-    add("--trace", type=Path, metavar="FILE.json", help="write a trace for Perfetto")
+    add("--report", type=written, metavar="FILE.html", help="write a page about the run")
+    add("--trace", type=written, metavar="FILE.json", help="write a trace for Perfetto")
     add(
         "--compare",
         type=Path,
@@ -72,12 +73,9 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.sized import SizedProgram
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.files import check_output
     from mgx_mlir.tools.profile_record import compared, read_record, stages_record
     from mgx_mlir.tools.programs import inputs_of, note_host_nodes, runnable_of
 
-    for file in filter(None, (options.report, options.trace)):
-        check_output(file)
     before = read_record(options.compare) if options.compare else None
     emulator.model_times()
     report = Report()

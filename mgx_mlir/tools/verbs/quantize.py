@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
+from mgx_mlir.tools.files import written
 
 if TYPE_CHECKING:
     from mgx_mlir.quantization import Quantized
@@ -26,16 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser, "an .onnx model of f32")
     shared.add_shape_options(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", required=True, help="OUT.onnx or OUT.mgx"
+        "-o", "--output", type=written, metavar="FILE", required=True, help="OUT.onnx or OUT.mgx"
     )
     parser.add_argument(
         "--report",
-        type=Path,
+        type=written,
         metavar="FILE",
         help="write the error at each node as HTML, with a plot",
     )
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
+
+
+def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
+    """The files that are written beside those that options name: constants of large models."""
+    output = options.output
+    return [("-o", output.with_name(f"{output.name}.data"))] if output.name else []
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,23 +52,17 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report
     from mgx_mlir.tools.editing import plain_model_of
-    from mgx_mlir.tools.files import check_output
 
     shared.expect_model(options, "inspect {} shows what an artifact holds")
     output = options.output
-    check_output(output)
     if output.suffix not in (".onnx", ".mgx"):
         raise UsageError(f"-o {output}: name a file that ends with .onnx or .mgx")
-    if output.exists() and output.samefile(options.model):
-        raise UsageError(f"-o {output} is the model itself; choose another name")
     if not quantizing.is_asked(options):
         raise UsageError("give --int8, --fp8, --mx, --int4-weights, --int2-weights or --kv-cache")
     if output.suffix == ".onnx" and options.floats != "f32":
         raise UsageError("--fp16 and --bf16 are chosen when a model is compiled: -o OUT.mgx")
-    if options.report is not None:
-        check_output(options.report)
-        if options.calibrate is None:
-            raise UsageError("--report measures on data; give --calibrate")
+    if options.report is not None and options.calibrate is None:
+        raise UsageError("--report measures on data; give --calibrate")
     made = quantizing.quantized_of(options, plain_model_of(options))
     report = Report()
     if output.suffix == ".onnx":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from mgx_mlir.pipelines.modes import mode_pipelines
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.files import written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     names = ", ".join(["import", *mode_pipelines("default")])
     add("--after", default="import", metavar="PIPELINE", help=f"one of {names}")
-    add("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
+    add("-o", "--output", type=written, metavar="FILE", help="default: standard output")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode; needs -o")
     form = parser.add_mutually_exclusive_group().add_argument
     for flag, text in (

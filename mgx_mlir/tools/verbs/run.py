@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     quantizing.add_options(parser)
 
 
+def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
+    """The files of `--output` that would be written again."""
+    folder = options.output
+    if folder is None or not folder.is_dir():
+        return []
+    from mgx_mlir.tools.programs import output_names
+
+    names = "|".join(re.escape(_file_name(name)) for name in output_names(options))
+    # Those of a sequence and a map have a number or a key behind the name.
+    again = re.compile(rf"({names})(_.*_)?(-\d+)?\.(npy|json)")
+    return [("--output", file) for file in folder.iterdir() if again.fullmatch(file.name)]
+
+
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.files import atomic_file, write_atomically
     from mgx_mlir.errors import UsageError
@@ -63,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
     records: dict[str, dict[str, Any]] = {}
+    taken: set[Path] = set()
     maps = {name: value for name, value in outputs.items() if holds_maps(value)}
     for name, value in maps.items():
         text = json.dumps(plain(value), ensure_ascii=False)
@@ -70,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.json:
             print(f"{name_text(name)}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
         if options.output is not None:
-            file = options.output / f"{_file_name(name)}.json"
+            file = _free(options.output, name, ".json", taken)
             write_atomically(file, f"{text}\n".encode())
             _note_file(file, records[name], options)
     arrays = flat_arrays({n: v for n, v in outputs.items() if n not in maps})
@@ -79,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.json:
             print(describe_array(name, array))
         if options.output is not None:
-            file = options.output / f"{_file_name(name)}.npy"
+            file = _free(options.output, name, ".npy", taken)
             with atomic_file(file) as stream:
                 np.save(stream, array)
             _note_file(file, records[name], options)
@@ -94,6 +109,16 @@ def _note_file(file: Path, record: dict[str, Any], options: argparse.Namespace) 
         print(f"  written to {file}")
 
 
+def _free(folder: Path, name: str, suffix: str, taken: set[Path]) -> Path:
+    """The file of an output, which no other output has: 'a/b' and 'a:b' are alike."""
+    numbers = ("", *(f"-{number}" for number in range(2, len(taken) + 3)))
+    files = (folder / f"{_file_name(name)}{number}{suffix}" for number in numbers)
+    file = next(file for file in files if file not in taken)
+    taken.add(file)
+    return file
+
+
 def _file_name(name: str) -> str:
     """An output's name as a file name inside the folder: ONNX names may hold anything."""
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name).lstrip(".") or "output"
+    made = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).lstrip(".")
+    return made.encode()[:200].decode(errors="ignore") or "output"

@@ -9,20 +9,25 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mgx_mlir.tools.files import written
+
+# The default is the artifact itself.
+IN_PLACE = True
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("artifact", type=Path, nargs="?", metavar="X.mgx")
     add("--key", type=Path, metavar="KEY.pem", help="the private key")
-    add("-o", "--output", type=Path, metavar="FILE", help="default: the artifact itself")
-    add("--new-key", type=Path, metavar="KEY.pem", help="make a key, and KEY.pub.pem beside it")
+    add("-o", "--output", type=written, metavar="FILE", help="default: the artifact itself")
+    add("--new-key", type=written, metavar="KEY.pem", help="make a key, and KEY.pub.pem beside it")
 
 
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir import trust
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.tools.files import check_output, expect_artifact
+    from mgx_mlir.tools.files import expect_artifact
 
     if options.new_key is not None:
         if options.artifact is not None or options.key is not None:
@@ -35,7 +40,6 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name an artifact and a key: mgx sign X.mgx --key KEY.pem")
     expect_artifact(options.artifact, options.verb)
     output = options.output or options.artifact
-    check_output(output)
     artifact = trust.sign(mgx_mlir.load(options.artifact), options.key)
     artifact.save(output)
     covered = ", ".join(name.partition(":")[0] for name in artifact.code_objects)

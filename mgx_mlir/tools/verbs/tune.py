@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.files import written
 from mgx_mlir.tools.numbers import real, whole
 
 if TYPE_CHECKING:
@@ -32,7 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", type=Path, nargs="?", help="an .onnx model, or a .mgx artifact")
     shared.add_shape_options(parser)
     add("--target", metavar="T", default="gpu", help="a chip such as gfx942, or gpu (default)")
-    add("-o", "--output", type=Path, metavar="FILE", help="write the tuned artifact, with its code")
+    add(
+        "-o",
+        "--output",
+        type=written,
+        metavar="FILE",
+        help="write the tuned artifact and its code",
+    )
     add("--exhaustive", action="store_true", help="try every legal schedule")
     add("--tried", type=whole(1), default=24, metavar="N", help="candidates a problem (default 24)")
     add("--budget", type=real(), metavar="SECONDS", help="begin nothing new after so long")
@@ -48,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_compile_options(parser)
     actions = parser.add_argument_group("the database", "without a model").add_argument
     actions("--list", action="store_true", help="print the tuned problems")
-    actions("--export", type=Path, metavar="FILE", help="write the records as lines of JSON")
+    actions("--export", type=written, metavar="FILE", help="write the records as lines of JSON")
     actions("--import", dest="import_", type=Path, metavar="FILE", help="add such records")
     actions("--merge", type=Path, metavar="FOLDER", help="add the records of another cache folder")
     actions("--forget", metavar="REGEX", help="delete records whose problem or chip fits")
@@ -70,10 +77,7 @@ def _artifact(options: argparse.Namespace) -> Artifact:
     import mgx_mlir
     from mgx_mlir.artifact.writer import is_artifact
     from mgx_mlir.tools.editing import model_of
-    from mgx_mlir.tools.files import check_output
 
-    if options.output is not None:
-        check_output(options.output)
     if is_artifact(options.model):
         shared.expect_no_compile_options(options)
         return mgx_mlir.load(options.model)

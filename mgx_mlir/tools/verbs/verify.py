@@ -123,6 +123,14 @@ def _reference(text: str) -> str:
     raise argparse.ArgumentTypeError(f"'{text}' is no reference; {hint}")
 
 
+def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
+    """The files of `--bisect` that would be written again."""
+    if not options.bisect or not options.output.is_dir():
+        return []
+    files = [*options.output.glob("model.onnx*"), *options.output.glob("*.npy")]
+    return [("-o", file) for file in files if file.is_file()]
+
+
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import progress
