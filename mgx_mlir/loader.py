@@ -64,11 +64,13 @@ def finalize(
     progress: Progress | None = None,
     report: Report | None = None,
     server: Server | None = None,
+    cache: Cache | None = None,
 ) -> Artifact:
     """The artifact, or that of a file, with code objects for the given chips beside those it has.
 
     Kernels are finalized in parallel and taken from the cache where it has them. Code that nothing
-    vouches for (docs/trust.md) is made again. `server` is that of `started`. Raises
+    vouches for (docs/trust.md) is made again. `server` is that of `started`, `cache` by default the
+    one of the settings. Raises
     TargetError for an unknown chip, CompilerError naming a kernel and its nodes, UserError without
     a compiler.
     """
@@ -86,7 +88,7 @@ def finalize(
     from mgx_mlir.finalizer import Workers, finalize_all  # no part of mgx-mlir-runtime
 
     tuned = schedules_for(artifact, missing, settings)
-    cache = kernel_cache(settings)
+    cache = cache or kernel_cache(settings)
     started = time.perf_counter()
     found = finalize_all(
         artifact.kernels,

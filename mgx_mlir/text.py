@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -25,14 +27,35 @@ def name_text(name: str) -> str:
 
 
 class _Printable:
-    """A text stream that shows control characters as escapes, for names are anybody's."""
+    """A text stream that shows control characters as escapes, for names are anybody's.
 
-    def __init__(self, stream: Any) -> None:
+    An error of writing is one about `name`; without a name it is lost, as messages are that have
+    nowhere to go.
+    """
+
+    def __init__(self, stream: Any, name: str = "") -> None:
         self._stream = stream
+        self._name = name
 
     def write(self, text: str) -> int:
-        written: int = self._stream.write(printable(text))
-        return written
+        with self._writing():
+            self._stream.write(printable(text))
+        return len(text)
+
+    def flush(self) -> None:
+        with self._writing():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            if not self._name:
+                return
+            if isinstance(error, ValueError) or error.errno is None or error.errno == errno.EPIPE:
+                raise
+            raise type(error)(error.errno, error.strerror, self._name) from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -40,8 +63,24 @@ class _Printable:
 
 @contextlib.contextmanager
 def printable_output() -> Iterator[None]:
-    """Within the block, control characters in what is printed are escaped."""
-    out: Any = _Printable(sys.stdout)
-    err: Any = _Printable(sys.stderr)
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    """Within the block, control characters in what is printed are escaped, and a standard stream
+    that is closed is the null device."""
+    with contextlib.ExitStack() as stack:
+        _open_closed()
+        nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        stack.callback(nowhere.close)
+        out: Any = _Printable(sys.stdout or nowhere, "standard output")
+        err: Any = _Printable(sys.stderr or nowhere)
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
         yield
+
+
+def _open_closed() -> None:
+    """Opens the null device for the standard streams that are closed: files that are opened later
+    would have their numbers, and be written to by all that writes to these."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the least number that is free

@@ -86,3 +86,16 @@ def keep_inputs(output: Path, inputs: Iterable[Path], where: str = "") -> None:
         if is_one_file(output, path):
             named = f"{where} {output}" if where else str(output)
             raise UsageError(f"{named} would overwrite {path}, which is read; choose another file")
+
+
+def read_whole(path: Path, most: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file, and its status. Raises OSError, and ValueError for anything
+    else, which could keep the reader waiting, and for more than `most` bytes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no regular file")
+        if status.st_size > most:
+            raise ValueError(f"it has {status.st_size} bytes, and at most {most} are read")
+        return stream.read(), status

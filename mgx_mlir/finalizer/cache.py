@@ -14,11 +14,12 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache as once
 from pathlib import Path
 
 from mgx_mlir.artifact.code_object import CodeObject
-from mgx_mlir.artifact.files import write_atomically
-from mgx_mlir.finalizer.cache_entry import decode, encode, voucher
+from mgx_mlir.artifact.files import read_whole, write_atomically
+from mgx_mlir.finalizer.cache_entry import MAX_ENTRY, decode, encode, read_entry, voucher
 from mgx_mlir.trust import MADE, NOBODY, Trust, check_own_folder, make_own_folder, owner_fault
 
 _log = logging.getLogger(__name__)
@@ -49,12 +50,19 @@ class Entry:
     used: float
 
 
+@once
+def _tell_unwritten(folder: Path, reason: str) -> None:
+    _log.warning("the kernel cache %s cannot be written (%s): what is finalized is not kept, "
+                 "and is made again each time", folder, reason)  # fmt: skip
+
+
 class Cache:
     """A folder of code objects of at most `max_bytes` bytes; the least recently used go.
 
     A key that it lacks is looked up in `shared`, a folder of the same form that is only read.
     Reading and writing never fail: an unreadable entry counts as missing, an entry that cannot
-    be written is not kept. `problem` is the last failure of a folder.
+    be written is not kept, which is said once. `problem` is the last failure of a folder,
+    `unwritten` the last one to write.
 
     The folder is this user's alone, so that what it holds vouches for code: its entries, and the
     hashes of code that was made here. An entry of `shared` counts where it is root's or this
@@ -75,6 +83,7 @@ class Cache:
         self.max_bytes = max_bytes
         self.shared = shared
         self.problem = ""
+        self.unwritten = ""
         self.hits = 0
         self.misses = 0
         self._written = 0
@@ -101,7 +110,7 @@ class Cache:
 
     def _read(self, path: Path) -> CodeObject | None:
         try:
-            found = decode(path.read_bytes())
+            found = read_entry(path)
         except OSError:
             return None
         except ValueError as error:
@@ -116,8 +125,7 @@ class Cache:
     def _read_shared(self, key: str, folder: Path) -> CodeObject | None:
         path = self._path(key, folder)
         try:
-            with path.open("rb") as stream:
-                status, data = os.fstat(stream.fileno()), stream.read()
+            data, status = read_whole(path, MAX_ENTRY)
             found = decode(data)
             places = ((path, status), *((p, p.stat()) for p in (path.parent, folder)))
         except OSError:
@@ -140,9 +148,12 @@ class Cache:
         try:
             make_own_folder(self.folder)
             path.parent.mkdir(mode=0o700, exist_ok=True)
+            if path.exists() and not path.is_file():
+                path.unlink()  # a pipe would be written to
             write_atomically(path, data)
         except OSError as error:
-            self.problem = f"{path} cannot be written: {error.strerror or error}"
+            self.problem = self.unwritten = f"{path} cannot be written: {error.strerror or error}"
+            _tell_unwritten(self.folder, error.strerror or str(error))
             return
         self._written += len(data)
         # Every process looks at the folder after it has written a part of the bound.
@@ -184,7 +195,7 @@ class Cache:
         damaged = []
         for entry in self.entries():
             try:
-                decode(entry.path.read_bytes())
+                read_entry(entry.path)
             except ValueError:
                 damaged.append(entry.key)
                 with contextlib.suppress(OSError):

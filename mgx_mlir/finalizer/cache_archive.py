@@ -11,11 +11,9 @@ from pathlib import Path
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.cache import SUFFIX, Cache
-from mgx_mlir.finalizer.cache_entry import decode, read_entry, voucher
+from mgx_mlir.finalizer.cache_entry import MAX_ENTRY, decode, read_entry, voucher
 
 _NAME = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
-# The most bytes of an entry: no code object of a kernel comes near it.
-MAX_ENTRY = 1 << 28
 
 
 def export_cache(cache: Cache, path: Path, arch: str | None = None) -> int:

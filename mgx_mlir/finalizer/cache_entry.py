@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.files import read_whole
+from mgx_mlir.errors import MgxError
 from mgx_mlir.trust import Trust, public_bytes
 
 MAGIC = b"MGXC\0\0\0\1"
+# The most bytes of an entry: no code object of a kernel comes near it.
+MAX_ENTRY = 1 << 28
 SIGNED = b"MGXS\0\0\0\1"
 # Magic, public key, signature of the entry that follows.
 _SIGNATURE = struct.Struct("<8s32s64s")
@@ -33,13 +37,16 @@ def decode(data: bytes) -> CodeObject:
     if hashlib.sha256(content).digest() != data[len(MAGIC) : len(MAGIC) + 32]:
         raise ValueError("its content does not have its hash")
     size = int.from_bytes(content[:8], "little")
-    record = json.loads(bytes(content[8 : 8 + size]))
-    return CodeObject.from_json(record, bytes(content[8 + size :]))
+    try:
+        record = json.loads(bytes(content[8 : 8 + size]))
+        return CodeObject.from_json(record, bytes(content[8 + size :]))
+    except (MgxError, RecursionError) as error:
+        raise ValueError(f"its content is no code object: {error}") from error
 
 
 def read_entry(path: Path) -> CodeObject:
     """The code object of an entry. OSError, or ValueError where it is damaged."""
-    return decode(path.read_bytes())
+    return decode(read_whole(path, MAX_ENTRY)[0])
 
 
 def sign_entry(name: str, data: bytes, key: Any) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
 import os
@@ -41,7 +42,8 @@ class Server:
     """A server that imports `modules` at once, beside the work of this process."""
 
     def __init__(self, modules: Iterable[str] = ()) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, theirs = map(_apart, pair)
         self._lock = threading.Lock()
         self._has_workers = False
         # A library's threads would not live on in a fork.
@@ -111,6 +113,14 @@ class Server:
         if not answer:
             raise ServerError("the process that starts workers has ended")
         return int(answer)
+
+
+def _apart(one: socket.socket) -> socket.socket:
+    """The socket under a number that is no standard stream's: those may be closed."""
+    if one.fileno() > 2:
+        return one
+    with one:
+        return socket.socket(fileno=fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
 def serve(number: int, modules: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -20,13 +21,50 @@ from mgx_mlir.text import printable_output
 
 
 def exit_code(name: str, work: Callable[[], int]) -> int:
-    """The exit code of a command, 130 for Ctrl-C. Control characters in its output are escaped."""
-    with printable_output():
+    """The exit code of a command, 130 for Ctrl-C. Control characters in its output are escaped.
+
+    What ends it from outside (SIGTERM, SIGHUP) does as Ctrl-C: nothing is left half-written.
+    """
+    with printable_output(), _ended_as_interrupted():
         try:
-            return work()
+            return until_pipe_closes(work)
+        except _Ended as ended:
+            print(f"{name}: ended by {ended.signal.name}", file=sys.stderr)
+            return 128 + ended.signal
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             return 128 + signal.SIGINT
+        except OSError as error:  # the output's, which has nowhere to go
+            print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
+            return 1
+
+
+class _Ended(KeyboardInterrupt):
+    """A signal that ends the process."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.signal = signal.Signals(number)
+
+
+@contextlib.contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """Within the block, signals that would end the process raise KeyboardInterrupt."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise _Ended(number)
+
+    caught = []
+    if threading.current_thread() is threading.main_thread():
+        ending = (signal.SIGTERM, signal.SIGHUP)
+        caught = [one for one in ending if signal.getsignal(one) is signal.SIG_DFL]
+    for one in caught:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in caught:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def end_with(main: Callable[[], int]) -> NoReturn:
@@ -39,8 +77,9 @@ def end_with(main: Callable[[], int]) -> NoReturn:
 
     def leave() -> None:
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
+            with contextlib.suppress(OSError, ValueError):  # it was said
+                if stream is not None:
+                    stream.flush()
         os._exit(code)
 
     atexit.register(leave)  # called last, as the first that is registered
@@ -54,9 +93,10 @@ def end_with(main: Callable[[], int]) -> NoReturn:
 def until_pipe_closes(work: Callable[[], int]) -> int:
     """The exit code of the work; 0 where the reader of its output went away."""
     try:
-        code = work()
-        sys.stdout.flush()
-        return code
+        try:
+            return work()
+        finally:  # also of --help, which ends the process
+            sys.stdout.flush()
     except BrokenPipeError:
         # The rest of the output has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -89,7 +129,7 @@ def log(options: argparse.Namespace) -> Iterator[None]:
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("mgx: %(message)s"))
     if options.log_file is not None:
-        handler = logging.FileHandler(options.log_file, encoding="utf-8")
+        handler = _LogFile(options.log_file, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger.addHandler(handler)
     by_count = ("warning", "info", "debug")[min(options.verbose, 2)]
@@ -100,6 +140,22 @@ def log(options: argparse.Namespace) -> Iterator[None]:
         logger.removeHandler(handler)
         handler.close()
         logger.setLevel(before)
+
+
+class _LogFile(logging.FileHandler):
+    """A file of the log; where it cannot be written, that is said once, and the work goes on."""
+
+    _failed = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not self._failed:
+            error = sys.exc_info()[1]
+            print(f"{self.baseFilename} cannot be written: {error}", file=sys.stderr)
+        self._failed = True
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 class Parser(argparse.ArgumentParser):
@@ -123,6 +179,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the process with exit code 2 and one line."""
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help)\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Writes a message; errors are not lost, as argparse would lose them."""
+        (file or sys.stderr).write(message)
 
     def actions(self, options: argparse.Namespace) -> Iterator[argparse.Action]:
         """The arguments that the options went through, those of the chosen verbs among them."""

@@ -126,12 +126,20 @@ def _import(cache: Cache, options: argparse.Namespace) -> int:
 
 
 def _sign(cache: Cache, options: argparse.Namespace) -> int:
-    from mgx_mlir.finalizer.cache_entry import sign_entry
+    from mgx_mlir.artifact.files import read_whole
+    from mgx_mlir.finalizer.cache_entry import MAX_ENTRY, sign_entry
     from mgx_mlir.trust import private_key
 
     key, count = private_key(options.key), 0
     for entry in list(cache.entries()):
-        cache.put_entry(entry.key, sign_entry(entry.key, entry.path.read_bytes(), key))
-        count += 1
+        try:
+            data, _ = read_whole(entry.path, MAX_ENTRY)
+            cache.put_entry(entry.key, sign_entry(entry.key, data, key))
+        except (OSError, ValueError) as error:
+            print(f"{entry.path} is not signed: {error}")
+        else:
+            count += not cache.unwritten
     print(f"{cache.folder}: {count} entries signed")
-    return 0
+    if cache.unwritten:
+        print(cache.unwritten)
+    return int(bool(cache.unwritten))

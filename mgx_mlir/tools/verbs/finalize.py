@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from mgx_mlir.tools import options as shared
@@ -25,15 +26,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir.artifact.contents import size_text
+    from mgx_mlir.errors import UsageError, UserError
+    from mgx_mlir.loader import kernel_cache
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tools.files import chips, expect_artifact
 
     expect_artifact(options.artifact, options.verb)
     arch, output = chips(options.arch), options.output or options.artifact
     artifact, settings = mgx_mlir.load(options.artifact), shared.settings_of(options)
-    with progress("finalizing") as tick:
-        artifact = mgx_mlir.finalize(artifact, arch, settings=settings, progress=tick)
+    cache = kernel_cache(settings)
     if options.cache_only:
+        if cache is None:
+            raise UsageError("there is no cache to fill: MGX_CACHE_DIR is 'none'")
+        artifact = replace(artifact, code_objects={})  # else what it has would not be in the cache
+    with progress("finalizing") as tick:
+        artifact = mgx_mlir.finalize(artifact, arch, settings=settings, progress=tick, cache=cache)
+    if options.cache_only and cache is not None:
+        if cache.unwritten:
+            raise UserError(f"the cache is not filled: {cache.unwritten}")
         print(f"{options.artifact}: kernels for {options.arch} are in the cache")
         return 0
     artifact.save(output)
