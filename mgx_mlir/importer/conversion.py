@@ -207,12 +207,11 @@ class Conversion:
             raise ModelError(f"{structure.display_name(proto)}: {error}") from error
         except (ir.MLIRError, ArithmeticError, IndexError, ValueError) as error:
             # Converters rely on ranks and counts that onnx's inference does not look at.
-            text = " ".join(str(error).split())
             if guessed:
                 return []
-            given = ", ".join(map(_described, inputs))
             raise ModelError(
-                f"{structure.display_name(proto)}: {text}; its inputs are {given or 'none'}"
+                f"{structure.display_name(proto)}: {_reason(error)}; its inputs are "
+                f"{', '.join(map(_described, inputs)) or 'none'}"
             ) from error
 
     def _results(
@@ -338,6 +337,13 @@ class Conversion:
         entry = Unsupported(node, operator, reason, is_open)
         if entry not in self.unsupported:
             self.unsupported.append(entry)
+
+
+def _reason(error: Exception) -> str:
+    """The words of a verifier; Python's own say nothing of a model."""
+    if isinstance(error, ir.MLIRError):
+        return " ".join(str(error).split())
+    return "its inputs have ranks, sizes or attributes that the operator does not take"
 
 
 def _described(value: Value | None) -> str:

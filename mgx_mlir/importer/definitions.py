@@ -8,7 +8,7 @@ import onnx
 from onnx import NodeProto, TypeProto, helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import element_types, registry, structure
+from mgx_mlir.importer import element_types, forms, registry, structure
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.values import Value
 from mgx_mlir.suggest import instead
@@ -32,7 +32,7 @@ def resolve(
         raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
     if row.domain not in registry.STANDARD or not registry.is_listed(row):
         return row, None
-    schema = registry.definition(proto.domain, proto.op_type, opset)
+    schema = forms.definition(proto, opset)
     if schema is None:
         raise UnsupportedError(f"opset {opset} does not define this operator")
     oldest, newest = row.versions

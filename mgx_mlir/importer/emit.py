@@ -110,8 +110,23 @@ def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
 def binary(op: Binary, a: ir.Value, b: ir.Value | Number) -> ir.Value:
     """`op` on a and b, broadcast to one shape; a number becomes a tensor like a."""
     if isinstance(b, ir.Value):
-        return op(*broadcast_together(a, b))
+        return op(*broadcast_together(*in_one_type(a, b)))
     return op(a, like(a, b))
+
+
+def in_one_type(*values: ir.Value) -> list[ir.Value]:
+    """The values in the widest type among them: all are integers, or all are floats.
+
+    Raises ModelError where they are not.
+    """
+    types = {numpy_type(v) for v in values}
+    if len(types) == 1:
+        return list(values)
+    if len({tensors.is_float(v) for v in values}) > 1 or np.dtype(bool) in types:
+        shown = " and ".join(dict.fromkeys(tensors.element_name(v) for v in values))
+        raise ModelError(f"operands of {shown}")
+    widest = max(values, key=lambda v: (numpy_type(v).itemsize, numpy_type(v).kind == "i"))
+    return [convert(v, tensors.element(widest)) for v in values]
 
 
 def add(a: ir.Value, b: ir.Value | Number) -> ir.Value:

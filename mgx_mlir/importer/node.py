@@ -16,14 +16,12 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError, Unsupported, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.scope import Scope
+from mgx_mlir.importer.structure import WITHOUT_EFFECT
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.rewriting.shape_values import Ratio
 from mgx_mlir.sizes.arithmetic import Number, Size, symbols
-
-# Attributes without influence on the results of an inference.
-WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
 
 
 class Importing(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +20,11 @@ from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
 from mgx_mlir.importer import (
     bags,
     budget,
+    forms,
     functions,
     gradient,
     labels,
     ranges,
-    registry,
     repairs,
     structure,
     symbols,
@@ -33,8 +34,11 @@ from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 
+_log = logging.getLogger(__name__)
+
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7
+_UNSTATED = 13
 _LONGEST_VECTOR = 1 << 17
 _OF_STRINGS = {("com.microsoft", "Tokenizer")}
 
@@ -115,19 +119,9 @@ def check(model: onnx.ModelProto) -> None:
             value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.shape.SetInParent()
-    _hide_experiments(copy)
+    forms.hide(copy, opsets(copy))
     with _upstream("onnx's checker refuses the model"):
         onnx.checker.check_model(copy.SerializeToString())
-
-
-def _hide_experiments(model: onnx.ModelProto) -> None:
-    """Moves operators that are known here, and not in the model's opset, out of its domain."""
-    found, opset = False, opsets(model)[""]
-    for node in structure.all_nodes(model.graph):
-        if node.domain in ("", "ai.onnx") and registry.is_extra(node.op_type, opset):
-            node.domain, found = "experiment", True
-    if found:
-        model.opset_import.add(domain="experiment", version=1)
 
 
 # The names that onnx's inference makes up for sizes.
@@ -137,10 +131,34 @@ MADE_UP = "unk__"
 def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
     """The type of every value of the main graph that onnx's inference finds.
 
-    Raises ModelError where types or shapes contradict each other.
+    It does not look at operators whose types their converters take, and it does not. Raises
+    ModelError where types or shapes contradict each other.
     """
+    hidden: set[str] = set()
+    declared = True
+    while True:
+        try:
+            return _infer(model, hidden, declared)
+        except ModelError as error:
+            text = str(error)
+            if declared and _OTHER_TYPE in text:
+                declared = False
+                continue
+            operator = forms.lenient_operator(text)
+            if not operator or operator in hidden:
+                raise
+            hidden.add(operator)
+
+
+# The words of onnx's inference where an output is of another type than the model declares.
+_OTHER_TYPE = "differs from existing elem type"
+
+
+def _infer(model: onnx.ModelProto, hidden: set[str], declared: bool) -> dict[str, TypeProto]:
+    """As `infer`, without operators that are `hidden`, and with outputs as `declared` or not."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    forms.hide(copy, opsets(copy), hidden)
     del copy.graph.value_info[:]
     # Operators without a definition that onnx knows: inference goes on from the declared types.
     for node in copy.graph.node:
@@ -150,6 +168,8 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
     for value in copy.graph.output:  # models are edited, and keep sizes that no longer hold
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")
+            if not declared:
+                value.type.tensor_type.elem_type = TensorProto.UNDEFINED
     try:
         types = _inferred(copy, strict_mode=True)
     except ModelError as error:
@@ -213,9 +233,10 @@ def _domain(name: str) -> str:
 
 def _check_opsets(model: onnx.ModelProto) -> None:
     if not model.opset_import:
-        if model.ir_version >= 3:
-            raise ModelError("the model imports no opset")
-        model.opset_import.add(domain="", version=1)
+        # As MIGraphX takes it. Nodes in the forms of other opsets are theirs.
+        assumed = _UNSTATED if model.ir_version >= 3 else 1
+        _log.warning("the model imports no opset; it is read as one of opset %d", assumed)
+        model.opset_import.add(domain="", version=assumed)
     versions: dict[str, int] = {}
     for entry in model.opset_import:
         domain = _domain(entry.domain)

@@ -109,6 +109,13 @@ def _definitions() -> dict[tuple[str, str], list[onnx.defs.OpSchema]]:
     return found
 
 
+@cache
+def history(name: str) -> tuple[onnx.defs.OpSchema, ...]:
+    """The definitions of an operator of ONNX's own domain, the oldest first."""
+    found = _definitions().get(("", name), [])
+    return tuple(sorted(found, key=lambda schema: int(schema.since_version)))
+
+
 def is_listed(row: Operator) -> bool:
     """Whether onnx's library holds definitions of the operator."""
     return onnx.defs.has(row.name, row.domain)

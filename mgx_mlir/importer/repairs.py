@@ -19,6 +19,16 @@ _CONSTANT_TYPES = {
     "value_string": TensorProto.STRING,
     "value_strings": TensorProto.STRING,
 }
+# What was an attribute once, and the number of the input that it is now.
+_REPEATED = {
+    "Pad": ("pads", 1),
+    "Reshape": ("shape", 1),
+    "Split": ("split", 1),
+    "Squeeze": ("axes", 1),
+    "TopK": ("k", 1),
+    "Unsqueeze": ("axes", 1),
+    "Upsample": ("scales", 1),
+}
 
 
 def repair(model: onnx.ModelProto) -> None:
@@ -26,16 +36,30 @@ def repair(model: onnx.ModelProto) -> None:
 
     onnx's library ends the process, or never ends, over equations that are none.
     """
+    _name_uniques(model)
     _import_domains(model)
     _declare_constants(model.graph)
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     for node in _nodes(model):
         if node.domain not in ("", "ai.onnx"):
             continue
+        _drop_repeated(node)
         if node.op_type == "Einsum":
             _check_equation(node)
         elif node.op_type == "Split" and version >= 18:
             _count_outputs(node)
+
+
+def _name_uniques(model: onnx.ModelProto) -> None:
+    """Makes com.microsoft's Unique ONNX's own: y, inverse, counts = Unique(x), in order of x."""
+    for node in _nodes(model):
+        if (node.domain, node.op_type) != ("com.microsoft", "Unique"):
+            continue
+        y, inverse, counts = [*node.output, "", ""][:3]
+        node.domain = ""
+        del node.output[:]
+        node.output.extend([y, "", inverse, counts])
+        node.attribute.append(helper.make_attribute("sorted", 0))
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
@@ -89,6 +113,17 @@ def _constant_type(node: NodeProto) -> int:
     return 0
 
 
+def _drop_repeated(node: NodeProto) -> None:
+    """Drops the attribute of an old form where the input of the new one says it too."""
+    place = _REPEATED.get(node.op_type)
+    if place is None or len(node.input) <= place[1] or not node.input[place[1]]:
+        return
+    kept = [a for a in node.attribute if a.name != place[0]]
+    if len(kept) < len(node.attribute):
+        del node.attribute[:]
+        node.attribute.extend(kept)
+
+
 def _check_equation(node: NodeProto) -> None:
     for attribute in node.attribute:
         if attribute.name == "equation" and not attribute.ref_attr_name:
@@ -101,5 +136,5 @@ def _check_equation(node: NodeProto) -> None:
 def _count_outputs(node: NodeProto) -> None:
     """Split without sizes has as many parts as results: since opset 18 it has to say so."""
     given = len(node.input) > 1 and node.input[1]
-    if not given and all(a.name != "num_outputs" for a in node.attribute):
+    if not given and not {a.name for a in node.attribute} & {"num_outputs", "split"}:
         node.attribute.append(helper.make_attribute("num_outputs", len(node.output)))

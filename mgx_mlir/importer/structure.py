@@ -11,6 +11,8 @@ from mgx_mlir.errors import ModelError
 from mgx_mlir.importer.tensor_data import check_size, element_count
 from mgx_mlir.text import name_text
 
+# Attributes without influence on the results of an inference.
+WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
 # Deeper nesting of If, Loop and Scan than any model has; below Python's own limit.
 _MAX_DEPTH = 24
 

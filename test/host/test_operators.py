@@ -52,6 +52,19 @@ def test_non_max_suppression_takes_no_box_by_default():
         run("NonMaxSuppression", boxes, scores[..., :2])
 
 
+def test_microsofts_unique_keeps_the_order():
+    node = helper.make_node("Unique", ["x"], ["y", "inverse", "counts"], domain="com.microsoft")
+    names = {"y": onnx.TensorProto.FLOAT, "inverse": onnx.TensorProto.INT64, "counts": 7}
+    infos = [helper.make_tensor_value_info(n, t, None) for n, t in names.items()]
+    given = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [5])]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "unique", given, infos)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    fed = {"x": np.array([3, 1, 3, 2, 1], np.float32)}
+    found = Model(model.SerializeToString(), target="cpu").run(fed)
+    assert [a.tolist() for a in found.values()] == [[3, 1, 2], [0, 1, 0, 2, 1], [2, 2, 1]]
+
+
 def test_unique_in_the_order_of_the_first():
     x = np.array([[3, 1], [2, 3]], np.float32)
     y, first, inverse, counts = run("Unique", x, outputs=4, sorted=0)

@@ -40,7 +40,7 @@ def test_text_is_not_a_model(tmp_path):
 def test_every_truncation_is_noticed():
     data = DIGITS.read_bytes()
     for end in (1, 10, 100, 1000, len(data) // 2, len(data) - 1):
-        refused(data[:end], "not an ONNX model|holds|nothing in the model|refuses|imports no opset")
+        refused(data[:end], "not an ONNX model|holds|nothing in the model|refuses")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -61,12 +61,6 @@ def test_damaged_bytes_never_crash(seed):
 
 def test_no_graph():
     refused(onnx.ModelProto(ir_version=8), "holds no graph")
-
-
-def test_no_opset():
-    model = simple_model()
-    del model.opset_import[:]
-    refused(model, "imports no opset")
 
 
 def test_an_opset_of_the_future_is_unsupported():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 import mgx_mlir
 from mgx_mlir.artifact.record import Artifact
@@ -152,6 +152,89 @@ def test_multi_head_attention_with_a_past():
         "MultiHeadAttention", inputs, types, num_heads=HEADS, unidirectional=1, scale=0.2
     )
     assert_agrees(model, fed)
+
+
+SHARED = {
+    "plain": {},
+    "bias": {"bias": floats(3 * HIDDEN, seed=3)},
+    "ends": {"padding": i32([3, 4])},
+    "of_keys": {"padding": i32([[1, 0, 1, 1], [1, 1, 1, 0]])},
+    "of_pairs": {"padding": i32([[[1, 0, 1, 1]] * ROWS] * BATCH)},
+    "bias_of_scores": {"scores": floats(1, 1, ROWS, ROWS + 1, seed=4)},
+}
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("change", SHARED)
+def test_a_past_that_is_a_buffer_with_room(change, causal):
+    given = {"bias": None, "padding": None, "scores": None} | SHARED[change]
+    inputs = {
+        "q": floats(BATCH, ROWS, HIDDEN),
+        "k": floats(BATCH, ROWS, HIDDEN, seed=1),
+        "v": floats(BATCH, ROWS, HIDDEN, seed=2),
+        **given,
+        "pk": floats(BATCH, HEADS, 6, SIZE, seed=5),
+        "pv": floats(BATCH, HEADS, 6, SIZE, seed=6),
+        "length": i32([1]),
+    }
+    types = (np.float32,) * 3
+    model, fed = contributed(
+        "MultiHeadAttention", inputs, types, num_heads=HEADS, unidirectional=causal
+    )
+    assert_agrees(model, fed)
+
+
+def test_a_buffer_and_its_mask_of_symbolic_lengths():
+    text = """<ir_version: 9, opset_import: ["": 18, "com.microsoft": 1]>
+        g (float[b, l, 8] q, float[b, l, 8] k, float[b, l, 8] v, int32[b, t] mask,
+           float[b, 2, room, 4] pk, float[b, 2, room, 4] pv, int32[1] n)
+        => (float[b, l, 8] y, float[b, 2, room, 4] kk, float[b, 2, room, 4] vv) {
+            y, kk, vv = com.microsoft.MultiHeadAttention <num_heads = 2>
+                (q, k, v, , mask, , pk, pv, n)
+        }"""
+    fed = {
+        **{name: floats(2, 2, 8, seed=i) for i, name in enumerate("qkv")},
+        "mask": i32([[1, 0, 1], [1, 1, 1]]),
+        **{name: floats(2, 2, 6, 4, seed=i) for i, name in enumerate(("pk", "pv"))},
+        "n": i32([1]),
+    }
+    model = parser.parse_model(text)
+    program = mgx_mlir.Model(model.SerializeToString(), target="cpu")
+    assert_close(list(program.run(fed).values()), expected(model, fed))
+
+
+def test_the_scores_before_the_softmax():
+    inputs = queries(ROWS, v=floats(BATCH, ROWS, HIDDEN, seed=2)) | {"bias": None}
+    inputs |= {"padding": i32([[1, 1, 0], [1, 1, 1]])}
+    types = (np.float32, None, None, np.float32)
+    assert_agrees(*contributed("MultiHeadAttention", inputs, types, num_heads=HEADS))
+
+
+def test_a_key_of_one_dimension_is_a_placeholder():
+    packed = floats(1, 1, 6 * SIZE)
+    rest = {
+        "pk": floats(1, 1, 10, SIZE, seed=1),
+        "pv": floats(1, 1, 10, SIZE, seed=2),
+        "ends": i32([3]),
+        "total": i32([10]),
+    }
+    one = np.ones(1, np.float32)
+    types = (np.float32,) * 3
+    heads = {"num_heads": 4, "kv_num_heads": 1}
+    found = [
+        outputs_of(parse_onnx(model), fed)
+        for model, fed in (
+            contributed(
+                "GroupQueryAttention",
+                {"q": packed, "k": k, "v": k} | rest,
+                types,
+                ("total",),
+                **heads,
+            )
+            for k in (None, one)
+        )
+    ]
+    assert_close(found[1], found[0])
 
 
 @pytest.mark.parametrize("parts", [2, 3])

@@ -60,8 +60,17 @@ def test_skip_layer_normalization_gives_the_sum_too():
     shapes = [(2, 3, 4), (2, 3, 4), (4,), (4,), (4,)]
     inputs = {n: floats(*s, seed=i) for i, (n, s) in enumerate(zip(names, shapes, strict=True))}
     agrees(model_of("SkipLayerNormalization", inputs, 4, epsilon=1e-5), inputs)
+    agrees(model_of("SkipLayerNormalization", inputs, 3, epsilon=1e-5), inputs)
     del inputs["beta"]
     agrees(model_of("SkipSimplifiedLayerNormalization", inputs, 4, epsilon=1e-5), inputs)
+
+
+def test_a_bias_of_more_dimensions_is_broadcast():
+    """onnxruntime's CPU takes vectors alone; MIGraphX broadcasts."""
+    inputs = {"x": floats(2, 3, 4), "b": floats(3, 4, seed=1)}
+    whole = {"x": inputs["x"] + inputs["b"]}
+    wanted = expected(model_of("FastGelu", whole), whole)
+    assert_close(outputs_of(parse_onnx(model_of("FastGelu", inputs)), inputs), wanted)
 
 
 def quantized(seed: int, *shape: int) -> dict[str, np.ndarray]:

@@ -251,3 +251,13 @@ def test_cubic_samples_outside_an_image_weigh_pixels_moved_into_it(padding, alig
     grid = np.linspace(-1.6, 1.6, 24, dtype=np.float32).reshape(1, 3, 4, 2)
     kind = {"mode": "cubic", "padding_mode": padding, "align_corners": aligned}
     assert_agrees(*one_node("GridSample", {"x": floats(1, 2, 4, 5), "grid": grid}, 20, **kind))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("padding", ["border", "reflection", "zeros"])
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_places_that_are_no_numbers_are_the_first_edge(mode, padding, aligned):
+    odd = [np.nan, np.inf, -np.inf, 1e30, 0.1]
+    grid = np.array([[x, y] for x in odd for y in odd], np.float32).reshape(1, 5, 5, 2)
+    kind = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
+    assert_agrees(*one_node("GridSample", {"x": floats(1, 2, 4, 5), "grid": grid}, 20, **kind))

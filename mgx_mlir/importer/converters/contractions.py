@@ -22,8 +22,9 @@ def matmul(node: Node) -> ir.Value:
     return emit.dot(node.tensor(0), node.tensor(1))
 
 
-@operator("Gemm", (7, 13), "dot mul add")
+@operator("Gemm", (6, 13), "dot mul add")
 def gemm(node: Node) -> ir.Value:
+    node.attribute("broadcast", 0)  # of version 6; the shapes say it themselves
     a, b = node.tensor(0), node.tensor(1)
     a = emit.transpose(a, [1, 0]) if node.attribute("transA", 0) else a
     b = emit.transpose(b, [1, 0]) if node.attribute("transB", 0) else b

@@ -43,12 +43,13 @@ def bias_gelu(node: Node) -> ir.Value:
 
 
 def _with_bias(node: Node) -> ir.Value:
-    """Input 0, plus input 1 along its last dimension where that is given."""
+    """Input 0, plus input 1, of the same last dimension and broadcast, where that is given."""
     x = node.tensor(0)
     if not node.given(1):
         return x
-    tensors.require(node.tensor(1), tensors.dims(x)[-1:], "the bias")
-    return emit.add(x, node.tensor(1))
+    bias, sizes = node.tensor(1), tensors.dims(x)
+    tensors.require(bias, [*[None] * (tensors.rank(bias) - 1), *sizes[-1:]], "the bias")
+    return emit.add(x, emit.broadcast(bias, sizes))
 
 
 @contributed("FastGelu", "add tanh mul")
@@ -215,4 +216,4 @@ def skip_simplified_layer_normalization(node: Node) -> Any:
     epsilon = node.attribute("epsilon", 1e-12)
     wide, inverse = root_mean_square(emit.convert(total, "f32"), [tensors.rank(total) - 1], epsilon)
     y = emit.mul(emit.convert(wide, element), node.tensor(2))
-    return [y, None, inverse, total]
+    return [y, emit.like(inverse, 0), inverse, total]  # onnxruntime saves a mean of 0

@@ -1,4 +1,4 @@
-"""Attention of onnxruntime's domain, com.microsoft, and the rotations that go with it.
+"""Attention of onnxruntime's domain, com.microsoft.
 
 All of them become one pattern: dot, scale, mask, softmax, dot, on (batch, heads, length, size).
 Source of their meaning: onnxruntime's docs/ContribOperators.md.
@@ -13,8 +13,9 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from mgx_mlir import advice
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.converters.movement import counted
@@ -46,11 +47,7 @@ def attend(
     `masks` are added. `softcap` bounds the scores before. `sink` is a score for each head that
     takes part in the softmax and has no value.
     """
-    scores = emit.mul(emit.dot(q, emit.transpose(k, [0, 1, 3, 2])), scale)
-    if softcap:
-        scores = emit.mul(mgx.tanh(emit.div(scores, softcap)), softcap)
-    for mask in masks:
-        scores = emit.add(scores, emit.convert(mask, tensors.element(scores)))
+    scores = scores_of(q, k, scale, masks, softcap)
     if sink is None:
         return emit.dot(mgx.softmax(scores, 3), v)
     *outer, length = tensors.dims(scores)
@@ -64,9 +61,22 @@ def attend(
     return emit.dot(emit.div(raised, total), v)
 
 
+def scores_of(
+    q: ir.Value, k: ir.Value, scale: float, masks: list[ir.Value], softcap: float = 0
+) -> ir.Value:
+    """q k^T scale + masks, which `attend` takes the softmax of."""
+    scores = emit.mul(emit.dot(q, emit.transpose(k, [0, 1, 3, 2])), scale)
+    if softcap:
+        scores = emit.mul(mgx.tanh(emit.div(scores, softcap)), softcap)
+    for mask in masks:
+        scores = emit.add(scores, emit.convert(mask, tensors.element(scores)))
+    return scores
+
+
 def split_heads(x: ir.Value, heads: int) -> ir.Value:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
-    batch, length, hidden = tensors.dims(x)
+    tensors.require(x, (None, None, None), "what has heads")
+    batch, length, _ = tensors.dims(x)
     hidden = tensors.size_of(x, 2, "the width of what has heads")
     if heads < 1 or hidden % heads:
         raise ModelError(f"{hidden} hidden units in {heads} heads")
@@ -97,15 +107,19 @@ def lowest(like: ir.Value) -> float:
     return float(ml_dtypes.finfo(emit.numpy_type(like)).min)
 
 
-def _causal(node: Node, q: ir.Value, k: ir.Value) -> ir.Value:
-    """A mask (1, 1, rows, columns): the last row sees all columns, each row before one less."""
+def _causal(node: Node, q: ir.Value, k: ir.Value, first: ir.Value | None = None) -> ir.Value:
+    """A mask (1, 1, rows, columns): the last row sees all columns, each row before one less.
+
+    With `first`, a scalar, the first row sees the columns up to it.
+    """
     rows, columns = tensors.dims(q)[2], tensors.dims(k)[2]
-    if isinstance(rows, int) and isinstance(columns, int):
+    if first is None and isinstance(rows, int) and isinstance(columns, int):
         budget.check_made(rows, columns, itemsize=1)
         seen = np.arange(columns) <= np.arange(rows)[:, None] + columns - rows
         return _chosen(node, node.make(seen[None, None]), q, lowest(q))
-    past = emit.sub(emit.size_of(k, 2), emit.size_of(q, 2))
-    last = emit.unsqueeze(emit.add(counted(node, rows), past), [1])
+    if first is None:
+        first = emit.sub(emit.size_of(k, 2), emit.size_of(q, 2))
+    last = emit.unsqueeze(emit.add(counted(node, rows), first), [1])
     hidden = emit.binary(mgx.greater, emit.unsqueeze(counted(node, columns), [0]), last)
     return _chosen(node, emit.unsqueeze(mgx.not_(hidden), [0, 1]), q, lowest(q))
 
@@ -152,22 +166,64 @@ def _padding(node: Node, mask: ir.Value, q: ir.Value, total: Number) -> ir.Value
     return _chosen(node, mgx.greater(mask, emit.like(mask, 0)), q, filler)
 
 
-def _masked(node: Node, q: ir.Value, k: ir.Value, *, padding: int, bias: int) -> list[ir.Value]:
-    """The sum to add to the scores: inputs `padding` and `bias`, and the unidirectional mask."""
+def _masked(
+    node: Node, q: ir.Value, k: ir.Value, *, padding: int, bias: int, first: ir.Value | None = None
+) -> list[ir.Value]:
+    """The sum to add to the scores: inputs `padding` and `bias`, and the unidirectional mask.
+
+    `first`: the place of the first new entry in k and v, whose later places are empty.
+    """
     batch, heads, rows, _ = tensors.dims(q)
     total = tensors.dims(k)[2]
     masks = []
     if node.given(padding) and not _says_nothing(node, padding, batch, total):
-        masks.append(_padding(node, node.tensor(padding), q, tensors.known_sizes(k)[2]))
+        mask = node.tensor(padding)
+        if first is not None and tensors.rank(mask) in (2, 3):
+            mask = _lengthened(node, mask, total)
+        masks.append(_padding(node, mask, q, tensors.known_sizes(k)[2]))
     if node.attribute("unidirectional", 0):
-        masks.append(_causal(node, q, k))
+        masks.append(_causal(node, q, k, first))
+    elif first is not None:
+        masks.append(_filled(node, q, k, first))
     if node.given(bias):
         scores = node.tensor(bias)
+        if first is not None:
+            scores = _lengthened(node, scores, total)
         have = (*tensors.dims(scores), None, None)
         shape = [1 if d == 1 else n for d, n in zip(have, (batch, heads), strict=False)]
         tensors.require(scores, [*shape, rows, total], "the bias of the scores")
         masks.append(scores)
     return masks
+
+
+def _filled(node: Node, q: ir.Value, k: ir.Value, first: ir.Value) -> ir.Value:
+    """A mask (1, 1, 1, columns) of the places of a buffer up to the last new entry."""
+    columns = counted(node, tensors.dims(k)[2])
+    kept = emit.binary(mgx.less, columns, emit.add(first, emit.size_of(q, 2)))
+    return _chosen(node, emit.unsqueeze(kept, [0, 1, 2]), q, lowest(q))
+
+
+def _lengthened(node: Node, x: ir.Value, total: Dim) -> ir.Value:
+    """x, which ends with the entries of a buffer so far, with zeros for its other places."""
+    last = tensors.rank(x) - 1
+    have, wanted = tensors.size(tensors.dims(x)[last]), tensors.size(total)
+    if have is None or wanted is None:
+        raise OpenError(f"the length of the buffer or of its mask; {advice.GIVE_SIZES}")
+    missing = wanted - have
+    if missing == 0:
+        return x
+    if isinstance(missing, int) and missing < 0:
+        raise ModelError(f"a mask of {have} places for a buffer of {wanted}")
+    node.require(missing)
+    zeros = emit.filled(
+        np.zeros((), emit.numpy_type(x)), [*tensors.dims(x)[:last], *tensors.named([missing])]
+    )
+    return _named(emit.concat([x, zeros], last), total)
+
+
+def _named(x: ir.Value, last: Dim) -> ir.Value:
+    """x with the name of a size that its last dimension equals."""
+    return emit.reshape(x, [*tensors.dims(x)[:-1], last])
 
 
 def _says_nothing(node: Node, padding: int, batch: Dim, total: Dim) -> bool:
@@ -192,21 +248,47 @@ def _projected(
     if len(sizes) != 3 or sum(sizes) != width:
         raise ModelError(f"qkv_hidden_sizes of {sizes} for {width} columns")
     node.only("do_rotary", 0)
-    node.only("past_present_share_buffer", 0)
     ends = np.cumsum([0, *sizes]).tolist()
     parts = [emit.take(projected, 2, ends[i], ends[i + 1]) for i in range(3)]
     q, k, v = (split_heads(part, heads) for part in parts)
     batch, size = tensors.dims(k)[0], tensors.size_of(k, 3, "the size of a head")
+    first = None
+    if node.attribute("past_present_share_buffer", 0):
+        first = _first(node, past + 2)
     if node.given(past):
         before = node.tensor(past)
         tensors.require(before, (2, batch, heads, None, size), "the past state")
         k, v = (
-            emit.concat([emit.squeeze(emit.take(before, 0, i, i + 1), [0]), new], 2)
+            _extended(node, emit.squeeze(emit.take(before, 0, i, i + 1), [0]), new, first, past + 2)
             for i, new in enumerate((k, v))
         )
-    masks = _masked(node, q, k, padding=mask, bias=bias)
+    masks = _masked(node, q, k, padding=mask, bias=bias, first=first)
     y = attend(q, k, v, scale_of(node, size), masks)
     return [join_heads(y), emit.stack([k, v], 0) if node.wanted(1) else None]
+
+
+def _first(node: Node, index: int) -> ir.Value:
+    """The number of entries of a buffer so far, as a scalar."""
+    tensors.require(
+        node.tensor(index), [1] * tensors.rank(node.tensor(index)), "past_sequence_length"
+    )
+    return emit.convert(emit.reshape(node.tensor(index), []), "i64")
+
+
+def _extended(
+    node: Node, past: ir.Value, new: ir.Value, first: ir.Value | None, index: int
+) -> ir.Value:
+    """The past entries (batch, heads, length, size) and the new ones.
+
+    With `first`, which is input `index`, the past is a buffer that has room for the new ones.
+    """
+    if first is None:
+        return emit.concat([past, new], 2)
+    room, rows = (tensors.known_sizes(x)[2] for x in (past, new))
+    node.at_most(index, room - rows)
+    places = emit.add(counted(node, tensors.dims(new)[2]), first)
+    where = emit.broadcast(emit.unsqueeze(places, [0, 1, 3]), tensors.dims(new))
+    return mgx.scatter_none(past, where, new, 2)
 
 
 @contributed("Attention", _OPS)
@@ -216,8 +298,6 @@ def attention(node: Node) -> Any:
     if node.given(2):
         x = emit.add(x, node.tensor(2))
     node.attribute("rotary_embedding_dim", 0)  # counts with do_rotary, which is refused
-    if node.given(6):
-        raise UnsupportedError("past_sequence_length, which goes with shared buffers")
     return _projected(node, x, mask=3, past=4, bias=5)
 
 
@@ -232,15 +312,16 @@ def quantized_attention(node: Node) -> Any:
 def multi_head_attention(node: Node) -> Any:
     """Inputs: q, k, v (or several in one), bias, padding, bias of scores, past k and v."""
     heads = int(node.required("num_heads"))
-    for index in (8, 9):
-        if node.given(index):
-            raise UnsupportedError("past_sequence_length and cache_indirection")
+    if node.given(9):
+        raise UnsupportedError("cache_indirection, the beams of a search")
     q, k, v = _with_bias(node, *_unpacked(node, heads), heads)
     batch, size = tensors.dims(q)[0], tensors.size_of(q, 3, "the size of a head")
     length = tensors.dims(k)[2]
     tensors.require(k, (batch, heads, length, size), "the key, in heads,")
     tensors.require(v, (batch, heads, length, None), "the value, in heads,")
+    first = None
     if node.given(6) or node.given(7):
+        first = _first(node, 8) if node.given(8) else None
         past = tensors.dims(node.tensor(6))[2]
         parts = []
         for index, new in ((6, k), (7, v)):
@@ -249,11 +330,13 @@ def multi_head_attention(node: Node) -> Any:
                 (batch, heads, past, tensors.dims(new)[3]),
                 f"the past {'key' if index == 6 else 'value'}",
             )
-            parts.append(emit.concat([node.tensor(index), new], 2))
+            parts.append(_extended(node, node.tensor(index), new, first, 8))
         k, v = parts
-    masks = _masked(node, q, k, padding=4, bias=5)
-    y = attend(q, k, v, scale_of(node, size), masks)
-    return [join_heads(y), k, v]
+    node.ignore(8)  # without a past
+    masks = _masked(node, q, k, padding=4, bias=5, first=first)
+    scale = scale_of(node, size)
+    scores = scores_of(q, k, scale, masks) if node.wanted(3) else None
+    return [join_heads(attend(q, k, v, scale, masks)), k, v, scores]
 
 
 def _unpacked(node: Node, heads: int) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -301,73 +384,3 @@ def _width(x: ir.Value, what: str) -> int:
         shown = tensors.show(tensors.dims(x))
         raise ModelError(f"the {what} is {shown}; 3 dimensions, or 4 in heads, are needed")
     return math.prod(tensors.size_of(x, axis, f"the width of the {what}") for axis in axes)
-
-
-# ===----------------------------------------------------------------------===#
-# Rotations
-# ===----------------------------------------------------------------------===#
-
-
-def rotated(
-    x: ir.Value, places: ir.Value, cosines: ir.Value, sines: ir.Value, interleaved: bool
-) -> ir.Value:
-    """x (batch, heads, length, size), pairs of elements rotated by the angles of their positions.
-
-    `places` (batch, length) are rows of the tables, which have a column for each pair; elements
-    beyond the pairs stay.
-    """
-    batch, heads, length, _ = tensors.dims(x)
-    size = tensors.size_of(x, 3, "the size of a head")
-    tensors.require(cosines, (None, None), "the table of cosines")
-    tensors.require(sines, tensors.dims(cosines), "the table of sines")
-    rows, pairs = tensors.static_dims(cosines, "the table of angles")
-    if isinstance(length, int) and rows < length:
-        raise ModelError(f"a table of the angles of {rows} places for {length}")
-    if 2 * pairs > size:
-        raise ModelError(f"{pairs} angles for {size} elements")
-    rotated, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
-    # The swap of elements is a view: the rotation is one kernel.
-    split, axis = ((pairs, 2), 4) if interleaved else ((2, pairs), 3)
-    cos, sin = (
-        emit.unsqueeze(mgx.gather(table, places, 0), [1, 4 if interleaved else 3])
-        for table in (cosines, sines)
-    )
-    halves = emit.reshape(rotated, (batch, heads, length, *split))
-    numbers = np.array([-1, 1]).astype(emit.numpy_type(x))
-    signs = mgx.constant(numbers.reshape((2, 1) if axis == 3 else (2,)))
-    cos, sin, signs = (emit.broadcast(v, tensors.dims(halves)) for v in (cos, sin, signs))
-    other = mgx.mul(mgx.mul(mgx.reverse(halves, [axis]), sin), signs)
-    y = mgx.add(mgx.mul(halves, cos), other)
-    y = emit.reshape(y, (batch, heads, length, 2 * pairs))
-    return y if 2 * pairs == size else emit.concat([y, rest], 3)
-
-
-@contributed("RotaryEmbedding", "gather mul reverse add concat")
-def rotary_embedding(node: Node) -> ir.Value:
-    """x is (batch, length, hidden), or in heads. One position is the first of consecutive ones."""
-    x, cosines, sines = node.tensor(0), node.tensor(2), node.tensor(3)
-    node.only("is_packed_batching", 0)
-    node.only("scale", 1.0)
-    heads = int(node.attribute("num_heads", 0))
-    partial = int(node.attribute("rotary_embedding_dim", 0))
-    interleaved = bool(node.attribute("interleaved", 0))
-    split = tensors.rank(x) == 4
-    if not split:
-        hidden = tensors.size_of(x, 2, "the width of what is rotated")
-        width = 2 * tensors.size_of(cosines, 1, "the width of the tables of angles")
-        if partial and not heads:
-            raise ModelError("rotary_embedding_dim without num_heads")
-        x = split_heads(x, heads if partial else hidden // width)
-    batch, _, length, _ = tensors.dims(x)
-    y = rotated(x, _places(node, 1, batch, length), cosines, sines, interleaved)
-    return y if split else join_heads(y)
-
-
-def _places(node: Node, index: int, batch: Dim, length: Dim) -> ir.Value:
-    """Positions (batch, length): those that an input holds, or those from its only element on."""
-    places = emit.convert(node.tensor(index), "i64")
-    first = tensors.rank(places) == 1
-    tensors.require(places, (1,) if first else (batch, length), "what holds the positions")
-    if first:
-        places = emit.add(emit.reshape(places, (1, 1)), emit.unsqueeze(counted(node, length), [0]))
-    return emit.broadcast(places, (batch, length))

@@ -20,10 +20,10 @@ from mgx_mlir.importer.converters.microsoft_attention import (
     attend,
     join_heads,
     lowest,
-    rotated,
     scale_of,
     split_heads,
 )
+from mgx_mlir.importer.converters.microsoft_rotary import rotated
 from mgx_mlir.importer.converters.movement import counted
 from mgx_mlir.importer.converters.normalization import root_mean_square
 from mgx_mlir.importer.node import Node
@@ -133,7 +133,8 @@ def _split(node: Node, heads: int, groups: int) -> list[ir.Value]:
     q = node.tensor(0)
     if groups < 1 or heads % groups:
         raise ModelError(f"{heads} heads of queries for {groups} of keys")
-    if node.given(1):
+    apart = [node.given(i) and len(node.value(i).dims) > 1 for i in (1, 2)]
+    if any(apart):  # a key and a value of one dimension are placeholders beside packed ones
         return [split_heads(x, n) for x, n in ((q, heads), (node.tensor(1), groups),
                                                (node.tensor(2), groups))]  # fmt: skip
     packed = split_heads(q, heads + 2 * groups)

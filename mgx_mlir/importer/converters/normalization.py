@@ -115,12 +115,15 @@ def _stashed(node: Node, x: ir.Value) -> ir.Value:
 
 @operator("GroupNormalization", (18, 21), "reduce_mean sub mul rsqrt add reshape")
 def group_normalization(node: Node) -> ir.Value:
-    """Scale and bias are for each group in version 18, for each channel since 21."""
+    """Scale and bias are for each group in version 18, for each channel since 21.
+
+    Models of newer opsets have those of groups too, which their sizes say.
+    """
     x, scale, bias = node.tensors()
     wide = _stashed(node, x) if node.version >= 21 else emit.widened(x)
     groups = int(node.attribute("num_groups"))
     y = emit.convert(grouped_norm(wide, groups, node.attribute("epsilon")), tensors.element(x))
-    if node.version < 21:
+    if node.version < 21 or tensors.dims(scale) == (groups,):
         channels = tensors.size_of(x, 1, "the number of channels")
         scale, bias = (_for_channels(p, groups, channels) for p in (scale, bias))
     return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))

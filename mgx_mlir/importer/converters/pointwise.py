@@ -50,19 +50,19 @@ _UNARY = (
     ("Tanh", 6, 13, "tanh"),
 )
 _BINARY = (
-    ("Add", 7, 14, "add"),
-    ("And", 7, 7, "logical_and"),
+    ("Add", 6, 14, "add"),
+    ("And", 1, 7, "logical_and"),
     ("BitwiseAnd", 18, 18, "bitwise_and"),
     ("BitwiseOr", 18, 18, "bitwise_or"),
     ("BitwiseXor", 18, 18, "bitwise_xor"),
-    ("Div", 7, 14, "div"),
-    ("Equal", 7, 19, "equal"),
-    ("Greater", 7, 13, "greater"),
-    ("Less", 7, 13, "less"),
-    ("Mul", 7, 14, "mul"),
-    ("Or", 7, 7, "logical_or"),
-    ("Sub", 7, 14, "sub"),
-    ("Xor", 7, 7, "logical_xor"),
+    ("Div", 6, 14, "div"),
+    ("Equal", 1, 19, "equal"),
+    ("Greater", 1, 13, "greater"),
+    ("Less", 1, 13, "less"),
+    ("Mul", 6, 14, "mul"),
+    ("Or", 1, 7, "logical_or"),
+    ("Sub", 6, 14, "sub"),
+    ("Xor", 1, 7, "logical_xor"),
 )
 _VARIADIC = (
     ("Max", 6, 13, "max"),
@@ -76,11 +76,23 @@ def _unary(build: Callable[[ir.Value], ir.Value]) -> Callable[[Node], ir.Value]:
 
 
 def _binary(build: emit.Binary) -> Callable[[Node], ir.Value]:
-    return lambda node: emit.binary(build, node.tensor(0), node.tensor(1))
+    return lambda node: emit.binary(build, *_operands(node))
+
+
+def _operands(node: Node) -> tuple[ir.Value, ir.Value]:
+    """Both operands. Before version 7, `axis` says where the second lies in the first."""
+    a, b = node.tensor(0), node.tensor(1)
+    if node.version >= 7:
+        return a, b
+    axis = node.attribute("axis")
+    if not node.attribute("broadcast", 0) or axis is None:
+        return a, b
+    behind = tensors.rank(a) - tensors.axis_in(int(axis), tensors.rank(a)) - tensors.rank(b)
+    return a, emit.reshape(b, (*tensors.dims(b), *[1] * max(behind, 0)))
 
 
 def _variadic(build: emit.Binary) -> Callable[[Node], ir.Value]:
-    return lambda node: reduce(build, emit.broadcast_together(*node.tensors()))
+    return lambda node: reduce(build, emit.broadcast_together(*emit.in_one_type(*node.tensors())))
 
 
 for _table, _kind in ((_UNARY, _unary), (_BINARY, _binary), (_VARIADIC, _variadic)):
@@ -107,10 +119,10 @@ def less_or_equal(node: Node) -> ir.Value:
     return mgx.logical_or(mgx.less(a, b), mgx.equal(a, b))
 
 
-@operator("Pow", (7, 15), "pow convert")
+@operator("Pow", (1, 15), "pow convert")
 def power(node: Node) -> ir.Value:
     """The result has the base's type; the two may differ since version 12."""
-    x, exponent = node.tensor(0), node.tensor(1)
+    x, exponent = _operands(node)
     element = tensors.element(x)
     if tensors.is_float(x) or not tensors.is_float(exponent) or _is_whole(node.known(1)):
         return emit.binary(mgx.pow, x, emit.convert(exponent, element))
@@ -144,7 +156,12 @@ def bit_shift(node: Node) -> ir.Value:
 
 @operator("Where", (9, 16), "where")
 def where(node: Node) -> ir.Value:
-    return emit.where(*node.tensors())
+    condition, *values = node.tensors()
+    return emit.where(_as_bool(condition), *emit.in_one_type(*values))
+
+
+def _as_bool(x: ir.Value) -> ir.Value:
+    return x if tensors.element_name(x) == "i1" else mgx.not_(mgx.equal(x, emit.like(x, 0)))
 
 
 @operator("IsInf", (10, 20), "isinf")
@@ -164,8 +181,10 @@ def clip(node: Node) -> ir.Value:
         stated = [n if node.has_attribute(n) else None for n in ("min", "max")]
         low, high = (emit.like(x, node.attribute(n)) if n else None for n in stated)
     else:
-        bounds = (node.optional(1), node.optional(2))
-        low, high = (emit.broadcast(b, tensors.dims(x)) if b else None for b in bounds)
+        low, high = (
+            emit.broadcast(emit.convert(b, tensors.element(x)), tensors.dims(x)) if b else None
+            for b in (node.optional(1), node.optional(2))
+        )
     if low and high:
         return mgx.clip(x, low, high)
     if low:

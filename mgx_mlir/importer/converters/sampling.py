@@ -6,10 +6,12 @@ It becomes gathers of the neighbouring pixels and weighted sums of those.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias
 
+import ml_dtypes
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
@@ -20,6 +22,7 @@ from mgx_mlir.importer.registry import operator
 
 _CUBIC = -0.75
 _NO_SPAN = 2.0**-10
+_COUNTED = 2.0**63
 # A size of an image, or a scalar where it is open.
 Length: TypeAlias = "int | ir.Value"
 
@@ -41,6 +44,7 @@ def grid_sample(node: Node) -> ir.Value:
         place = emit.squeeze(emit.take(grid, last, entry, entry + 1), [last])
         size = in_type_of(place, open_size)
         place = sampler.denormalised(place, size)
+        place = sampler.counted(place)
         place = mgx.nearbyint(place) if mode == "nearest" else place
         # Pixels around a place that curves weigh are brought back one by one.
         places.append(place if mode == "cubic" else sampler.brought_back(place, size))
@@ -94,6 +98,12 @@ class Sampler:
             half = (size - 1) / 2 if self.align_corners else size / 2
         place = emit.mul(place, half)
         return place if self.align_corners else emit.sub(place, 0.5)
+
+    def counted(self, place: ir.Value) -> ir.Value:
+        """Places that no i64 counts, and NaN, moved to the first edge, as onnxruntime does."""
+        most = _COUNTED if ml_dtypes.finfo(emit.numpy_type(place)).max > _COUNTED else math.inf
+        counts = mgx.less(mgx.abs(place), emit.like(place, most))
+        return emit.where(counts, place, self._edges(1)[0])
 
     def brought_back(self, place: ir.Value, size: Length) -> ir.Value:
         """Places outside the image, moved into it as the padding mode says."""

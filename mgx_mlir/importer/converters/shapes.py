@@ -24,10 +24,10 @@ from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, exact
 _MOST_DIMENSIONS = 64
 
 
-@operator("Reshape", (5, 25), "reshape reshape_to")
+@operator("Reshape", (1, 25), "reshape reshape_to")
 def reshape(node: Node) -> ir.Value:
     zero_is_zero = bool(node.attribute("allowzero")) if node.version >= 14 else False
-    wanted = node.known(1)
+    wanted = node.known(1) if node.version >= 5 else np.array(node.required("shape"))
     if wanted is None:
         return _reshape_at_run_time(node)
     x = node.tensor(0)
