@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, is_paired, product_of
+from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, before_reduction, contractions_of, is_paired
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -51,13 +51,13 @@ class OutlineKernels(Pass):
 
     A contraction or an attention takes a `mgx.pointwise` that is its only consumer with it; two
     contractions of the same sizes that it only adds up are one kernel. A reduction of a product's
-    short rows takes the product with it. An attention of any sizes writes
-    its results as the rows of the product that reads them. A contraction takes in the ops that
-    compute an operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes
-    between kernels stay in the program, where they cost nothing. Constants that are not splats
-    become weights. A view that neither of the two can read through by strides is copied first.
-    A loop of little work a trip, which the data do not end, is one kernel with its body. A concat's
-    kernel converts floats of other widths as it copies them.
+    short rows takes the product with it, an argmax or argmin the `mgx.pointwise` that it alone
+    reads. An attention of any sizes writes its results as the rows of the product that reads them.
+    A contraction takes in the ops that compute an operand, too, where that pays (see `prologues`).
+    Equal kernels are one. Reshapes between kernels stay in the program, where they cost nothing.
+    Constants that are not splats become weights. A view that neither of the two can read through by
+    strides is copied first. A loop of little work a trip, which the data do not end, is one kernel
+    with its body. A concat's kernel converts floats of other widths as it copies them.
     """
 
     arch: str = "gfxMIGX"
@@ -75,7 +75,11 @@ class OutlineKernels(Pass):
             for op in list(block.operations):
                 if identity(op) in table.prologues:
                     continue
-                if _is_anchor(op) and not _waits_for_epilogue(op) and not _is_copied(op):
+                if (
+                    _is_anchor(op)
+                    and not _waits_for_epilogue(op, context.kind)
+                    and not _is_copied(op)
+                ):
                     table.outline(op)
         # Kernels of inner blocks have taken in what they read of the outer blocks. The remaining
         # ops are read by the program: its return, control flow.
@@ -93,7 +97,7 @@ def _is_anchor(op: ir.OpView) -> bool:
     return not isinstance(op, (*HOST, *PULLED))
 
 
-def _waits_for_epilogue(op: ir.OpView) -> bool:
+def _waits_for_epilogue(op: ir.OpView, kind: str) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
     if is_paired(op):
         return True
@@ -105,7 +109,7 @@ def _waits_for_epilogue(op: ir.OpView) -> bool:
         user = users(user.result)[0]
     if isinstance(user, mgx.PointwiseOp):
         return any(found == op.operation for found in contractions_of(user))
-    return any(found == op.operation for found in product_of(user))
+    return any(found == op.operation for found in before_reduction(user, kind))
 
 
 def _is_copied(op: ir.OpView) -> bool:
@@ -231,7 +235,7 @@ class _Kernels:
         if isinstance(anchor, mgx.PointwiseOp):
             made = contractions_of(anchor)
         elif not isinstance(anchor, mgx.LoopOp):
-            made = product_of(anchor)
+            made = before_reduction(anchor, self.context.kind)
         taken = [*(op.opview for op in made), anchor]
         if views := _transposes_of(anchor, taken[0]):
             taken += views
@@ -242,7 +246,8 @@ class _Kernels:
         for op in taken:
             body.collect(op, {identity(t) for t in taken})
         kernel = self._build(body, taken)
-        symbol = self._unique(kernel, taken[0].operation.name.removeprefix("mgx."))
+        named = anchor if isinstance(taken[0], mgx.PointwiseOp) else taken[0]
+        symbol = self._unique(kernel, named.operation.name.removeprefix("mgx."))
         names = "+".join(filter(None, (node_name(op) for op in taken)))
         self.context.note(symbol, names)
         last = taken[-1]

@@ -408,3 +408,52 @@ func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x2xf16>) -> (tensor<4x8xf16>, t
   %c = mgx.concat %h, %y axis = 1 : tensor<4x6xf16>, tensor<4x2xf16> -> tensor<4x8xf16>
   return %c, %h : tensor<4x8xf16>, tensor<4x6xf16>
 }
+
+// -----
+
+// An argmax takes the work on its operand with it.
+// CHECK-LABEL: mgx.kernel @k0_argmax(%{{.*}}: tensor<4x6xf32>) -> tensor<4x1xi64>
+// CHECK:         pointwise
+// CHECK:         argmax
+// CHECK-NOT:   mgx.kernel
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4x1xi64> {
+  %h = mgx.pointwise(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32> {
+  ^bb0(%a: f32):
+    %b = mgx.mul %a, %a : f32, f32 -> f32
+    mgx.yield %b : f32
+  }
+  %i = mgx.argmax %h axis = 1 : tensor<4x6xf32> -> tensor<4x1xi64>
+  return %i : tensor<4x1xi64>
+}
+
+// -----
+
+// Work that others read too is a kernel of its own.
+// CHECK-LABEL: mgx.kernel @k0_pointwise
+// CHECK:       mgx.kernel @k1_argmin
+// CHECK-NEXT:    argmin
+func.func @main(%x: tensor<4x6xf32>) -> (tensor<4x1xi64>, tensor<4x6xf32>) {
+  %h = mgx.pointwise(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32> {
+  ^bb0(%a: f32):
+    %b = mgx.mul %a, %a : f32, f32 -> f32
+    mgx.yield %b : f32
+  }
+  %i = mgx.argmin %h axis = 1 : tensor<4x6xf32> -> tensor<4x1xi64>
+  return %i, %h : tensor<4x1xi64>, tensor<4x6xf32>
+}
+
+// -----
+
+// A product's epilogue stays with the product.
+// CHECK-LABEL: mgx.kernel @k0_dot
+// CHECK:       mgx.kernel @k1_argmax
+func.func @main(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) -> tensor<4x1xi64> {
+  %d = mgx.dot %x, %w : tensor<4x6xf32>, tensor<6x8xf32> -> tensor<4x8xf32>
+  %h = mgx.pointwise(%d) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%a: f32):
+    %b = mgx.neg %a : f32
+    mgx.yield %b : f32
+  }
+  %i = mgx.argmax %h axis = 1 : tensor<4x8xf32> -> tensor<4x1xi64>
+  return %i : tensor<4x1xi64>
+}

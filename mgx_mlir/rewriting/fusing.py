@@ -176,12 +176,25 @@ def contractions_of(pointwise: mgx.PointwiseOp) -> list[ir.OpView]:
     return [last]
 
 
-def product_of(reduce: ir.OpView) -> list[ir.OpView]:
-    """The ops in whose kernel a `mgx.fused_reduce` of a product's rows is the last op, in order.
+def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
+    """The ops in whose kernel a reduction is the last op, in order, in a program of that kind.
 
-    They are a dot, or two whose results are added up, the pointwise op after them, and reshapes.
-    Empty where rows are so long that no block holds whole rows.
+    Those of a `mgx.fused_reduce` of a product's rows are a dot, or two whose results are added up,
+    the pointwise op after them, and reshapes: none where rows are so long that no block holds
+    whole rows. That of an argmax or argmin is the pointwise op whose results it alone reads; a
+    CPU, which compares one element after another, computes exponentials and the like before.
     """
+    if isinstance(reduce, (mgx.ArgmaxOp, mgx.ArgminOp)):
+        producer = definition(reduce.x)
+        if not isinstance(producer, mgx.PointwiseOp) or len(producer.results) != 1:
+            return []
+        if not has_one_use(reduce.x) or contractions_of(producer):
+            return []
+        costly = kind == "cpu" and any(
+            isinstance(op, mgx.COSTLY) for op in producer.body.blocks[0].operations
+        )
+        outside = producer.operation.block != reduce.operation.block
+        return [] if costly or outside else [producer]
     if not isinstance(reduce, mgx.FusedReduceOp):
         return []
     for value in reduce.inputs:

@@ -116,14 +116,18 @@ def match_rows(kernel: mgx.KernelOp) -> Rows | Refusal | None:
         arguments: list[ir.Value] = list(block.arguments)
         yielded = list(last.operands)
     else:
-        body, arguments = [anchor], list(anchor.operands)
-        yielded = list(anchor.results)
+        before = [op for op in ops if isinstance(op, mgx.PointwiseOp)]
+        if [value for op in before for value in op.results] not in ([], list(anchor.operands)):
+            return Refusal(f"{name}: other work in the same kernel")
+        body = [*before, anchor]
+        arguments, yielded = list(body[0].operands), list(anchor.results)
     shape = shape_of(_reduction(body).operands[0].type)
     if 0 in shape:
         return Refusal(f"{name}: no elements")
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
-    for argument, value in zip(arguments, anchor.operands, strict=True):
+    read = anchor.operands if isinstance(anchor, mgx.FusedReduceOp) else arguments
+    for argument, value in zip(arguments, read, strict=True):
         source = source_of(value, axes)
         if source is None:
             return Refusal(f"{name}: an input that is no strided view")
