@@ -15,6 +15,7 @@ ALL_SIZES = "mode='full-dynamic'"
 # An option of Python as messages write it, and its flag.
 _FLAGS = (
     (r"dim_params=\{'([^']*)': N\}", r"--dim-param @\1 N"),
+    (r"dim_params=\{'([^']*)': '\?'\}", r"--dim-param '@\1' '?'"),
     (r"\bdefault_dim=N", "--batch N"),
     (r"\bdefault_dim=", "--batch"),
     (r"\bdim_params=", "--dim-param"),

@@ -34,7 +34,7 @@ from mgx_mlir.pipelines.runner import PassTimes, run_pipeline
 from mgx_mlir.rewriting.graph import Graph, kernels
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
 from mgx_mlir.rewriting.portable import portable_kernel
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.range import Given, Range
 from mgx_mlir.suggest import instead
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,8 @@ class CompileOptions:
 
     `input_dims` gives whole shapes by input name, `dim_params` sizes by the name of a
     symbolic dimension, `default_dim` the size of those that nothing else names. A Range in
-    place of a size says which sizes a dimension may have.
+    place of a size says which sizes a dimension may have; '?' in place of the size of a name says
+    that its dimensions may have different sizes.
     `input_values` builds the values of inputs into the program, which then are no inputs.
     `floats` is the type that f32 tensors get where range and precision allow it: 'f32', 'f16' or
     'bf16'; the nodes that patterns of `keep` name stay in f32 (docs/quantization.md). `io` gives
@@ -62,7 +63,7 @@ class CompileOptions:
 
     mode: str = "default"
     input_dims: Mapping[str, Sequence[int | Range]] = field(default_factory=dict)
-    dim_params: Mapping[str, int | Range] = field(default_factory=dict)
+    dim_params: Mapping[str, Given] = field(default_factory=dict)
     default_dim: int | Range | None = None
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     floats: str = "f32"
@@ -122,7 +123,7 @@ class OptionKeywords(TypedDict, total=False):
 
     mode: str
     input_dims: Mapping[str, Sequence[int | Range]]
-    dim_params: Mapping[str, int | Range]
+    dim_params: Mapping[str, Given]
     default_dim: int | Range | None
     input_values: Mapping[str, np.ndarray]
     floats: str
@@ -149,7 +150,7 @@ def with_keywords(
     return replace(options or CompileOptions(), **given) if given else options
 
 
-def _dim_json(dim: int | Range) -> Any:
+def _dim_json(dim: Given) -> Any:
     return dim.to_json() if isinstance(dim, Range) else dim
 
 

@@ -40,7 +40,8 @@ def sizes_of(plan: Plan, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
             where = f"dimension {axis} of input '{spec.name}'"
             if known.setdefault(name, size) != size:
                 raise UsageError(
-                    f"{where} is {size}, and {places[name]} is {known[name]}: both are '{name}'"
+                    f"{where} is {size}, and {places[name]} is {known[name]}: both are '{name}'; "
+                    f"compiled with dim_params={{'{name}': '?'}} they may differ"
                 )
             places.setdefault(name, where)
     _check(plan, known, places)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -51,9 +53,12 @@ from mgx_mlir.rewriting.graph import (
     set_value_limits,
     set_value_names,
 )
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.arithmetic import alone
+from mgx_mlir.sizes.range import Given, Range
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
+
+_log = logging.getLogger(__name__)
 
 Model: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto | loading.Source"
 
@@ -100,7 +105,7 @@ def parse_onnx(
     model: Model,
     *,
     input_dims: Mapping[str, Sequence[int | Range]] | None = None,
-    dim_params: Mapping[str, int | Range] | None = None,
+    dim_params: Mapping[str, Given] | None = None,
     default_dim: int | Range | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
     io: Mapping[str, str] | None = None,
@@ -147,7 +152,7 @@ def examine(
     model: Model,
     *,
     input_dims: Mapping[str, Sequence[int | Range]] | None = None,
-    dim_params: Mapping[str, int | Range] | None = None,
+    dim_params: Mapping[str, Given] | None = None,
     default_dim: int | Range | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
     io: Mapping[str, str] | None = None,
@@ -162,6 +167,7 @@ def examine(
     source = prepare.fix_inputs(loading.load(model, folder), input_values or {})
     source = io_types.change_types(source, io or {})
     ranges = prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
+    symbols.write_formulas(source.model, source.inputs, ranges)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)
     try:
@@ -196,6 +202,11 @@ def _report(
     by_operator = Counter(structure.operator_name(n) for n in nodes)
     counts = dict(sorted(by_operator.items()))
     return CheckReport(source.name, len(nodes), counts, tuple(unsupported), dims)
+
+
+@lru_cache(1 << 10)
+def _warn_once(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def _survey(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> list[Unsupported]:
@@ -264,6 +275,7 @@ class _Program:
             func.ReturnOp([self.constants.materialise(v) for v in self.outputs])
         for argument in self.block.arguments:
             self._limit(argument)
+        self._compare_outputs()
         set_signature(self.main)
         set_required_numbers(self.main, list(self.conversion.required))
         set_value_limits(self.main, self.conversion.value_limits)
@@ -277,13 +289,29 @@ class _Program:
         self.weights.files = self.source.files
         return Graph(self.module, self.weights, self.source.name)
 
+    def _compare_outputs(self) -> None:
+        """Warns where a result has other sizes than the model declares for it."""
+        for declared, value in zip(self.graph.output, self.outputs, strict=True):
+            tensor = declared.type.tensor_type
+            stated, made = dims_of_proto(tensor.shape), value.dims
+            pairs = zip(stated, made, strict=False)
+            fits = len(stated) == len(made) and all(
+                a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int)
+            )
+            if tensor.HasField("shape") and not fits:
+                _warn_once(
+                    f"{self.source.name}: output '{declared.name}' is {tensors.show(made)}, and "
+                    f"the model declares {tensors.show(stated)}"
+                )
+
     def _limit(self, argument: ir.Value) -> None:
         """Lowers the greatest sizes of an input to those that the model's constants leave."""
         limits = self.conversion.limits
         dims = dims_of(argument.type)
         for place, dim in enumerate(dims):
-            if isinstance(dim, mgx.DimAttr) and dim.name in limits:
-                most = min(limits[dim.name], dim.max or limits[dim.name])
+            symbol = alone(tensors.size(dim.name)) if isinstance(dim, mgx.DimAttr) else None
+            if isinstance(dim, mgx.DimAttr) and symbol is not None and symbol.name in limits:
+                most = min(limits[symbol.name], dim.max or limits[symbol.name])
                 if dim.min > most:
                     raise UnsupportedError(f"its constants are for '{dim.name}' up to {most}")
                 optimals = [size for size in dim.optimals if size <= most]
@@ -294,7 +322,8 @@ class _Program:
         """The dimensions with the bounds of those that have some."""
         found: list[int | mgx.DimAttr | str | None] = []
         for dim in dims:
-            if isinstance(dim, str) and (given := self.ranges.get(dim)) is not None:
+            symbol = alone(tensors.size(dim)) if isinstance(dim, str) else None
+            if symbol is not None and (given := self.ranges.get(symbol.name)) is not None:
                 found.append(mgx.DimAttr.get(dim, given.low, given.high, given.optimals))
             else:
                 found.append(dim)

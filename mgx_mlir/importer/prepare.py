@@ -31,7 +31,7 @@ from mgx_mlir.importer import (
     tensor_data,
 )
 from mgx_mlir.importer.loading import Source
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.range import Given, Range
 from mgx_mlir.suggest import instead, listed
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def fix_inputs(source: Source, values: Mapping[str, np.ndarray]) -> Source:
 def prepare(
     source: Source,
     input_dims: Mapping[str, Sequence[int | Range]],
-    dim_params: Mapping[str, int | Range],
+    dim_params: Mapping[str, Given],
     default_dim: int | Range | None,
 ) -> dict[str, Range]:
     """Sorts, inlines, converts and checks the model, and binds its inputs' sizes.

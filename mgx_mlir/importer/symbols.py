@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +11,13 @@ import onnx
 from onnx import TensorShapeProto, ValueInfoProto
 
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
+from mgx_mlir.importer import dim_names
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.tensors import size as size_of_dim
-from mgx_mlir.sizes.arithmetic import Number, alone, substitute
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, alone, substitute
 from mgx_mlir.sizes.arithmetic import symbols as symbols_in
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.range import APART, Given, Range
 from mgx_mlir.suggest import instead, listed
 
 
@@ -23,25 +25,30 @@ def bind(
     model: onnx.ModelProto,
     inputs: Sequence[str],
     input_dims: Mapping[str, Sequence[int | Range]],
-    dim_params: Mapping[str, int | Range],
+    dim_params: Mapping[str, Given],
     default_dim: int | Range | None,
 ) -> dict[str, Range]:
     """Writes sizes into the inputs and outputs of the model's graph.
 
-    A size given for a dimension with a name holds wherever the name stands. A dimension that
-    stays unknown keeps its name, or gets one from the input and its index. Returns the
-    ranges of sizes that are given, by name.
+    A size given for a dimension with a name holds wherever the name stands; APART says that the
+    name holds for no two of its dimensions. A dimension that stays unknown keeps its name, or
+    gets one from the input and its index; a formula of other names is written as mgx_mlir.sizes
+    does. Returns the ranges of sizes that are given, by name.
     Raises UsageError where the caller contradicts the model or themselves.
     """
     values = {v.name: v for v in model.graph.input if v.name in set(inputs)}
     for name in input_dims.keys() - values.keys():
         hint = instead(name, inputs, f"its inputs are {listed(inputs)}")
         raise UsageError(f"the model has no input '{name}'; {hint}")
-    _name_dims(values.values())
     symbols = {d.dim_param for v in values.values() for d in _dims(v) if d.dim_param}
+    apart = {name for name, size in dim_params.items() if size == APART}
+    apart |= contradicted(model, input_dims) - dim_params.keys()
+    _name_dims(values.values(), apart)
+    symbols |= {d.dim_param for v in values.values() for d in _dims(v) if d.dim_param}
     bound = _Bound()
     for symbol, size in dim_params.items():
-        _bind_symbol(bound, symbol, size, "dim_params")
+        if not isinstance(size, str):
+            _bind_symbol(bound, symbol, size, "dim_params")
     for name, sizes in input_dims.items():
         _bind_input(bound, values[name], sizes)
     for symbol in dim_params.keys() - symbols:
@@ -49,14 +56,64 @@ def bind(
         raise UsageError(f"no input has a dimension called '{symbol}'; {hint}")
     if isinstance(default_dim, int) and default_dim < 0:
         raise UsageError(f"the default size {default_dim} is negative")
+    meanings = dim_names.meanings([*symbols, *bound])
+    formulas = {name for name, size in meanings.items() if dim_names.is_formula(name, size)}
     for name in inputs:
-        _finish_input(values[name], bound, default_dim)
+        _finish_input(values[name], bound, default_dim, formulas)
+    _evaluate_formulas(values.values(), bound)
     for value in model.graph.output:
         for dim in _dims(value):
             given = bound.get(dim.dim_param)
             if isinstance(given, int):
                 dim.dim_value = given
     return {name: size for name, size in bound.items() if isinstance(size, Range)}
+
+
+def contradicted(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | Range]]) -> set[str]:
+    """The names of dimensions that inputs of these shapes contradict."""
+    return dim_names.contradicted(
+        (dim.dim_param, size)
+        for value in model.graph.input
+        if len(sizes := shapes.get(value.name, ())) == len(_dims(value))
+        for dim, size in zip(_dims(value), sizes, strict=True)
+        if dim.dim_param and isinstance(size, int)
+    )
+
+
+def write_formulas(
+    model: onnx.ModelProto, inputs: Sequence[str], ranges: Mapping[str, Range]
+) -> None:
+    """Writes the names of the inputs' dimensions as mgx_mlir.sizes does: each size one text.
+
+    A name with a range stays a symbol, also where it is a formula.
+    """
+    dims = [d for v in model.graph.input if v.name in set(inputs) for d in _dims(v) if d.dim_param]
+    for dim, size in zip(dims, _meanings(dims, ranges), strict=True):
+        dim.dim_param = str(size)
+
+
+def _meanings(
+    dims: Sequence[TensorShapeProto.Dimension], given: Mapping[str, int | Range]
+) -> list[Number]:
+    """The size that each dimension's name is, and a number where it follows from those given."""
+    names = [dim.dim_param for dim in dims]
+    found = dim_names.meanings([*names, *given])
+    known = {name: size for name, size in given.items() if isinstance(size, int)}
+    sizes: list[Number] = []
+    for name in names:
+        size = Size.of(Symbol(name.replace("`", "'"))) if name in given else found[name]
+        with contextlib.suppress(ZeroDivisionError):
+            size = substitute(size, known)
+        sizes.append(size)
+    return sizes
+
+
+def _evaluate_formulas(values: Iterable[ValueInfoProto], bound: _Bound) -> None:
+    """Gives sizes to dimensions that are formulas of names with sizes."""
+    dims = [dim for value in values for dim in _dims(value) if dim.dim_param]
+    for dim, size in zip(dims, _meanings(dims, bound), strict=True):
+        if isinstance(size, int) and size >= 0:
+            dim.dim_value = size
 
 
 def equate(
@@ -71,8 +128,8 @@ def equate(
     one with a range of sizes stays, but for a size of it or a symbol with the same.
     """
     declared = [v for v in model.graph.input if v.name in set(inputs)]
-    known = [d.dim_param for v in declared for d in _dims(v) if d.dim_param]
-    known = list(dict.fromkeys(known))
+    plain = (alone(_size_of(d)) for v in declared for d in _dims(v))
+    known = list(dict.fromkeys(symbol.name for symbol in plain if symbol is not None))
     for pair in equations:
         a, b = (size_of_dim(dim) for dim in pair)
         for one, other in ((a, b), (b, a)) if a is not None and b is not None else ():
@@ -106,7 +163,7 @@ def assume_equal(
     before = len(same)
     for pair in equations:
         a, b = (size_of_dim(dim) for dim in pair)
-        if a is None or b is None:
+        if a is None or b is None or a == b:
             continue
         if not {symbol.name for n in (a, b) for symbol in symbols_in(n)} <= known:
             continue
@@ -219,14 +276,15 @@ def _bind_range(bound: _Bound, value: ValueInfoProto, place: int, size: Range) -
     _bind_symbol(bound, dim.dim_param, size, f"input '{value.name}'")
 
 
-def _name_dims(values: Iterable[ValueInfoProto]) -> None:
-    """Names the dimensions that have neither a size nor a name, each differently."""
+def _name_dims(values: Iterable[ValueInfoProto], apart: set[str]) -> None:
+    """Names the dimensions that have no size and no name that counts, each differently."""
     dims = [(value, place, dim) for value in values for place, dim in enumerate(_dims(value))]
     taken = {dim.dim_param for _, _, dim in dims}
     for value, place, dim in dims:
         if dim.HasField("dim_value") and dim.dim_value < 0:  # how some exporters write 'unknown'
             dim.ClearField("dim_value")
-        if not dim.HasField("dim_value") and not dim.dim_param.strip():
+        name = dim.dim_param
+        if not dim.HasField("dim_value") and (name in apart or dim_names.says_nothing(name)):
             name = _name_of(value, place)
             while name in taken:
                 name += "_"
@@ -238,7 +296,9 @@ def _name_of(value: ValueInfoProto, place: int) -> str:
     return f"{_identifier(value.name)}_d{place}"
 
 
-def _finish_input(value: ValueInfoProto, bound: _Bound, default: int | Range | None) -> None:
+def _finish_input(
+    value: ValueInfoProto, bound: _Bound, default: int | Range | None, formulas: set[str]
+) -> None:
     is_tensor = value.type.WhichOneof("value") == "tensor_type"
     if is_tensor and not value.type.tensor_type.HasField("shape"):
         raise OpenError(
@@ -253,7 +313,7 @@ def _finish_input(value: ValueInfoProto, bound: _Bound, default: int | Range | N
             dim.dim_value = size
         elif size is not None:
             continue
-        elif default is not None:
+        elif default is not None and dim.dim_param not in formulas:
             _bind_symbol(bound, dim.dim_param, default, "default_dim")
             if isinstance(default, int):
                 dim.dim_value = default

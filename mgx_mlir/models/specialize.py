@@ -14,6 +14,8 @@ that matter are built in. The programs of the last `limit` combinations are kept
 
 In mode full-dynamic, or after `any_after` combinations, one program serves all other sizes, where
 the model has one. Sizes that it has run `warm` times get a program of their own, in the background.
+Names of dimensions are no proof: sizes that contradict some have a program for any sizes that takes
+these names for nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,13 +35,14 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer.loading import AnySource
+from mgx_mlir.importer import loading, symbols
 from mgx_mlir.loader import compile
 from mgx_mlir.models.background import Background
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.range import APART, Given, Range
+from mgx_mlir.suggest import listed
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +78,7 @@ class SpecializedModel:
 
     def __init__(
         self,
-        model: AnySource,
+        model: loading.AnySource,
         target: str | Target = "cpu",
         options: CompileOptions | None = None,
         *,
@@ -86,7 +90,7 @@ class SpecializedModel:
         warm: int | None = None,
         ranges: Mapping[str, Range] | None = None,
     ) -> None:
-        self._model = model
+        self._model = loading.load(model)
         self._target = target
         self._options = options or CompileOptions()
         self._settings = settings or Settings.from_environment()
@@ -97,7 +101,10 @@ class SpecializedModel:
         self._any_after = 0 if full else any_after
         self._warm = warm
         self._ranges = ranges or {}
-        self._any: Program | None = None
+        # The programs for any sizes, by the names that the sizes contradict; None: there is none.
+        self._any: dict[frozenset[str], Program | None] = {}
+        self._warned: set[str] = set()
+        self._contradicted = lru_cache(64)(self._names_contradicted)
         self._background = Background()
         # Runs of the program for any sizes, by the key of their inputs.
         self._runs: Counter[Any] = Counter()
@@ -110,7 +117,7 @@ class SpecializedModel:
     @property
     def compiled(self) -> int:
         """How many programs were compiled so far: those for given sizes, and the one for any."""
-        return self._compiled + (self._any is not None)
+        return self._compiled + sum(program is not None for program in self._any.values())
 
     def wait(self) -> None:
         """Returns when no program is being compiled in the background."""
@@ -174,23 +181,44 @@ class SpecializedModel:
 
     def _for_any_sizes(self, inputs: Arrays) -> Program | None:
         """The one program for all sizes, where it is time for it and it takes these inputs."""
-        wanted = self._any_after is not None and self._compiled >= self._any_after
-        if self._any is None and wanted and not self._fixed:
-            dims = {**self._options.dim_params, **self._ranges}
-            options = replace(self._options, mode=ANY_SIZES, dim_params=dims)
+        if self._any_after is None or self._compiled < self._any_after:
+            return None
+        names = self._contradicted(*((n, a.shape) for n, a in inputs.items()))
+        if names not in self._any and not self._fixed:
+            self._any[names] = self._made_for_any(names)
+        program = self._any.get(names)
+        if isinstance(program, SizedProgram):
             try:
-                self._any = self._load(self._made(options))
-            except (UnsupportedError, ModelError, CompilerError) as error:
-                fault = isinstance(error, CompilerError)
-                _log.log(logging.WARNING if fault else logging.INFO, "not for any sizes: %s", error)
-                self._any_after = None
-        if isinstance(self._any, SizedProgram):
-            try:
-                self._any.program(inputs)
+                program.program(inputs)
             except UsageError as error:
                 _log.info("the program for any sizes is not for these: %s", error)
                 return None
-        return self._any
+        return program
+
+    def _made_for_any(self, apart: frozenset[str]) -> Program | None:
+        """A program for any sizes that takes some names of dimensions for nothing, if there is."""
+        dims: dict[str, Given] = {**self._options.dim_params, **self._ranges}
+        dims |= dict.fromkeys(apart, APART)
+        options = replace(self._options, mode=ANY_SIZES, dim_params=dims)
+        try:
+            return self._load(self._made(options))
+        except (UnsupportedError, ModelError, CompilerError) as error:
+            fault = isinstance(error, CompilerError)
+            _log.log(logging.WARNING if fault else logging.INFO, "not for any sizes: %s", error)
+            return None
+
+    def _names_contradicted(self, *shapes: tuple[str, tuple[int, ...]]) -> frozenset[str]:
+        """The names of the model's dimensions that inputs of these shapes contradict."""
+        given = self._options.dim_params
+        names = symbols.contradicted(self._model.model, dict(shapes)) - given.keys()
+        if names - self._warned:
+            self._warned |= names
+            _log.warning(
+                "inputs' dimensions called %s differ in this run: the names are taken for nothing "
+                "where they do",
+                listed(sorted(names)),
+            )
+        return frozenset(names)
 
     def _load(self, artifact: Artifact) -> Program:
         return compile(
@@ -245,10 +273,12 @@ class SpecializedModel:
         dims = _shapes({n: a for n, a in inputs.items() if n not in fixed})
         _log.info("compiling for inputs %s, values of %s", dims, ", ".join(fixed) or "none")
         mode = "default" if self._options.mode == ANY_SIZES else self._options.mode
+        apart = self._contradicted(*((n, a.shape) for n, a in inputs.items()))
         options = replace(
             self._options,
             mode=mode,
             input_dims={**self._options.input_dims, **dims},
+            dim_params={**self._options.dim_params, **dict.fromkeys(apart, APART)},
             input_values={**self._options.input_values, **fixed},
         )
         return self._made(options)

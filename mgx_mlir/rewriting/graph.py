@@ -13,6 +13,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.queries import yielded
+from mgx_mlir.rewriting.symbolic import named
+from mgx_mlir.sizes.arithmetic import alone
 
 # The attribute that holds the name of an input or output.
 VALUE_NAME = "mgx.name"
@@ -58,15 +60,16 @@ def main_function(module: ir.Module) -> ir.OpView:
 
 
 def open_dims(names: Sequence[str], inputs: Sequence[ir.Value]) -> tuple[OpenDim, ...]:
-    """The inputs' dimensions of unknown size, in order."""
+    """The inputs' dimensions of unknown size, in order, without those that follow from others."""
     found = []
     for name, value in zip(names, inputs, strict=True):
         dims = dims_of(value.type)
         shape = tuple(d.name if isinstance(d, mgx.DimAttr) else d for d in dims)
         shown = tuple("?" if size is None else size for size in shape)
         for place, dim in enumerate(dims):
-            if isinstance(dim, mgx.DimAttr) and dim.min != dim.max:
-                found.append(OpenDim(dim.name, name, place, shown, dim.min, dim.max))
+            symbol = alone(named(dim.name, {})) if isinstance(dim, mgx.DimAttr) else None
+            if isinstance(dim, mgx.DimAttr) and symbol is not None and dim.min != dim.max:
+                found.append(OpenDim(symbol.name, name, place, shown, dim.min, dim.max))
     return tuple(found)
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+# In place of a size: a name holds for no two of its dimensions, which may have different sizes.
+APART: Final = "?"
 
 
 @dataclass(frozen=True)
@@ -60,3 +64,6 @@ _MOST = (1 << 63) - 1
 _RANGE = re.compile(
     r"\{(?:min:)?(\d+),(?:max:)?(\d+)(?:,(?:optimals:)?[\[{](\d+(?:,\d+)*)?[\]}])?\}"
 )
+
+# The size that a caller gives a dimension's name.
+Given: TypeAlias = "int | Range | Literal['?']"

@@ -19,7 +19,7 @@ from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.modes import MODES
 from mgx_mlir.settings import Settings
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.range import APART, Given, Range
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.tools.numbers import whole
 
@@ -92,7 +92,8 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar=("@SYMBOL", "N"),
         help="the size of a symbolic dimension, such as --dim-param @batch 4, or its least and "
-        "greatest size, and sizes for programs of their own: --dim-param @batch '{1,64,{1,8}}'",
+        "greatest size, and sizes for programs of their own: --dim-param @batch '{1,64,{1,8}}'; "
+        "'?' where dimensions of that name may have different sizes",
     )
     add(
         "--dyn-input-dim",
@@ -256,7 +257,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
             **{_name(name): _sizes(name, dims) for name, *dims in arguments.input_dim},
             **{_name(name): _dims(name, dims) for name, dims in arguments.dyn_input_dim},
         },
-        dim_params={_name(name): _dims(name, size)[0] for name, size in arguments.dim_param},
+        dim_params={_name(name): _dim(name, size) for name, size in arguments.dim_param},
         default_dim=_default_dim(arguments),
         floats=getattr(arguments, "floats", "f32"),
         keep=tuple(getattr(arguments, "keep_f32", ())),
@@ -370,6 +371,11 @@ def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray
 
 def _name(text: str) -> str:
     return text.removeprefix("@")
+
+
+def _dim(name: str, text: str) -> Given:
+    """The size of a name: '4', '{1,64}', or '?'."""
+    return APART if text == APART else _dims(name, text)[0]
 
 
 def _dims(name: str, text: str) -> list[int | Range]:

@@ -61,8 +61,8 @@ def test_dimensions_without_a_name_get_one():
         ({"input_dims": {"a": [1]}}, "has 2 dimensions, and 1 sizes are given"),
         ({"input_dims": {"a": [-1, 3]}}, "cannot have size -1"),
         (
-            {"input_dims": {"a": [1, 3], "b": [2, 3]}},
-            r"'batch' is given both 1 \(by input 'a'\) and 2 \(by input 'b'\)",
+            {"input_dims": {"a": [1, 3]}, "dim_params": {"batch": 2}},
+            r"'batch' is given both 2 \(by dim_params\) and 1 \(by input 'a'\)",
         ),
         ({"dim_params": {"sequence": 1}}, "called 'sequence'; there are: batch"),
         ({"default_dim": -1}, "negative"),

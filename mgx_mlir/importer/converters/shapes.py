@@ -224,7 +224,7 @@ def flatten(node: Node) -> ir.Value:
 def squeeze(node: Node) -> ir.Value:
     x = node.tensor(0)
     axes = node.axes("axes", 1, tensors.rank(x))
-    if axes is None:
+    if not axes:  # an empty list too, as onnxruntime has it
         axes = [i for i, d in enumerate(tensors.static_dims(x)) if d == 1]
     return emit.squeeze(x, sorted(set(axes)))
 

@@ -1,4 +1,4 @@
-"""Operators whose data decide the size of the result: Compress, Unique, NonMaxSuppression.
+"""Operators whose data decide the size of the result: Compress, Unique, Squeeze, and others.
 
 Operators of the domain mgx.bounded are halves of such nodes: see mgx_mlir.models.staged.bounded.
 """
@@ -132,3 +132,14 @@ def _chosen(
         with np.errstate(divide="ignore", invalid="ignore"):
             order = order[~((shared > 0) & (shared / both > overlap))]
     return taken
+
+
+@host_operator("Squeeze", Kind.SIZES)
+def squeeze(call: Call) -> Any:
+    """x without dimensions of size 1: the given ones, or all where none is given."""
+    stated = call.array(1) if call.given(1) else call.attribute("axes")
+    axes = () if stated is None else tuple(int(axis) for axis in np.ravel(stated))
+    try:
+        return [np.squeeze(call.array(0), axes or None)]
+    except ValueError as error:
+        raise ModelError(str(error)) from None

@@ -114,7 +114,7 @@ _BY_REFERENCE: dict[Kind, str] = {
     Kind.STRINGS: "StringConcat StringSplit TfIdfVectorizer",
     Kind.SIZES: (
         "CenterCropPad ConstantOfShape Expand EyeLike OneHot Pad Range Reshape Slice Split "
-        "Squeeze Tile TopK Unsqueeze"
+        "Tile TopK Unsqueeze"
     ),
 }
 # Run by the host itself (mgx_mlir.models.staged.control), with bodies that are compiled.

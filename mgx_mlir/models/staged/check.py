@@ -23,7 +23,7 @@ from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, Unsupporte
 from mgx_mlir.importer import examine, loading, structure
 from mgx_mlir.importer.loading import AnySource, Source
 from mgx_mlir.models.staged import Model
-from mgx_mlir.sizes.range import Range
+from mgx_mlir.sizes.range import Given, Range
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -228,5 +228,5 @@ def _with_sizes(
         name: [places.get((name, place), size) for place, size in enumerate(sizes)]
         for name, sizes in options.input_dims.items()
     }
-    symbols: dict[str, int | Range] = {**options.dim_params, **tried}
+    symbols: dict[str, Given] = {**options.dim_params, **tried}
     return replace(options, mode="default", input_dims=given, dim_params=symbols)
