@@ -26,7 +26,8 @@ VARIABLES: dict[str, str] = {
     "MGX_CACHE_SHARED": "a second folder of finalized kernels, which is only read",
     "MGX_CACHE_SIZE": "size bound of the cache in megabytes (default 4096)",
     "MGX_CPU": "the level that the target cpu means, such as x86-64-v3 (default: this machine)",
-    "MGX_GPU_CODE": "any or vouched: whether GPU code of a file needs a voucher as CPU code does",
+    "MGX_GPU_CODE": "vouched (default) or any: whether GPU code of a file needs a voucher, as CPU "
+    "code does",
     "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
     "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
@@ -63,7 +64,7 @@ class Settings:
     threads: int = field(default_factory=lambda: available_cores())
     trust_code: bool = False
     trusted_keys: tuple[Path, ...] = ()
-    vouched_gpu_code: bool = False
+    vouched_gpu_code: bool = True
     tuning: bool = True
 
     @staticmethod
@@ -83,7 +84,7 @@ class Settings:
         hip = environment.get("MGX_HIP", "auto")
         if hip not in ("real", "emulated", "auto"):
             raise UsageError(f"MGX_HIP is '{hip}'; use real, emulated or auto")
-        gpu_code = environment.get("MGX_GPU_CODE", "any")
+        gpu_code = environment.get("MGX_GPU_CODE", "vouched")
         if gpu_code not in ("any", "vouched"):
             raise UsageError(f"MGX_GPU_CODE is '{gpu_code}'; use any or vouched")
         trust = environment.get("MGX_TRUST", "none")

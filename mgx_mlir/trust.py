@@ -35,12 +35,12 @@ _log = logging.getLogger(__name__)
 class Trust:
     """Whose code may run: everybody's, or that of the keys in `key_files` (files, or folders).
 
-    GPU code needs nobody to vouch for it, unless `vouched_gpu_code`.
+    GPU code needs a voucher as CPU code does, unless `vouched_gpu_code` is off.
     """
 
     everybody: bool = False
     key_files: tuple[Path, ...] = ()
-    vouched_gpu_code: bool = False
+    vouched_gpu_code: bool = True
 
     @staticmethod
     def of(settings: Settings) -> Trust:
@@ -83,13 +83,22 @@ def admitted(artifact: Program, trust: Trust, cache: Path | None) -> Program:
             code[identity] = found
         elif (
             not trust.needs_voucher(identity)
-            or made_here(cache, artifact.code_hashes[identity])
+            or _made_here(artifact, identity, cache)
             or signers(artifact, identity, trust)
         ):
             code[identity] = tuple(replace(one, trusted=True) for one in found)
         else:
             _log.info("%s: nothing vouches for its code for %s", artifact.name, identity)
     return replace(artifact, code_objects=code)
+
+
+def _made_here(artifact: Contents, identity: str, cache: Path | None) -> bool:
+    """Whether this machine made the code, and the code says what it touches.
+
+    The cache vouches for code, not for the plan beside it, which is checked against that.
+    """
+    states = all(one.interface is not None for one in artifact.code_objects[identity])
+    return states and made_here(cache, artifact.code_hashes[identity])
 
 
 def signers(artifact: Contents, identity: str, trust: Trust) -> list[Signature]:
@@ -108,10 +117,24 @@ def is_sound(artifact: Contents, signature: Signature) -> bool:
     return is_signature(signature.key, signature.value, _signed(artifact, signature))
 
 
+def check_signable(artifact: Contents, trust: Trust, cache: Path | None) -> None:
+    """Raises UserError for machine code that nothing vouches for: a signature would bless it."""
+    known = admitted(artifact, trust, cache).code_objects
+    unknown = [name for name in artifact.code_objects if name not in known]
+    if unknown:
+        names = ",".join(name.partition(":")[0] for name in unknown)
+        raise UserError(
+            f"{artifact.name}: nothing vouches for its machine code for {names}: this machine did "
+            "not make it, and no trusted key signed it. `mgx finalize FILE --arch "
+            f"{','.join(unknown)}` makes it anew; --trust-code signs it as it is"
+        )
+
+
 def sign(artifact: Program, key_file: Path) -> Program:
     """The artifact with a signature of the program and of all its code objects.
 
-    An older signature by the same key is replaced. See `private_key` for errors.
+    An older signature by the same key is replaced. See `private_key` for errors; who made the code
+    is the caller's to check (`check_signable`).
     """
     key = private_key(key_file)
     public = public_bytes(key.public_key()).hex()

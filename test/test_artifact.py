@@ -17,6 +17,7 @@ import pytest
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.contents import PortableKernel
+from mgx_mlir.artifact.interface import Interface, Operand
 from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.signature import canonical_json
@@ -484,12 +485,26 @@ def test_what_is_no_file_is_an_artifact_error(tmp_path: Path) -> None:
         Artifact.open(tmp_path / "model.onnx")
 
 
+def taking(*sizes: int) -> Interface:
+    """A kernel of f32 tensors of so many bytes, of which the last is its result."""
+    *inputs, output = (Operand("float32", size) for size in sizes)
+    return Interface(tuple(inputs), (output,))
+
+
 def test_launch_that_gets_too_little_memory_is_refused() -> None:
     """Whoever wrote the plan, kernels stay inside of what they are given."""
-    sizes = [(24, 24, 24), (24, 24)]  # the arguments of the example's two launches
-    codes = [replace(code(), sizes=each) for each in sizes]
+    counts = [(24, 24, 24), (24, 24)]  # the bytes of the arguments of the example's two launches
+    codes = [replace(code(), interface=taking(*each)) for each in counts]
     sound = example().with_code_objects({"gfx942": codes})
     assert Artifact.from_bytes(sound.to_bytes()).code_objects == sound.code_objects
-    for wrong in ((24, 24, 25), (24, 24), (24, 24, 24, 0)):
-        with pytest.raises(ArtifactError, match=r"k0_add arguments of \(24, 24, 24\) bytes where"):
-            example().with_code_objects({"gfx942": [replace(codes[0], sizes=wrong), codes[1]]})
+    faults = {
+        (24, 24, 25): "gives its kernel 24 bytes for output 0, which takes 25",
+        (25, 24, 24): "gives its kernel 24 bytes for input 0, which takes 25",
+        (24, 24): "has 3 arguments; its kernel reads 1 and writes 1",
+        (24, 24, 24, 0): "has 3 arguments; its kernel reads 3 and writes 1",
+    }
+    for wrong, fault in faults.items():
+        with pytest.raises(ArtifactError, match=rf"the step of 'Add_0' {fault}"):
+            example().with_code_objects(
+                {"gfx942": [replace(codes[0], interface=taking(*wrong)), codes[1]]}
+            )

@@ -305,7 +305,7 @@ def test_code_that_a_trusted_key_signed_is_taken(
 ) -> None:
     file = tmp_path / "signed.mgx"
     mgx_mlir.save(finalized, file)
-    assert main(["sign", str(file), "--key", str(key)]) == 0
+    assert main(["sign", str(file), "--key", str(key), "--trust-code"]) == 0
     assert main(["verify-signature", str(file), "--key", public(key)]) == 0
     assert "trusted (" in capsys.readouterr().out
     assert main(["inspect", str(file)]) == 0
@@ -346,7 +346,7 @@ def test_a_signature_by_an_unknown_key_is_no_consent(
     evil: Path, key: Path, tmp_path: Path, trace: Path, monkeypatch
 ) -> None:
     trust.new_key(tmp_path / "mine.pem")
-    assert main(["sign", str(evil), "--key", str(key)]) == 0
+    assert main(["sign", str(evil), "--key", str(key), "--trust-code"]) == 0
     monkeypatch.setenv("MGX_TRUST", public(tmp_path / "mine.pem"))
     assert main(["verify-signature", str(evil)]) == 1
     mgx_mlir.compile(mgx_mlir.load(evil)).run(X)
@@ -361,6 +361,39 @@ def test_targets_added_later_are_not_signed(finalized: Artifact, key: Path, tmp_
     keys = trust.Trust(key_files=(Path(public(key)),))
     assert trust.signers(signed, "gfx942", keys)
     assert not trust.signers(signed, Target.host_cpu().identity, keys)
+
+
+def test_code_that_nothing_vouches_for_is_not_signed(
+    evil: Path, key: Path, tmp_path: Path, capsys: Output, monkeypatch
+) -> None:
+    sign = ["sign", str(evil), "--key", str(key)]
+    before = evil.read_bytes()
+    assert main(sign) == 1
+    said = capsys.readouterr().err
+    assert "nothing vouches for its machine code for" in said
+    assert "`mgx finalize FILE --arch" in said and "--trust-code signs it" in said
+    assert evil.read_bytes() == before
+    assert main([*sign, "--trust-code", "-o", str(tmp_path / "by-consent.mgx")]) == 0
+    assert main(["finalize", str(evil), "--arch", f"cpu,{executable_level()},gfx942"]) == 0
+    assert main(sign) == 0
+    trust.new_key(tmp_path / "second.pem")
+    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "elsewhere"))
+    second = ["sign", str(evil), "--key", str(tmp_path / "second.pem")]
+    assert main(second) == 1
+    monkeypatch.setenv("MGX_TRUST", public(key))
+    assert main(second) == 0, "a trusted key signed it"
+
+
+def test_a_cache_vouches_for_no_code_that_does_not_say_what_it_touches(
+    model, own_cache: Path
+) -> None:
+    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(model), "cpu")
+    (identity,) = artifact.code_objects
+    silent = tuple(replace(c, interface=None) for c in artifact.code_objects[identity])
+    artifact = replace(artifact, code_objects={identity: silent})
+    trust.note_made(own_cache, artifact.code_hashes[identity])
+    again = Artifact.from_bytes(artifact.to_bytes())
+    assert not trust.admitted(again, trust.NOBODY, own_cache).code_objects
 
 
 def test_signed_bytes_are_read_back_and_signed_anew(finalized: Artifact, key: Path) -> None:
@@ -412,16 +445,17 @@ def test_keys_that_are_none_are_refused(tmp_path: Path, key: Path, evil: Path) -
 # GPUs, machines without a compiler, folders ----------------------------------------------
 
 
-def test_gpu_code_needs_a_voucher_where_that_is_asked_for(evil: Path, monkeypatch) -> None:
+def test_gpu_code_needs_a_voucher_unless_a_setting_says_otherwise(evil: Path) -> None:
     artifact = mgx_mlir.load(evil)
     ours = lambda trusted: trust.admitted(artifact, trusted, None)  # noqa: E731
-    assert list(ours(trust.NOBODY).code_objects) == ["gfx942"]
-    assert not ours(trust.Trust(vouched_gpu_code=True)).code_objects
-    assert len(ours(trust.Trust(everybody=True, vouched_gpu_code=True)).code_objects) == 3
-    assert Settings.from_environment({"MGX_GPU_CODE": "vouched"}).vouched_gpu_code
+    assert not ours(trust.NOBODY).code_objects
+    assert list(ours(trust.Trust(vouched_gpu_code=False)).code_objects) == ["gfx942"]
+    assert len(ours(trust.Trust(everybody=True)).code_objects) == 3
+    assert Settings.from_environment({}).vouched_gpu_code
+    assert not Settings.from_environment({"MGX_GPU_CODE": "any"}).vouched_gpu_code
     with pytest.raises(UsageError, match="MGX_GPU_CODE is 'all'; use any or vouched"):
         Settings.from_environment({"MGX_GPU_CODE": "all"})
-    again = mgx_mlir.finalize(artifact, "gfx942", settings=Settings(vouched_gpu_code=True))
+    again = mgx_mlir.finalize(artifact, "gfx942", settings=Settings())
     assert again.code_objects["gfx942"] != artifact.code_objects["gfx942"]
 
 

@@ -12,9 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from mgx_mlir.artifact.formulas import bound, values
+from mgx_mlir.artifact.interface import Interface
+from mgx_mlir.errors import ArtifactError
 
 ArgumentKind = Literal["input", "output", "scratch", "size"]
 ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch", "size")
+# The most work-groups in one dimension (HIP counts them in 32 bits), and threads in one of them.
+MOST_GROUPS = (1 << 32) - 1
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class Launch:
             raise ValueError(f"launch of {value['function']!r:.80} has no list of arguments")
         return cls(
             value["function"],
-            _dimensions(value.get("grid"), "grid", formulas),
-            _dimensions(value.get("block"), "block"),
+            _dimensions(value.get("grid"), "grid", formulas, MOST_GROUPS),
+            _dimensions(value.get("block"), "block", most=MOST_THREADS),
             tuple(Argument.from_json(argument, formulas) for argument in value["arguments"]),
             _count(value.get("kept", 0), "kept"),
         )
@@ -88,11 +93,11 @@ class CodeObject:
     `arch` is the target's name, `data` an ELF file (an AMDGPU code object, or a shared
     object of the host), `scratch_bytes` the device memory that the launches share between
     them, `stats` figures by function name (registers, LDS bytes, spills, ...), `why` the
-    chosen schedule, or why a generator refused the kernel, in words, `sizes` the bytes of
-    each input, then of each output, that the functions read and write.
+    chosen schedule, or why a generator refused the kernel, in words, `interface` the memory
+    that the functions read and write.
 
     A kernel with symbolic sizes has `formulas`, which its numbers below 0 refer to (see
-    formulas.py): those of the grids, of scratch, of `sizes` and of arguments. `bound` gives
+    formulas.py): those of the grids, of scratch, of the interface and of arguments. `bound` gives
     the values for a launch.
 
     Bytes read from an artifact are not `trusted` until something vouches for them (trust.py); the
@@ -105,12 +110,15 @@ class CodeObject:
     scratch_bytes: int
     stats: Mapping[str, Mapping[str, int]]
     why: str = ""
-    sizes: tuple[int, ...] = ()
+    interface: Interface | None = None
     formulas: tuple[str, ...] = ()
     trusted: bool = field(default=True, compare=False, repr=False)
 
     def bound(self, known: Mapping[str, int]) -> CodeObject:
-        """The code object for symbols of these sizes. Raises ArtifactError for bad formulas."""
+        """The code object for symbols of these sizes.
+
+        Raises ArtifactError for bad formulas, and for sizes that the code is not for.
+        """
         if not self.formulas:
             return self
         found = values(self.formulas, known)
@@ -127,7 +135,7 @@ class CodeObject:
             self,
             launches=launches,
             scratch_bytes=bound(self.scratch_bytes, found),
-            sizes=tuple(bound(size, found) for size in self.sizes),
+            interface=self.interface and self.interface.bound(known, found),
             formulas=(),
         )
 
@@ -148,7 +156,7 @@ class CodeObject:
         }
         value |= {"why": self.why} if self.why else {}
         value |= {"formulas": list(self.formulas)} if self.formulas else {}
-        return value | ({"sizes": list(self.sizes)} if self.sizes else {})
+        return value | ({"interface": self.interface.to_json()} if self.interface else {})
 
     @classmethod
     def from_json(cls, value: Any, data: bytes) -> CodeObject:
@@ -161,8 +169,6 @@ class CodeObject:
             raise ValueError("the code object's bytes do not have the recorded sha256")
         if not isinstance(value.get("launches"), list):
             raise ValueError("the code object has no list of launches")
-        if not isinstance(value.get("sizes", []), list):
-            raise ValueError(f"a code object's sizes are numbers, got {value['sizes']!r:.80}")
         if not isinstance(value.get("why", ""), str):
             raise ValueError(f"a code object's reason is text, got {value['why']!r:.80}")
         formulas = value.get("formulas", [])
@@ -176,7 +182,9 @@ class CodeObject:
             _count(value.get("scratch_bytes"), "scratch_bytes", least),
             _stats(value.get("stats")),
             value.get("why", ""),
-            tuple(_count(size, "sizes", least) for size in value.get("sizes", [])),
+            Interface.from_json(value["interface"], len(formulas))
+            if "interface" in value
+            else None,
             tuple(formulas),
         )
 
@@ -189,15 +197,19 @@ def _count(value: Any, what: str, least: int = 0) -> int:
 
 def _bound_grid(grid: tuple[int, int, int], found: list[int]) -> tuple[int, int, int]:
     x, y, z = (bound(number, found) for number in grid)
+    if max(x, y, z) > MOST_GROUPS:
+        raise ArtifactError(f"a launch of {x} x {y} x {z} work-groups, which is out of range")
     return x, y, z
 
 
-def _dimensions(value: Any, what: str, formulas: int = 0) -> tuple[int, int, int]:
+def _dimensions(
+    value: Any, what: str, formulas: int = 0, most: int = MOST_GROUPS
+) -> tuple[int, int, int]:
     if not isinstance(value, list) or len(value) != 3:
         raise ValueError(f"{what} is three numbers, got {value!r:.80}")
     x, y, z = (_count(size, what, -formulas) for size in value)
-    if 0 in (x, y, z):
-        raise ValueError(f"{what} has no size 0, got {value!r:.80}")
+    if 0 in (x, y, z) or max(x, y, z) > most:
+        raise ValueError(f"{what} has sizes from 1 to {most}, got {value!r:.80}")
     return x, y, z
 
 

@@ -7,7 +7,6 @@ objects beside them. `record.py` adds the file. Knows no MLIR.
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.fit import check_code
 from mgx_mlir.artifact.parts import Parts
 from mgx_mlir.artifact.plan import Plan, Step, renumbered
 from mgx_mlir.artifact.plan_binding import dim_text, signature_text, text_of
@@ -99,8 +99,6 @@ class Contents:
         for arch, found in self.code_objects.items():
             if len(found) != len(self.kernels):
                 raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
-            for plan in self.plans:
-                self._check_sizes(plan, found)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -123,21 +121,14 @@ class Contents:
             parts=None,
         )
 
-    def _check_sizes(self, plan: Plan, found: Sequence[CodeObject]) -> None:
-        """Checks that no launch gets less memory than its kernel reads and writes.
-
-        A plan for any sizes is checked when they are known.
-        """
-        for step in () if plan.dims else plan.work():
-            if not isinstance(step, Step) or step.kernel < 0 or not found[step.kernel].sizes:
-                continue
-            given = tuple(plan.buffers[number].bytes for number in step.arguments)
-            needed = found[step.kernel].sizes
-            if len(given) != len(needed) or any(map(operator.lt, given, needed)):
-                raise ArtifactError(
-                    f"the plan gives kernel {self.kernels[step.kernel].name} arguments of "
-                    f"{given} bytes where it needs {needed}"
-                )
+    def check_code(self) -> None:
+        """Raises ArtifactError where a plan gives a kernel less memory than its code touches."""
+        segments = (
+            [plan for part in self.parts.segments for plan in part.plans] if self.parts else []
+        )
+        for found in self.code_objects.values():
+            for plan in (self.plan, *segments):
+                check_code(plan, found)
 
     # Code objects ------------------------------------------------------------------------
 
@@ -167,9 +158,14 @@ class Contents:
         return next(there, None)
 
     def with_code_objects(self, found: Mapping[str, Sequence[CodeObject]]) -> Self:
-        """The same program with code objects added: by a target's identity, one a kernel."""
+        """The same program with code objects added: by a target's identity, one a kernel.
+
+        Raises ArtifactError where the plan does not fit them.
+        """
         added = {arch: tuple(objects) for arch, objects in found.items()}
-        return replace(self, code_objects={**self.code_objects, **added})
+        result = replace(self, code_objects={**self.code_objects, **added})
+        result.check_code()
+        return result
 
     # Weights -----------------------------------------------------------------------------
 

@@ -8,10 +8,12 @@ mgx_mlir.artifact.formulas); plan_binding.py binds it to some sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mgx_mlir.artifact.interface import ITEM_BYTES
 from mgx_mlir.artifact.json_reader import MAX_BYTES, Reader
 from mgx_mlir.artifact.steps import (
     CONDITION_BYTES,
@@ -62,6 +64,8 @@ __all__ = [
 ]
 
 DTYPES = frozenset(row.numpy for row in ELEMENTS)
+# Kernels read vectors of so many bytes: what `mgx-plan-memory` aligns every tensor to.
+ARENA_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,13 @@ class TensorSpec:
     name: str
     dtype: str
     shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a tensor whose sizes are known; -1 where one is a formula."""
+        if any(size < 0 for size in self.shape):
+            return -1
+        return math.prod(self.shape) * ITEM_BYTES[self.dtype]
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,16 @@ class Buffer:
     offset: int = 0
     index: int = 0
     key: str = ""
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether the two share bytes, where their sizes are known."""
+        if self.kind != other.kind or not self.bytes or not other.bytes:
+            return False
+        if self.kind == "arena":
+            return (
+                self.offset < other.offset + other.bytes and other.offset < self.offset + self.bytes
+            )
+        return (self.index, self.key) == (other.index, other.key)
 
 
 @dataclass(frozen=True)
@@ -197,12 +218,25 @@ class Plan:
 
     def check(self) -> None:
         """Raises ArtifactError when a buffer or a step points out of range."""
-        limits = {"input": len(self.inputs), "output": len(self.outputs)}
+        tensors = {"input": self.inputs, "output": self.outputs}
         for number, b in enumerate(self.buffers):
             if b.kind == "arena" and not self.dims and b.offset + b.bytes > self.arena_bytes:
                 raise ArtifactError(f"plan: buffer {number} ends beyond the arena")
-            if b.kind in limits and b.index >= limits[b.kind]:
+            if b.kind == "arena" and not self.dims and b.bytes and b.offset % ARENA_ALIGNMENT:
+                raise ArtifactError(
+                    f"plan: buffer {number} lies at {b.offset}, which is misaligned"
+                )
+            specs = tensors.get(b.kind)
+            if specs is None:
+                continue
+            if b.index >= len(specs):
                 raise ArtifactError(f"plan: buffer {number} names {b.kind} {b.index} of none")
+            size = specs[b.index].nbytes  # formulas are checked once they are bound
+            if size >= 0 and b.bytes >= 0 and size != b.bytes:
+                raise ArtifactError(
+                    f"plan: buffer {number} has {b.bytes} bytes of {b.kind} "
+                    f"'{specs[b.index].name:.80}', which has {size}"
+                )
         for output, source in self.in_place:
             if output >= len(self.outputs) or source >= len(self.inputs):
                 raise ArtifactError(f"plan: output {output} in the place of input {source} of none")
@@ -235,14 +269,19 @@ class Plan:
 
     def _check_copy(self, step: Step) -> None:
         if step.kernel >= 0:
-            return
+            return  # see fit.py
         if len(step.arguments) != 2:
             raise ArtifactError(f"{called(step)} is a copy without source and target")
         source, target = (self.buffers[number] for number in step.arguments)
         if source.bytes != target.bytes:
             raise ArtifactError(f"{called(step)} copies between buffers of two sizes")
-        if target.kind not in _WRITABLE:
+        if target.kind not in WRITABLE:
             raise ArtifactError(f"{called(step)} copies into a buffer of kind '{target.kind}'")
+        self._check_apart(step, source, target)
+
+    def _check_apart(self, step: AnyStep, source: Buffer, target: Buffer) -> None:
+        if not self.dims and source.overlaps(target):
+            raise ArtifactError(f"{called(step)} copies memory to a part of itself")
 
     def _check_row(self, step: Row, in_loop: bool) -> None:
         if not in_loop:
@@ -251,8 +290,9 @@ class Plan:
         known = source.bytes >= 0 and target.bytes >= 0  # formulas are checked once they are bound
         whole = target.bytes % source.bytes == 0 if source.bytes else not target.bytes
         whole = whole or not known
-        if target.kind not in _WRITABLE or not whole:
+        if target.kind not in WRITABLE or not whole:
             raise ArtifactError(f"{called(step)} fills rows of a buffer that has none of its size")
+        self._check_apart(step, source, target)
 
 
 def renumbered(plan: Plan, numbers: Sequence[int] | Mapping[int, int]) -> Plan:
@@ -272,7 +312,7 @@ def renumbered(plan: Plan, numbers: Sequence[int] | Mapping[int, int]) -> Plan:
     return replace(plan, steps=all_of(plan.steps), programs=programs)
 
 
-_WRITABLE = ("arena", "output")
+WRITABLE = ("arena", "output")
 _INTEGERS = ("int32", "int64")
 
 

@@ -85,6 +85,7 @@ def parse(
         )
         if artifact.content_hash != _typed(manifest, "content_hash", str):
             raise ArtifactError("the program does not have the recorded content hash")
+        artifact.check_code()
     except (RecursionError, ValueError) as error:
         raise ArtifactError(f"damaged: {error}; {_REPAIR}") from error
     return artifact

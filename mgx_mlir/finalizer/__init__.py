@@ -123,7 +123,7 @@ def finalize_kernel_for(
     code object's `why` says so. The kernel is read once and, for targets of one kind, lowered
     once. See finalize_kernel.
     """
-    from mgx_mlir.rewriting.portable import argument_sizes, read_kernel, required_features
+    from mgx_mlir.rewriting.portable import read_kernel, required_features, with_interface
 
     context = _contexts.take() if all(target.kind == "cpu" for target in targets) else None
     module, kernel = read_kernel(bytecode, context)
@@ -140,8 +140,7 @@ def finalize_kernel_for(
         lacking = ", ".join(sorted(features - target.features))
         why = f"{target.word} lacks {lacking}: computed in other types" if lacking else ""
         why = "; ".join(filter(None, (code.why, why)))
-        sizes = argument_sizes(kernel)
-        found.append(replace(code, arch=target.identity, why=why, sizes=sizes))
+        found.append(with_interface(replace(code, arch=target.identity, why=why), kernel))
     del module  # kept until here: the kernel lives in it
     return found
 

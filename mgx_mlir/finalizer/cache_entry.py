@@ -13,7 +13,7 @@ from mgx_mlir.artifact.files import read_whole
 from mgx_mlir.errors import MgxError
 from mgx_mlir.trust import Trust, public_bytes
 
-MAGIC = b"MGXC\0\0\0\1"
+MAGIC = b"MGXC\0\0\0\2"
 # The most bytes of an entry: no code object of a kernel comes near it.
 MAX_ENTRY = 1 << 28
 SIGNED = b"MGXS\0\0\0\1"

@@ -7,21 +7,27 @@ attributes only, and knows no chip: it says which features it needs instead.
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 from mlir import ir
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
+from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.contents import PortableKernel, version_text
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.interface import Interface, Operand
 from mgx_mlir.dialects import context as new_context
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import ArtifactError, CompilerError, MgxError, UnsupportedError
 from mgx_mlir.rewriting.graph import node_name, symbol_name
+from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.kernel_loops import is_counted
 from mgx_mlir.rewriting.queries import walk
+from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
+from mgx_mlir.sizes.arithmetic import Number, symbols
 
 ARCH = "gfxMIGX"
 SYMBOL = "kernel"
@@ -176,13 +182,42 @@ def required_features(kernel: ir.OpView) -> set[str]:
     return {_TYPE_FEATURES[name] for name in types if name in _TYPE_FEATURES}
 
 
-def argument_sizes(kernel: mgx.KernelOp) -> tuple[int, ...]:
-    """Bytes of each input, then of each result; empty where a size is not known."""
+def interface_of(kernel: mgx.KernelOp, formulas: Formulas) -> Interface:
+    """The memory that the kernel's code may touch; sizes that are symbols become `formulas`."""
     signature = ir.FunctionType(kernel.function_type.value)
-    types = (*signature.inputs, *signature.results)
-    if any(size < 0 for type_ in types for size in type_.shape):
-        return ()
-    return tuple(math.prod(t.shape) * numpy_dtype(t).itemsize for t in types)
+    inputs, results = list(signature.inputs), list(signature.results)
+    over = tuple(sorted(overwritable(kernel)))
+
+    def operand(type_: ir.Type, over: tuple[int, ...] = ()) -> Operand:
+        dtype = numpy_dtype(type_)
+        total: Number = dtype.itemsize
+        for size in sizes_of(type_, {}):
+            if size is None:
+                raise UnsupportedError(f"a kernel takes a tensor of an unknown size: {type_}")
+            total = total * size
+        return Operand(dtype.name, formulas.number(total), over)
+
+    return Interface(
+        tuple(operand(type_) for type_ in inputs),
+        tuple(operand(type_, over) for type_ in results),
+        _symbol_bounds([*inputs, *results]),
+    )
+
+
+def with_interface(code: CodeObject, kernel: mgx.KernelOp) -> CodeObject:
+    """The kernel's code with the memory that it may touch."""
+    formulas = Formulas({text: number for number, text in enumerate(code.formulas)})
+    interface = interface_of(kernel, formulas)
+    return replace(code, interface=interface, formulas=tuple(formulas.texts))
+
+
+def _symbol_bounds(tensors: list[ir.Type]) -> dict[str, tuple[int, int | None]]:
+    """The least and greatest sizes of the symbols that tensors have as dimensions."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for symbol in named_symbols(tensors).values():
+        found[symbol.name] = symbol.low, symbol.high
+    used = {s.name for t in tensors for n in sizes_of(t, {}) if n is not None for s in symbols(n)}
+    return {name: ends for name, ends in sorted(found.items()) if name in used}
 
 
 def _check_op(op: ir.Operation) -> None:

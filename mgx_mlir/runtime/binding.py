@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.fit import check_fit
 from mgx_mlir.artifact.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -119,9 +120,19 @@ def bind(plan: Plan, code_objects: Sequence[CodeObject], keeps: bool = False) ->
     keeps: whether launches that make something of weights alone run once, before the first run.
     """
     plan.check()
+    check_fit(plan, code_objects)
     binder = _Binder(plan, code_objects, keeps)
     binder.bound.parts = binder.parts(plan.steps)
     return binder.bound
+
+
+def check_trusted(code: CodeObject) -> None:
+    """Raises ArtifactError for code of a file that nothing vouches for."""
+    if not code.trusted:
+        raise ArtifactError(
+            f"nothing vouches for a code object for {code.arch}, which comes from a file; "
+            "mgx_mlir.compile of the artifact makes it again, or takes it with trust_code=True"
+        )
 
 
 def arena_bytes(plan: Plan) -> int:

@@ -30,6 +30,7 @@ from mgx_mlir.runtime.binding import (
     Section,
     arena_bytes,
     bind,
+    check_trusted,
     decisions,
 )
 from mgx_mlir.runtime.control import Machine, run_parts
@@ -77,11 +78,7 @@ class CodeLibrary:
 
     def __init__(self, code: CodeObject) -> None:
         """Raises ArtifactError for code that nothing vouches for, or that does not load."""
-        if not code.trusted:
-            raise ArtifactError(
-                f"nothing vouches for a code object for {code.arch}, which comes from a file; "
-                "mgx_mlir.compile of the artifact makes it again, or takes it with trust_code=True"
-            )
+        check_trusted(code)
         _native()
         descriptor = os.memfd_create("mgx-kernel", os.MFD_CLOEXEC)
         try:

@@ -18,7 +18,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.choice import steered
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.space import Space, space_of
-from mgx_mlir.rewriting.portable import argument_sizes, read_kernel
+from mgx_mlir.rewriting.portable import read_kernel, with_interface
 from mgx_mlir.tuning.problem import Problem, problem_of
 
 
@@ -91,14 +91,14 @@ def candidate(bytecode: bytes, target: Target, schedule: Schedule | None) -> Cod
 
     Raises ScheduleError where it is not legal or spills registers, and what finalize_kernel raises.
     """
-    _, compile_for, sizes = _read(bytecode)
+    _, kernel, compile_for = _read(bytecode)
     with steered(schedule):
         code: CodeObject = compile_for(target)
-    return replace(code, arch=target.identity, sizes=sizes)
+    return with_interface(replace(code, arch=target.identity), kernel)
 
 
 @lru_cache(maxsize=4)
-def _read(bytecode: bytes) -> tuple[Any, Any, tuple[int, ...]]:
-    """The module, which the kernel lives in, its compiler, and the sizes of its arguments."""
+def _read(bytecode: bytes) -> tuple[Any, Any, Any]:
+    """The module, which the kernel lives in, the kernel and its compiler."""
     module, kernel = read_kernel(bytecode)
-    return module, compiler(kernel), argument_sizes(kernel)
+    return module, kernel, compiler(kernel)

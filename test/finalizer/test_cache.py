@@ -16,6 +16,7 @@ from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.cache_archive import export_cache, import_cache
+from mgx_mlir.trust import Trust
 
 ROOT = Path(__file__).parents[2]
 
@@ -184,7 +185,7 @@ def test_cache_goes_through_one_file(cache: Cache, tmp_path: Path) -> None:
     assert export_cache(cache, tmp_path / "a.tar") == 3
     assert export_cache(cache, tmp_path / "b.tar") == 3
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
-    other = Cache(tmp_path / "other")
+    other = Cache(tmp_path / "other", trust=Trust(everybody=True))
     imported = import_cache(other, tmp_path / "a.tar")
     assert (imported.kept.total(), imported.refused) == (3, {})
     assert all(other.get(key(n)) == cache.get(key(n)) != None for n in range(3))  # noqa: E711
@@ -209,6 +210,7 @@ def test_members_that_are_no_sound_entries_are_refused(cache: Cache, tmp_path: P
         link = tarfile.TarInfo(f"{key(5)}.mgxc")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
+    cache.trust = Trust(vouched_gpu_code=False)
     found = import_cache(cache, tmp_path / "x.tar")
     assert found.kept.total() == 1 and cache.get(key(4)) == code()
     assert list(found.refused) == [*list(members)[:3], f"{key(5)}.mgxc"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.interface import Interface, Operand
 from mgx_mlir.machine.amdgpu_metadata import _Msgpack, code_object_metadata, kernel_stats
 
 CODE = CodeObject(
@@ -18,7 +19,7 @@ CODE = CodeObject(
     1024,
     {"f": {"vgpr": 12}},
     "mgx.dot: tile 64x64x64",
-    (24, 0),
+    Interface((Operand("float32", 24),), (Operand("int64", 0, (0,)),), {"n": (1, None)}),
 )
 
 
@@ -34,8 +35,15 @@ def test_json_form_and_bytes_give_the_record_back() -> None:
         (("arch",), 3),
         (("bytes",), 4),
         (("why",), 4),
-        (("sizes",), "24"),
-        (("sizes", 0), -1),
+        (("interface",), "24"),
+        (("interface", "inputs"), None),
+        (("interface", "inputs", 0), ["float32"]),
+        (("interface", "inputs", 0, 0), "float31"),
+        (("interface", "inputs", 0, 1), -1),
+        (("interface", "outputs", 0, 2), [1]),
+        (("interface", "dims", "n"), [None, 4]),
+        (("launches", 0, "grid", 0), 1 << 40),
+        (("launches", 0, "block", 0), 2048),
         (("sha256",), "00"),
         (("launches",), {}),
         (("launches", 0), "f"),

@@ -36,7 +36,8 @@ def test_kernel_becomes_a_code_object() -> None:
     code = finalize_kernel(stored().bytecode, GFX942)
     assert code.arch == "gfx942"
     assert [a.kind for a in code.launches[0].arguments] == ["input", "input", "output"]
-    assert code.sizes == (32, 32, 32)  # two vectors of 8 floats, and their sum
+    assert code.interface is not None  # of two vectors of 8 floats, and their sum
+    assert [o.bytes for o in code.interface.operands] == [32, 32, 32]
     assert pickle.loads(pickle.dumps(code)) == code
 
 

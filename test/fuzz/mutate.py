@@ -53,13 +53,15 @@ def artifact(data: bytes, rng: random.Random) -> bytes:
     """An artifact changed in its bytes, its manifest or its sections; mostly with right hashes."""
     if rng.random() < 0.1:
         return bytecode(data, rng)
-    manifest, body = _split(data)
+    manifest, body = split(data)
     for _ in range(rng.choice((1, 1, 2, 3))):
         rng.choice(_CHANGES)(manifest, body, rng)
-    return _joined(manifest, body, rng)
+    version = rng.choice(((1, 0), (1, 1)))
+    return joined(manifest, body, rng.random() < 0.9, version)
 
 
-def _split(data: bytes) -> tuple[dict[str, Any], list[bytearray]]:
+def split(data: bytes) -> tuple[dict[str, Any], list[bytearray]]:
+    """The manifest of an artifact and the bytes of its sections."""
     size = HEADER.unpack_from(data)[4]
     manifest = json.loads(data[HEADER.size : HEADER.size + size])
     sections = [
@@ -68,10 +70,29 @@ def _split(data: bytes) -> tuple[dict[str, Any], list[bytearray]]:
     return manifest, sections
 
 
-def _joined(manifest: dict[str, Any], body: list[bytearray], rng: random.Random) -> bytes:
-    """The file with its sizes, offsets and hashes made right, except for one in ten."""
+def uncounted(data: bytes) -> bytes:
+    """The artifact without the counts of operations, which its content hash leaves out."""
+    manifest, body = split(data)
+
+    def drop(value: Any) -> None:
+        if isinstance(value, dict):
+            value.pop("flops", None)
+        for inner in value.values() if isinstance(value, dict) else value:
+            if isinstance(inner, dict | list):
+                drop(inner)
+
+    drop([manifest["plan"], manifest.get("parts", {})])
+    return joined(manifest, body)
+
+
+def joined(
+    manifest: dict[str, Any],
+    body: list[bytearray],
+    honest: bool = True,
+    version: tuple[int, int] = (1, 1),
+) -> bytes:
+    """The file. With `honest`, its sizes, offsets and hashes are made right."""
     records = manifest.get("sections")
-    honest = rng.random() < 0.9
     listed = manifest.get("weights")
     weights = (
         [w.get("section") for w in listed or [] if isinstance(w, dict)]
@@ -99,7 +120,6 @@ def _joined(manifest: dict[str, Any], body: list[bytearray], rng: random.Random)
             output += bytes(offset - HEADER.size - len(output)) + content
     total = HEADER.size + len(output)
     digest = hashlib.sha256(text).digest()
-    version = rng.choice(((1, 0), (1, 1)))
     return HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest) + bytes(output)
 
 
@@ -115,6 +135,10 @@ def _repair(manifest: dict[str, Any]) -> None:
             "plan": manifest["plan"],
             "weights": {w["key"]: w["sha256"] for w in manifest["weights"]},
         }
+        if "parts" in manifest:
+            parts = dict(manifest["parts"])
+            content["parts"] = {**parts, "model": hashes[parts["section"]]}
+            del content["parts"]["section"]
         manifest["content_hash"] = hashlib.sha256(canonical_json(content)).hexdigest()
     except (IndexError, KeyError, TypeError, ValueError):
         return  # the manifest's form is what is wrong

@@ -88,7 +88,7 @@ def test_a_program_on_the_cpu_needs_numpy_alone(deployed, artifact) -> None:
 
 
 def test_a_program_on_a_gpu_needs_numpy_and_hip_python(deployed, artifact) -> None:
-    done = run(deployed, RUN, str(artifact), "gfx942")
+    done = run(deployed, RUN, str(artifact), "gfx942", "trust")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[0] == "hip mgx_mlir numpy rocm"
 
@@ -101,6 +101,10 @@ def test_a_program_on_a_gpu_needs_numpy_and_hip_python(deployed, artifact) -> No
         (
             "mgx_mlir.compile(mgx_mlir.load(sys.argv[1]))",
             "UserError: model: nothing vouches for its machine code for x86-64",
+        ),
+        (
+            "mgx_mlir.compile(mgx_mlir.load(sys.argv[1]), 'gfx942')",
+            "UserError: model: nothing vouches for its machine code for gfx942",
         ),
         (
             "mgx_mlir.compile(mgx_mlir.load(sys.argv[1]), 'x86-64-v2')",

@@ -186,7 +186,7 @@ def test_a_wrong_result_and_a_crash_lose(artifact: Artifact, bench: Bench) -> No
     half = replace(code, launches=(replace(launch, grid=(1, 1, 1)),), data=code.data + b"\0")
     assert "elements differ" in bench.measure(problem, code, half, Timing()).wrong
     small = tuple(replace(spec, shape=(1, 1)) for spec in problem.inputs)
-    with pytest.raises(DeviceError):
+    with pytest.raises(ArtifactError, match="which takes"):
         bench.measure(replace(problem, inputs=small, text=""), code, code, Timing())
     assert not bench.measure(problem, code, code, Timing()).wrong  # by another process
 

@@ -16,7 +16,6 @@ from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.generic.dynamic.body import UNBOUNDED, Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
-    argument_sizes,
     is_dynamic,
     kernel_symbols,
     launch_arguments,
@@ -52,10 +51,7 @@ def finished(
     pairs = zip(arguments, builder.launches, strict=True)
     builder.resolve([own[len(symbols) if launch.kept else 0 :] for own, launch in pairs])
     code = replace(builder.finish(target, explicit), scratch_bytes=scratch)
-    if not is_dynamic(kernel):
-        return code
-    sizes = argument_sizes(kernel, formulas)
-    return replace(code, sizes=sizes, formulas=tuple(formulas.texts))
+    return replace(code, formulas=tuple(formulas.texts)) if is_dynamic(kernel) else code
 
 
 class Functions:

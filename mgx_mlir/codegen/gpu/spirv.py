@@ -83,7 +83,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         )
     if is_dynamic(kernel):
         dynamic = dynamic_program(kernel)
-        return dynamic.with_sizes(_code_object(dynamic.program, target))
+        return dynamic.with_formulas(_code_object(dynamic.program, target))
     return _code_object(gpu_program(lower_kernel(kernel)), target)
 
 

@@ -131,7 +131,7 @@ class Context:
         """The integer of `size` bytes of a count or a condition; waits for it if need be."""
         known = self._value(place)
         if known is not None:
-            return int(known.reshape(-1)[0])
+            return int.from_bytes(known.tobytes()[:size], sys.byteorder, signed=True)
         assert self._decision is not None
         address = int(self.arguments[self._prepared.decisions[place]])
         kind = hip_python().hipMemcpyKind.hipMemcpyDeviceToHost

@@ -9,6 +9,7 @@ from typing import Any
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.errors import ArtifactError, DeviceError
+from mgx_mlir.runtime.binding import check_trusted
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
 
@@ -17,7 +18,8 @@ class Module:
     """One code object on one device; unloaded when nothing refers to it."""
 
     def __init__(self, ordinal: int, code: CodeObject) -> None:
-        """Raises DeviceError when HIP refuses the bytes."""
+        """Raises ArtifactError for code without a voucher, DeviceError where HIP refuses it."""
+        check_trusted(code)
         self._ordinal = ordinal
         # Some HIP versions read the image again when a function is first asked for.
         self._image = code.data

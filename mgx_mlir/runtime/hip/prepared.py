@@ -192,10 +192,9 @@ def _staging(plan: Plan) -> tuple[dict[Tensor, int], int]:
     """The offset of each host tensor in the staging memory for copies, and the bytes of that."""
     offsets, end = {}, 0
     for kind, specs in (("input", plan.inputs), ("output", plan.outputs)):
-        sizes = {b.index: b.bytes for b in plan.buffers if b.kind == kind}
-        for index in range(len(specs)):
+        for index, spec in enumerate(specs):
             offsets[kind, index] = end
-            end += aligned(sizes.get(index, 0))
+            end += aligned(spec.nbytes)
     return offsets, end
 
 

@@ -1,5 +1,6 @@
 """sign: sign an artifact with its code objects, so that machines that trust the key run them.
 
+Code that nothing vouches for is not signed: `mgx finalize` makes it anew, --trust-code signs it.
 A key is an Ed25519 one in PEM form, as `openssl genpkey -algorithm ed25519` writes it;
 `mgx sign --new-key KEY.pem` makes one. Others trust it by MGX_TRUST=KEY.pub.pem.
 """
@@ -10,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from mgx_mlir.tools.files import written
+from mgx_mlir.tools.options import add_trust_option, settings_of
 
 # The default is the artifact itself.
 IN_PLACE = True
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--key", type=Path, metavar="KEY.pem", help="the private key")
     add("-o", "--output", type=written, metavar="FILE", help="default: the artifact itself")
     add("--new-key", type=written, metavar="KEY.pem", help="make a key, and KEY.pub.pem beside it")
+    add_trust_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +43,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name an artifact and a key: mgx sign X.mgx --key KEY.pem")
     expect_artifact(options.artifact, options.verb)
     output = options.output or options.artifact
-    artifact = trust.sign(mgx_mlir.load(options.artifact), options.key)
+    artifact = mgx_mlir.load(options.artifact)
+    settings = settings_of(options)
+    trust.check_signable(artifact, trust.Trust.of(settings), settings.cache_dir)
+    artifact = trust.sign(artifact, options.key)
     artifact.save(output)
     covered = ", ".join(name.partition(":")[0] for name in artifact.code_objects)
     print(f"{output}: signed by {artifact.signatures[-1].key}, the program and its code for "

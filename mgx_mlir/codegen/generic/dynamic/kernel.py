@@ -212,12 +212,3 @@ def launch_arguments(
     scratch = formulas.number(offset)
     sizes = [Argument("size", formulas.number(Size.of(Symbol(name)))) for name in names]
     return [(*sizes, *(found[place] for place in places)) for places in used], scratch
-
-
-def argument_sizes(kernel: mgx.KernelOp, formulas: Formulas) -> tuple[int, ...]:
-    """Bytes of each input, then of each result."""
-    type_ = ir.FunctionType(kernel.function_type.value)
-    return tuple(
-        formulas.number(math.prod(sizes_of(t)) * element_bytes(element_of(t).storage()))
-        for t in (*type_.inputs, *type_.results)
-    )

@@ -133,7 +133,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     is_cut = any(schedule.is_cut for _, schedule, _ in schedules)
     scratch = sum(_scratch(attention, target), 0) if is_cut else 0
     program = GpuProgram(module, tuple(launches), formulas.number(scratch), 32)
-    found = DynamicProgram.of(program, kernel, formulas)
+    found = DynamicProgram.of(program, formulas)
     return Generated(found, f"any sizes, {', or '.join(words)}")
 
 

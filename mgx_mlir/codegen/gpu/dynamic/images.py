@@ -78,7 +78,7 @@ def dynamic_images_program(
             if isinstance(made, Generated):
                 formulas = Formulas()
                 program = _of_images(made.program, images, steps, formulas)
-                found = DynamicProgram.of(program, kernel, formulas)
+                found = DynamicProgram.of(program, formulas)
                 return Generated(found, f"{made.schedule}, for each of any number of images")
             refusals += [str(made)] if made is not None else []
         return Refusal("; ".join(refusals) or f"{anchor}: no family of kernels takes one image")

@@ -88,5 +88,5 @@ class OpenLaunches(Launches):
         """The program of all functions, and its schedule in words."""
         if any(not bounds(limit)[1] >= 0 for limit in self._limits):
             return Refusal("places that 31 bits do not reach")
-        program = DynamicProgram.of(self.program(), self._kernel, self._formulas)
+        program = DynamicProgram.of(self.program(), self._formulas)
         return Generated(program, schedule)

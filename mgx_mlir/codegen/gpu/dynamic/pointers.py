@@ -268,4 +268,4 @@ class OpenProgram:
     def program(self) -> DynamicProgram:
         """The program of all functions so far."""
         program = GpuProgram(self._module, tuple(self._launches), 0, 32)
-        return DynamicProgram.of(program, self._kernel, self._counts.formulas)
+        return DynamicProgram.of(program, self._counts.formulas)

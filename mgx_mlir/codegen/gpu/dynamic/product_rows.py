@@ -174,7 +174,7 @@ class _Functions:
         launches = tuple(launch for one, *_ in self.made for launch in one.launches)
         scratch = self.formulas.number(sum((bytes_ for _, bytes_, _ in self.made), 0))
         program = GpuProgram(first.module, launches, scratch, 32)
-        return DynamicProgram.of(program, kernel, self.formulas)
+        return DynamicProgram.of(program, self.formulas)
 
     def _add_few(self, most: int, share: Number) -> bool:
         """Adds the function for few rows, where a recipe for these is better than tiles."""

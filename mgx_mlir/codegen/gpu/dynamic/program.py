@@ -16,7 +16,6 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
-    argument_sizes,
     kernel_symbols,
     launch_arguments,
     lower_dynamic,
@@ -42,13 +41,12 @@ class DynamicProgram:
     """GPU functions, and the formulas that the numbers of their launches stand for."""
 
     program: GpuProgram
-    sizes: tuple[int, ...]
     formulas: tuple[str, ...]
 
     @staticmethod
-    def of(program: GpuProgram, kernel: mgx.KernelOp, formulas: Formulas) -> DynamicProgram:
-        """The program of a kernel, whose sizes become formulas too."""
-        return DynamicProgram(program, argument_sizes(kernel, formulas), tuple(formulas.texts))
+    def of(program: GpuProgram, formulas: Formulas) -> DynamicProgram:
+        """The program whose launches' numbers stand for these formulas."""
+        return DynamicProgram(program, tuple(formulas.texts))
 
     @property
     def is_readable(self) -> bool:
@@ -62,11 +60,11 @@ class DynamicProgram:
 
     def code_object(self, target: Target) -> CodeObject:
         """The functions compiled for one GPU."""
-        return self.with_sizes(code_object(self.program, target))
+        return self.with_formulas(code_object(self.program, target))
 
-    def with_sizes(self, code: CodeObject) -> CodeObject:
+    def with_formulas(self, code: CodeObject) -> CodeObject:
         """The program's code, with the formulas that the numbers of its launches stand for."""
-        return replace(code, sizes=self.sizes, formulas=self.formulas)
+        return replace(code, formulas=self.formulas)
 
 
 def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
@@ -81,7 +79,7 @@ def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
         lower_dynamic(kernel, functions)
         launches, scratch = functions.finish()
         program = GpuProgram(module, launches, scratch, _INDEX_BITS)
-        return DynamicProgram.of(program, kernel, functions.formulas)
+        return DynamicProgram.of(program, functions.formulas)
 
 
 @contextmanager

@@ -124,7 +124,7 @@ def _in_sequence(
     append_functions(first.module, second.module)
     bits = max(first.program.index_bits, second.program.index_bits)
     both = GpuProgram(first.module, tuple(launches), formulas.number(base), bits)
-    return DynamicProgram.of(both, kernel, formulas)
+    return DynamicProgram.of(both, formulas)
 
 
 FAMILY = Family("reduced_rows", 15, reduced_rows_program)

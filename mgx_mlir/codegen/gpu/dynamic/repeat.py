@@ -84,7 +84,7 @@ def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | Dy
     grid = formulas.number(math.prod(parts))
     launch = Launch(name, (grid, 1, 1), (threads, 1, 1), arguments)
     program = GpuProgram(module, (launch,), scratch, 64)
-    return DynamicProgram.of(program, kernel, formulas) if is_dynamic(kernel) else program
+    return DynamicProgram.of(program, formulas) if is_dynamic(kernel) else program
 
 
 def _threads(kernel: mgx.KernelOp, parts: int) -> int:

@@ -151,7 +151,7 @@ class _Made:
         grid = (formulas.number(ceil_div(own.rows, self.rows)), self.parts, 1)
         launch = Launch(f"{name}_0", grid, (self.threads, 1, 1), tuple(arguments))
         program = GpuProgram(self.module, (launch,), 0, 32)
-        return DynamicProgram.of(program, own.kernel, formulas)
+        return DynamicProgram.of(program, formulas)
 
 
 def split_rows(axis: Axis, rows: Number, columns: int) -> tuple[int, Axis] | None:

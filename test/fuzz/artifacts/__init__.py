@@ -1,0 +1,1 @@
+"""Artifacts whose plans were changed by somebody who knows how to hash."""
