@@ -142,6 +142,7 @@ class _Walk:
         shape = self.shapes.get(dims)
         if shape is None:
             return False
+        shape = shape_values.plain(shape)
         wanted: Sizes | None = list(shape)
         if isinstance(op, mgx.BroadcastWithDimsOp):
             wanted = shape_values.broadcast(self.sizes(x), list(shape))

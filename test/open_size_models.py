@@ -67,6 +67,11 @@ MODELS: dict[str, tuple[str, str]] = {
         for kernel, stride, pad in ((1, 2, 0), (2, 3, 0), (3, 3, 1))
     },
     "long rows apart": ("float[6501, a] x => y", "y = ReduceSum <keepdims = 0> (x, zero_axis)"),
+    "a first layer, of every second pixel": (
+        "float[a, 3, b, c] x => y",
+        "s = Slice(x, zero_axis, ends, three, two_axis) "
+        "y = Conv <pads = [1, 1, 1, 1]> (s, first_filters)",
+    ),
     "a first layer, channels first": (
         "float[a, 3, b, c] x => y",
         "y = Conv <pads = [1, 0, 1, 0]> (x, first_filters)",
@@ -88,6 +93,35 @@ MODELS: dict[str, tuple[str, str]] = {
     "channels by a name": (
         "float[a, c, b, d] x => y",
         "y = Conv <pads = [1, 1, 1, 2]> (x, filters)",
+    ),
+    **{
+        f"blocks in the batch, {mode}": (
+            "float[a, 3, b, c] x => y",
+            "s = Transpose <perm = [1, 0, 2, 3]> (x) t = SpaceToDepth <blocksize = 2> (s) "
+            "u = Transpose <perm = [1, 0, 2, 3]> (t) "
+            "v = Conv <pads = [1, 1, 1, 1]> (u, first_filters) "
+            "w = Transpose <perm = [1, 0, 2, 3]> (v) "
+            f'd = DepthToSpace <blocksize = 2, mode = "{mode}"> (w) '
+            "y = Transpose <perm = [1, 0, 2, 3]> (d)",
+        )
+        for mode in ("DCR", "CRD")
+    },
+    "blocks of channels by a name": (
+        "float[a, c, b, 3] x => y",
+        "y = DepthToSpace <blocksize = 2> (x)",
+    ),
+    "an end that may be none": (
+        "float[a, b] x => y",
+        "s = Shape <start = 1> (x) r = Mod(s, two_axis) e = Equal(r, zero_axis) n = Not(e) "
+        "f = Cast <to = 7> (n) m = Neg(f) p = Mul(r, m) w = Cast <to = 7> (e) "
+        "q = Mul(w, int_max) l = Add(p, q) t = Slice(x, zero_axis, l, one_axis) "
+        "h = Div(s, two_axis) d = Mul(h, two_axis) z = Expand(one_float, d) y = Add(t, z)",
+    ),
+    "a choice by a size": (
+        "float[a, b] x => y",
+        "s = Shape <start = 1> (x) c = Greater(s, five) n = Where(c, five, s) "
+        "t = Slice(x, zero_axis, n, one_axis) l = LessOrEqual(s, five) m = Where(l, five, s) "
+        "z = Expand(one_float, m) u = ReduceSum(z) y = Add(t, u)",
     ),
     "depth to space": ("float[a, 8, b, 3] x => y", "y = DepthToSpace <blocksize = 2> (x)"),
     "padding by sizes": (
@@ -336,6 +370,7 @@ CONSTANTS = {
     "own_filters": np.random.default_rng(6).normal(size=(3, 1, 3, 3)).astype(np.float32),
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
     "twenty": np.array([20]), "minus_twenty": np.array([-20]),
+    "int_max": np.array([(1 << 31) - 1]),
     "minus_three": np.array([-3]), "ends": np.array([1 << 40]), "one_axis": np.array([1]),
     "zero_axis": np.array([0]), "ones": np.array([1]), "minus_ones": np.array([-1]),
     "first": np.array([-(1 << 40)]), "limit": np.float32(1.5), "zero": np.float32(0),
@@ -353,6 +388,7 @@ CONSTANTS = {
 }  # fmt: skip
 IMAGES: Sizes = [{"a": 5, "b": 6, "c": 2}, {"a": 8, "b": 7, "c": 1}, {"a": 9, "b": 11, "c": 1}]
 SIZES: dict[str, Sizes] = {
+    "a first layer, of every second pixel": [{"a": 1, "b": 9, "c": c} for c in (64, 67)],
     "a first layer, channels first": [{"a": 1, "b": 63, "c": c} for c in (64, 67)],
     "a first layer, padded to whole strides": [{"a": 1, "b": 5, "c": c} for c in (24, 26)],
     "a filter for each of few channels": [{"a": 2, "b": 9, "c": 12}, {"a": 1, "b": 5, "c": 7}],
@@ -375,6 +411,13 @@ SIZES: dict[str, Sizes] = {
     "windows and a bias": [{"a": 9, "c": 2}, {"a": 4, "c": 1}],
     "padding by sizes, reflect": [{"a": 2, "b": 5}, {"a": 4, "b": 7}],
     "columns to images": [{"a": 2}, {"a": 1}],
+    **{
+        n: [{"a": 1, "b": 4, "c": 6}, {"a": 2, "b": 8, "c": 2}]
+        for n in MODELS
+        if n.startswith("blocks in the batch")
+    },
+    "blocks of channels by a name": [{"a": 1, "b": 4, "c": 8}, {"a": 2, "b": 1, "c": 4}],
+    "a choice by a size": [{"a": 2, "b": b} for b in (4, 5, 9)],
     "blocks of an image": [{"a": 1, "b": 4, "c": 6}, {"a": 2, "b": 8, "c": 2}],
     "halves and back": [{"a": 4, "b": 6}, {"a": 8, "b": 2}],
     "lines of another": [{"a": 4, "b": 6, "c": 4, "d": 6}, {"a": 3, "b": 2, "c": 3, "d": 2}],

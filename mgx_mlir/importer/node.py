@@ -22,6 +22,7 @@ from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.rewriting.shape_values import Ratio
 from mgx_mlir.sizes.arithmetic import Number, Size, symbols
+from mgx_mlir.sizes.cases import Case, plain
 
 
 class Importing(Protocol):
@@ -182,7 +183,9 @@ class Node:
         if value.known is not None:
             return value.known
         found = self.conversion.sizes_in(value)
-        if found is None or any(isinstance(part, Size | Ratio) for part in found.reshape(-1)):
+        if found is None or any(
+            isinstance(part, Size | Ratio | Case) for part in found.reshape(-1)
+        ):
             return None
         return found.astype(value.dtype)
 
@@ -202,6 +205,11 @@ class Node:
 
         None where only a run knows them.
         """
+        found = self.cases(index)
+        return None if found is None else [plain(size) for size in found]
+
+    def cases(self, index: int) -> list[Any] | None:
+        """As `sizes`, with a Case where an unproven comparison of sizes decides."""
         found = self.conversion.sizes_in(self.value(index))
         return None if found is None else list(found.reshape(-1))
 

@@ -16,7 +16,9 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import Sizes
+from mgx_mlir.sizes import cases
 from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum
+from mgx_mlir.sizes.cases import UnknownError
 
 # Longer vectors hold data.
 MAX_ELEMENTS = 64
@@ -41,17 +43,14 @@ def assuming(assume: Callable[[Size], None]) -> Iterator[None]:
         _assume.reset(token)
 
 
-class _UnknownError(Exception):
-    """The value depends on a number that is known only at run time."""
-
-
 def value_of(
     op: ir.OpView, operands: Sequence[np.ndarray | None], sizes: Sequence[Sizes]
 ) -> np.ndarray | None:
     """The value of an op's result: an array of ints and Sizes, or of booleans; None if unknown.
 
-    Floats, as exporters scale sizes by, may be Fractions and Ratios too. operands: the values of
-    the operands. sizes: the sizes of the operands.
+    Where unproven comparisons decide they are Cases, of which `plain` makes Sizes. Floats, as
+    exporters scale sizes by, may be Fractions and Ratios too. operands: the values of the
+    operands. sizes: the sizes of the operands.
     """
     type_ = ir.RankedTensorType(op.results[0].type)
     small = type_.has_static_shape and int(np.prod(type_.shape)) <= MAX_ELEMENTS
@@ -69,8 +68,13 @@ def value_of(
         return None
     try:
         return _shaped(rule(op, *operands), type_.shape)
-    except (_UnknownError, IndexError):
+    except (UnknownError, IndexError):
         return None
+
+
+def plain(values: np.ndarray) -> np.ndarray:
+    """The values without Cases: each a formula."""
+    return _array([cases.plain(value) for value in values.reshape(-1)], values.shape)
 
 
 def constants(array: np.ndarray) -> np.ndarray | None:
@@ -81,6 +85,11 @@ def constants(array: np.ndarray) -> np.ndarray | None:
     if array.dtype.kind != "f" or numbers.size > MAX_ELEMENTS or not np.isfinite(numbers).all():
         return None
     return _array([Fraction(float(number)) for number in numbers], array.shape)
+
+
+def _is_boolean(type_: ir.Type) -> bool:
+    element = ir.RankedTensorType(type_).element_type
+    return isinstance(element, ir.IntegerType) and element.width == 1
 
 
 def _is_float(type_: ir.Type) -> bool:
@@ -109,6 +118,12 @@ def _shaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    return _pairwise(cases.lifted(function))
+
+
+def _pairwise(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """The rule of a function that takes Cases itself."""
+
     def apply(op: ir.OpView, *operands: np.ndarray) -> np.ndarray:
         arrays = np.broadcast_arrays(*operands)
         values = [function(*parts) for parts in zip(*(a.reshape(-1) for a in arrays), strict=True)]
@@ -124,41 +139,25 @@ def _divide(a: Number, b: Number) -> Number:
         return whole
     if b >= 1 and not a >= 0 and isinstance(a, Size) and (assume := _assume.get()) is not None:
         if any(factor < 0 for atoms, factor in a.terms if atoms):
-            raise _UnknownError  # as sizes grow it is below 0
+            raise UnknownError  # as sizes grow it is below 0
         assume(a)
         return a // b
     if a >= 0 and b >= 1:
         return a // b
-    raise _UnknownError
+    raise UnknownError
 
 
 def _modulo(a: Number, b: Number) -> Number:
     """The rest of a division that rounds down."""
     if b >= 1:
         return a - b * (a // b)
-    raise _UnknownError
+    raise UnknownError
 
 
 def _power(a: Number, b: Number) -> Number:
     if isinstance(b, int) and 0 <= b <= _MOST_POWER:
         return math.prod([a] * b)
-    raise _UnknownError
-
-
-def _equal(a: Number, b: Number) -> bool:
-    if a == b:
-        return True
-    if a < b or b < a:
-        return False
-    raise _UnknownError
-
-
-def _less(a: Number, b: Number) -> bool:
-    if a < b:
-        return True
-    if b <= a:
-        return False
-    raise _UnknownError
+    raise UnknownError
 
 
 def _where(condition: bool, a: Any, b: Any) -> Any:
@@ -167,7 +166,7 @@ def _where(condition: bool, a: Any, b: Any) -> Any:
 
 def _gather(op: mgx.GatherOp, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     if any(isinstance(i, Size) for i in indices.reshape(-1)):
-        raise _UnknownError
+        raise UnknownError
     return np.take(x, indices.astype(np.int64), axis=op.axis.value)
 
 
@@ -188,8 +187,9 @@ def _step(op: mgx.StepOp, x: np.ndarray) -> np.ndarray:
 def _reduce(function: Callable[[Any, Any], Any], start: int) -> Callable[..., np.ndarray]:
     def apply(op: mgx.ReduceProdOp | mgx.ReduceSumOp, x: np.ndarray) -> np.ndarray:
         if list(op.axes) != list(range(x.ndim)):
-            raise _UnknownError
-        return _array([functools.reduce(function, x.reshape(-1), start)], [1] * x.ndim)
+            raise UnknownError
+        each = cases.lifted(function)
+        return _array([functools.reduce(each, x.reshape(-1), start)], [1] * x.ndim)
 
     return apply
 
@@ -229,13 +229,13 @@ def _scaled(a: Real, b: Real) -> Real:
 def _fraction(a: Real) -> Fraction:
     """The number as it is; one that floats would round is not known."""
     if not isinstance(a, Fraction | int) or Fraction(a).denominator > _MOST_PARTS:
-        raise _UnknownError
+        raise UnknownError
     return Fraction(a)
 
 
 def _over(a: Real, b: Real) -> Real:
     if b == 0:
-        raise _UnknownError
+        raise UnknownError
     return _scaled(a, 1 / _fraction(b))
 
 
@@ -261,7 +261,7 @@ def _real_power(a: Real, b: Real) -> Real:
     with np.errstate(all="ignore"):
         found = np.float32(_fraction(a)) ** np.float32(_fraction(b))
     if not np.isfinite(found):
-        raise _UnknownError
+        raise UnknownError
     return Fraction(float(found))
 
 
@@ -278,7 +278,7 @@ def _up(a: Real) -> Number:
 def _to_integer(a: Real) -> Number:
     """The number, rounded towards 0."""
     if isinstance(a, Ratio) and not a.size >= 0:
-        raise _UnknownError
+        raise UnknownError
     return int(a) if isinstance(a, Fraction) else _down(a)
 
 
@@ -296,6 +296,7 @@ _VIEWS: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
     mgx.UnsqueezeOp: _reshape,
 }
 _to_integers = _elementwise(_to_integer)
+_is_true = _elementwise(lambda a: cases.lifted(lambda equal: not equal)(cases.equal(a, 0)))
 _OF_FLOATS = _VIEWS | {
     mgx.AddOp: _elementwise(_added),
     mgx.CeilOp: _elementwise(_up),
@@ -313,15 +314,20 @@ _RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = _VIEWS | {
     mgx.AbsOp: _elementwise(lambda a: maximum(a, -a)),
     mgx.AddOp: _elementwise(lambda a, b: a + b),
     mgx.ClipOp: _elementwise(lambda a, low, high: minimum(maximum(a, low), high)),
-    mgx.ConvertOp: lambda op, x: x,
+    mgx.ConvertOp: lambda op, x: _is_true(op, x) if _is_boolean(op.result.type) else x,
     mgx.DivOp: _elementwise(_divide),
-    mgx.EqualOp: _elementwise(_equal),
-    mgx.LessOp: _elementwise(_less),
+    mgx.EqualOp: _elementwise(cases.equal),
+    mgx.GreaterOp: _elementwise(lambda a, b: cases.less(b, a)),
+    mgx.LessOp: _elementwise(cases.less),
+    mgx.LogicalAndOp: _elementwise(lambda a, b: bool(a and b)),
+    mgx.LogicalOrOp: _pairwise(cases.either),
+    mgx.LogicalXorOp: _elementwise(lambda a, b: bool(a) != bool(b)),
     mgx.MaxOp: _elementwise(maximum),
     mgx.MinOp: _elementwise(minimum),
     mgx.ModOp: _elementwise(_modulo),
     mgx.MulOp: _elementwise(lambda a, b: a * b),
     mgx.NegOp: _elementwise(lambda a: -a),
+    mgx.NotOp: _elementwise(lambda a: not a),
     mgx.PowOp: _elementwise(_power),
     mgx.ReduceProdOp: _reduce(lambda a, b: a * b, 1),
     mgx.ReduceSumOp: _reduce(lambda a, b: a + b, 0),

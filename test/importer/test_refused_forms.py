@@ -151,7 +151,7 @@ ONES = np.ones((2, 3), np.uint8)
         ("RNN", RECURRENT | {"b": None, "s": None, "h": floats(1, 3, 4)}, {"hidden_size": 4},
          "a first state"),
         ("DepthToSpace", {"x": floats(1, 6, 2, 2)}, {"blocksize": 2}, "6 channels"),
-        ("SpaceToDepth", {"x": floats(1, 2, 5, 4)}, {"blocksize": 2}, "an image of 5 by 4"),
+        ("SpaceToDepth", {"x": floats(1, 2, 5, 4)}, {"blocksize": 2}, "in blocks of 2"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

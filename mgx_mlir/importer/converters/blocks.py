@@ -17,11 +17,7 @@ from mgx_mlir.sizes.arithmetic import Number
 @operator("DepthToSpace", (1, 28), "reshape transpose")
 def depth_to_space(node: Node) -> ir.Value:
     x, (n, c, h, w), b = _image(node)
-    if not isinstance(c, int):
-        tensors.size_of(x, 1, "the number of channels")  # says that it has to be known
-    if c % (b * b):
-        raise ModelError(f"{c} channels do not make blocks of {b} by {b}")
-    c //= b * b
+    x, c = _in_blocks(node, x, 1, c, b * b)
     if node.version >= 11 and node.attribute("mode") == "CRD":
         y = _reordered(x, (n, c, b, b, h, w), [0, 1, 4, 2, 5, 3])
     else:
@@ -32,17 +28,25 @@ def depth_to_space(node: Node) -> ir.Value:
 @operator("SpaceToDepth", (1, 28), "reshape transpose")
 def space_to_depth(node: Node) -> ir.Value:
     x, (n, c, h, w), b = _image(node)
-    rows, columns = h // b, w // b
-    for axis, (size, blocks) in enumerate(((h, rows), (w, columns)), 2):
-        if isinstance(size, int) and size % b:
-            raise ModelError(f"an image of {h} by {w} in blocks of {b} by {b}")
-        node.require(blocks * b - size)  # blocks are whole
-        x = part_of(x, axis, 0, blocks * b, size)
+    x, rows = _in_blocks(node, x, 2, h, b)
+    x, columns = _in_blocks(node, x, 3, w, b)
     order = [0, 3, 5, 1, 2, 4]
     if node.declares("mode") and node.attribute("mode") == "CRD":
         order = [0, 1, 3, 5, 2, 4]
     y = _reordered(x, (n, c, rows, b, columns, b), order)
     return emit.reshape(y, tensors.named([n, c * b * b, rows, columns]))
+
+
+def _in_blocks(
+    node: Node, x: ir.Value, axis: int, size: Number, block: int
+) -> tuple[ir.Value, Number]:
+    """x with whole blocks along an axis, as a run's sizes have to give, and how many they are."""
+    if isinstance(size, int) and size % block:
+        what = "channels" if axis == 1 else "pixels along an axis"
+        raise ModelError(f"{size} {what} in blocks of {block}")
+    count = size // block
+    node.require(count * block - size)
+    return part_of(x, axis, 0, count * block, size), count
 
 
 def _image(node: Node) -> tuple[ir.Value, list[Number], int]:

@@ -12,10 +12,14 @@ from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import emit, tensors, unroll
+from mgx_mlir.importer.counting import Counting
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import Value
 from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
+from mgx_mlir.rewriting.queries import definition
+from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.cases import Case
 
 
 def _as_list(results: Any) -> list[ir.Value]:
@@ -78,7 +82,7 @@ def _loop(node: Node) -> list[ir.Value]:
     graph = node.attribute("body")
     if len(graph.output) < 1 + len(init):
         raise ModelError("its body has fewer results than the loop carries")
-    goes_on: list[bool] = []
+    grown = _Grown(node, init)
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         arguments = [
@@ -87,8 +91,7 @@ def _loop(node: Node) -> list[ir.Value]:
             *(Value("carried", tensor=v) for v in carried),
         ]
         again, *values = node.conversion.inline(node, "body", arguments)
-        goes_on.append(again.known is not None and bool(again.known.all()))
-        results = [node.constants.materialise(v) for v in values]
+        results = grown.taken(carried, [node.constants.materialise(v) for v in values])
         _check_carried(init, results)
         decision = node.constants.materialise(again)
         if (kind := tensors.element_name(decision)) != "i1":
@@ -96,27 +99,80 @@ def _loop(node: Node) -> list[ir.Value]:
         return [emit.reshape(decision, []), *results]
 
     results = _as_list(mgx.loop(count, start, init, body))
-    trips = _trips(node, goes_on[0])
-    if trips is None or trips >= ENDLESS:
-        limit = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(64), node.conversion.max_loop_iterations
-        )
-        for result in results[:1]:
-            result.owner.attributes[MAX_ITERATIONS] = limit
-    elif len(results) > len(init):
-        results = [*results[: len(init)], *(_stacked(r, trips) for r in results[len(init) :])]
+    made = definition(results[0]) if results else None
+    if not isinstance(made, mgx.LoopOp):
+        return results
+    counting = Counting(made, lambda value: _number(node, value))
+    trips = counting.trips()
+    if trips is not None:
+        results = counting.counted(trips)
+        node.conversion.forget_sizes()  # those of values that are gone
+        sizes = tensors.named([trips])[0]
+        stacked = [_stacked(r, sizes) for r in results[len(init) :]]
+        return grown.given_back([*results[: len(init)], *stacked])
+    grown.refuse()
+    made.operation.attributes[MAX_ITERATIONS] = ir.IntegerAttr.get(
+        ir.IntegerType.get_signless(64), node.conversion.max_loop_iterations
+    )
     return results
 
 
-def _trips(node: Node, goes_on: bool) -> int | None:
-    """The trips of a loop, where they are known; the most of them where the body decides."""
-    count = node.known(0) if node.given(0) else np.array(ENDLESS)
-    start = node.known(1) if node.given(1) else np.array(True)
-    if any(known is not None and known.reshape(-1)[0] <= 0 for known in (count, start)):
-        return 0
-    if count is None or start is None or not goes_on:
+def _number(node: Node, value: ir.Value) -> Number | Case | None:
+    """The one element of a tensor of integers or booleans, where sizes say it."""
+    if {*tensors.dims(value)} - {1} or tensors.is_float(value):
         return None
-    return int(count.reshape(-1)[0])
+    found = node.conversion.sizes_in(Value("number", tensor=value))
+    return None if found is None else found.reshape(-1)[0]  # type: ignore[no-any-return]
+
+
+class _Grown:
+    """The carried tensors of a loop to which each trip adds a part: its results are stacked."""
+
+    def __init__(self, node: Node, init: Sequence[ir.Value]) -> None:
+        self._node = node
+        self._init = init
+        self._axes: dict[int, int] = {}
+        self._first: set[int] = set()
+        self._types: dict[int, ir.Type] = {}
+
+    def taken(self, carried: Sequence[ir.Value], results: list[ir.Value]) -> list[ir.Value]:
+        """The results of a body, which carries such tensors unchanged, and gives their parts."""
+        parts = []
+        for number, argument in enumerate(carried):
+            op = definition(results[number])
+            if not isinstance(op, mgx.ConcatOp) or len(list(argument.uses)) != 1:
+                continue
+            if len(op.operands) != 2 or argument not in list(op.operands):
+                continue
+            place = list(op.operands).index(argument)
+            parts.append(op.operands[1 - place])
+            self._axes[number] = op.axis.value
+            self._first |= {number} if place else set()
+            self._types[number] = results[number].type
+            results[number] = argument
+        return [*results, *parts]
+
+    def given_back(self, results: list[ir.Value]) -> list[ir.Value]:
+        """The results of the loop: the parts of all trips joined to what was there first."""
+        count = len(results) - len(self._axes)
+        for (number, axis), parts in zip(self._axes.items(), results[count:], strict=True):
+            if number in self._first:
+                parts = mgx.reverse(parts, [0])
+            sizes = tensors.known_sizes(parts, "the part that each trip adds")
+            trips, *rest = sizes
+            rest[axis] = trips * rest[axis]
+            order = [*range(1, 1 + axis), 0, *range(1 + axis, len(sizes))]
+            parts = emit.reshape(emit.transpose(parts, order), tensors.named(rest))
+            there = self._init[number]
+            pair = [parts, there] if number in self._first else [there, parts]
+            empty = tensors.dims(there)[axis] == 0
+            results[number] = parts if empty else emit.concat(pair, axis)
+        return results[:count]
+
+    def refuse(self) -> None:
+        """Raises UnsupportedError where the trips, which are not known, change a type."""
+        for number, changed in self._types.items():
+            _refuse_change(number, self._init[number].type, changed)
 
 
 def _single(declared: Any) -> list[int]:
@@ -132,9 +188,11 @@ def _shaped(x: ir.Value, declared: Any, name: str) -> Value:
 def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
     for place, (before, after) in enumerate(zip(init, results, strict=False)):
         if before.type != after.type:
-            raise UnsupportedError(
-                f"its carried value {place} changes its type from {before.type} to {after.type}"
-            )
+            _refuse_change(place, before.type, after.type)
+
+
+def _refuse_change(place: int, before: ir.Type, after: ir.Type) -> None:
+    raise UnsupportedError(f"its carried value {place} changes its type from {before} to {after}")
 
 
 def _stacked(result: ir.Value, trips: tensors.Dim) -> ir.Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -13,7 +14,10 @@ from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.rewriting.symbolic import OPEN_END
 from mgx_mlir.sizes.arithmetic import Number, alone, bounds, maximum, minimum
+from mgx_mlir.sizes.cases import Case, plain
 
+# A place of a slice, where comparisons of sizes may decide which.
+Bound: TypeAlias = "Number | Case"
 # Exporters write this for the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1
 # A slice of fewer elements has so many, whatever the dimension's size; one of more is a window,
@@ -44,7 +48,7 @@ def slice_(node: Node) -> ir.Value:
 
 def _sliced_by_size(node: Node) -> ir.Value:
     """A slice whose starts or ends are formulas of sizes."""
-    x, starts, ends = node.tensor(0), node.sizes(1), node.sizes(2)
+    x, starts, ends = node.tensor(0), node.cases(1), node.cases(2)
     if starts is None or ends is None:
         node.integers(1 if starts is None else 2, "starts" if starts is None else "ends")
     assert starts is not None and ends is not None
@@ -55,7 +59,7 @@ def _sliced_by_size(node: Node) -> ir.Value:
     return x
 
 
-def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: Number) -> ir.Value:
+def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Number) -> ir.Value:
     """A slice along one axis, where a size, the start or the end is a formula of sizes.
 
     A constant bound is within the dimension, or there is no run; but the first or the last so
@@ -69,7 +73,7 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: N
         raise ModelError(f"a step of 0 along axis {axis}")
     if step < 0:
         x = mgx.reverse(x, [axis])
-        start, end = (_from_the_end(node, bound, have) for bound in (start, end))
+        start, end = (_from_the_end(node, plain(bound), have) for bound in (start, end))
     first, last = _window(start, end, have)
     first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
     node.require(last - first)
@@ -77,7 +81,7 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Number, end: Number, step: N
     return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
 
 
-def _window(start: Number, end: Number, have: Number) -> tuple[Number, Number]:
+def _window(start: Bound, end: Bound, have: Number) -> tuple[Bound, Bound]:
     """The bounds of a slice of the first or last so many elements, or all; others as they are."""
     if not isinstance(have, int) and isinstance(start, int) and isinstance(end, int):
         if start == 0 and _LEAST_WINDOW <= end < _INT_MAX:
@@ -87,11 +91,23 @@ def _window(start: Number, end: Number, have: Number) -> tuple[Number, Number]:
     return start, end
 
 
-def _from_the_front(node: Node, bound: Number, have: Number) -> Number:
+def _from_the_front(node: Node, bound: Bound, have: Number) -> Number:
     """A bound of a slice as a place from 0 to the size of its dimension."""
+    if not isinstance(bound, Case):
+        return _place(node, bound, have)
+    size, no = bound.test.size, bound.no
+    if bound.test.is_zero and size >= 0 and bound.yes == _INT_MAX and not isinstance(no, Case):
+        # That many elements are cut off; where it is 0, none.
+        found: Number = plain(Case(bound.test, have, _place(node, no, have, size)))
+        return found
+    return _place(node, plain(bound), have)
+
+
+def _place(node: Node, bound: Number, have: Number, positive: Number = 1) -> Number:
+    """As `_from_the_front`. positive: a size that is 1 or more where the bound is this."""
     if isinstance(bound, int) and bound >= _INT_MAX:
         return have
-    if (isinstance(bound, int) and bound < 0) or bounds(bound)[1] < 0:
+    if (isinstance(bound, int) and bound < 0) or bounds(bound + positive)[1] <= 0:
         bound = have + bound
     if bound >= have:
         return have

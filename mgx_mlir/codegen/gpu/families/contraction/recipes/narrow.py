@@ -50,6 +50,11 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
         return Refusal("no convolution of an image as it is, or converted")
     if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
         return Refusal(f"{image.channel.size} channels, {len(image.sizes)} dimensions")
+    if image.strides[1] != 1 and (image.channel.stride, image.strides[1]) != (
+        1,
+        image.channel.size,
+    ):
+        return Refusal("pixels that lie apart")
     if unit.kind not in ("mfma", "wmma") or not {unit.element, image.element} <= _FLOATS:
         return Refusal("no matrix cores for the type")
     if unit.element != problem.b.element or problem.batch != image.batch.size:

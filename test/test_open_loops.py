@@ -1,0 +1,102 @@
+"""Loops that count up to an open size, as frameworks with `while` export recurrent layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+import mgx_mlir
+from test.test_full_dynamic import FULL, check
+
+SIZES = [{"n": 2, "t": 5}, {"n": 1, "t": 1}, {"n": 3, "t": 70}]
+ENDLESS = "int64 most = {9223372036854775807}"
+
+# Conditions after a trip: `next` is the counter then, `size` the number of steps.
+CONDITIONS = {
+    "less": "again = Less(next, size)",
+    "greater": "again = Greater(size, next)",
+    "not past": "p = GreaterOrEqual(next, size) again = Not(p)",
+    "at most the last": "l = Sub(size, one) again = LessOrEqual(next, l)",
+    "two of them": "p = Less(next, size) q = Less(trips, size) again = And(p, q)",
+    "as a number": "p = Less(next, size) q = Cast <to = 6> (p) again = Cast <to = 9> (q)",
+    "not there yet": "p = Equal(next, size) again = Not(p)",
+}
+
+
+def counting(
+    condition: str, most: str = ENDLESS, count: str = "most", kept: str = "", start: int = 0
+) -> onnx.ModelProto:
+    """Sums of rows so far, stacked. `kept` is a carried tensor that grows by concatenation."""
+    more = {
+        "": ("", "", "", "stacked"),
+        "behind": ("float[z, n] made", "made2", "made2 = Concat <axis = 0> (made, row)", "made3"),
+        "before": ("float[z, n] made", "made2", "made2 = Concat <axis = 0> (row, made)", "made3"),
+    }[kept]
+    argument, result, node, last = more
+    empty = "rows = Concat <axis = 0> (nothing, batch) empty = Expand(zeros, rows)" if kept else ""
+    text = f"""
+        <ir_version: 9, opset_import: ["" : 17]>
+        g (float[n, t] x) => (y, last)
+        <{most}, int32 zero = {{{start}}}, int32 one = {{1}}, int64[1] nothing = {{0}},
+         float[1] f = {{0}}, float[1, 1] zeros = {{0}}>
+        {{
+            columns = Transpose <perm = [1, 0]> (x)
+            shape = Shape <start = 0, end = 1> (columns)
+            sized = Cast <to = 6> (shape)
+            size = Squeeze(sized)
+            batch = Shape <start = 0, end = 1> (x)
+            h0 = Expand(f, batch)
+            {empty}
+            first = Less(zero, size)
+            last, unused, h, {last} = Loop <body = body (
+                int64 i, bool go, int32 at, int32 unchanged, float[n] h1
+                {", " + argument if argument else ""}
+            ) => (again, next, same, h2, {result or "row"}) {{
+                same = Identity(unchanged)
+                wide = Cast <to = 7> (at)
+                column = Gather <axis = 0> (columns, wide)
+                h2 = Add(h1, column)
+                next = Add(at, one)
+                short = Cast <to = 6> (i)
+                trips = Add(short, one)
+                axes = Constant <value_ints = [0]> ()
+                {"row = Unsqueeze(h2, axes)" if kept else "row = Identity(h2)"}
+                {node}
+                {condition}
+            }}> ({count}, first, zero, one, h0 {", empty" if kept else ""})
+            y = Identity({last})
+        }}
+    """
+    return parser.parse_model(text)
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_condition_on_the_counter_gives_the_trips(name: str) -> None:
+    model = counting(CONDITIONS[name])
+    check(model, mgx_mlir.compile(model, "cpu", FULL), SIZES)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        counting(CONDITIONS["less"], "int32 unused", ""),
+        counting(CONDITIONS["less"], "int64 most = {2147483647}", start=1),
+        counting(CONDITIONS["less"], "int64 most = {3}"),
+        counting(CONDITIONS["less"], kept="behind"),
+        counting(CONDITIONS["greater"], kept="before"),
+    ],
+    ids=["no number", "from the second", "or three", "rows behind", "rows before"],
+)
+def test_loops_end_with_a_size(model: onnx.ModelProto) -> None:
+    sizes = [{**size, "t": size["t"] + 1} for size in SIZES]
+    check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)
+
+
+def test_a_new_length_compiles_nothing() -> None:
+    model = mgx_mlir.Model(counting(CONDITIONS["less"]))
+    for length in (5, 1, 12):
+        x = np.random.default_rng(length).normal(size=(2, length)).astype(np.float32)
+        np.testing.assert_allclose(model.run({"x": x})["y"], np.cumsum(x, 1).T, rtol=1e-4)
+    assert model.compiled == 1
