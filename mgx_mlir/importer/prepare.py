@@ -20,6 +20,7 @@ from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
 from mgx_mlir.importer import (
     bags,
     budget,
+    channel_blocks,
     forms,
     functions,
     gradient,
@@ -81,6 +82,7 @@ def prepare(
         structure.normalise(model)
         repairs.repair(model)
     labels.split(model.graph)
+    channel_blocks.state(model)
     bags.replace(model)
     ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:

@@ -32,7 +32,7 @@ for _name, _to, _convert in (
     contributed(_name, _to)(_convert)
 
 
-def _activated(node: Node, y: ir.Value, parameters: list[float]) -> ir.Value:
+def activated(node: Node, y: ir.Value, parameters: list[float]) -> ir.Value:
     """y through the function that the attribute `activation` names."""
     name = str(node.attribute("activation", "") or "")
     if not name:
@@ -61,7 +61,7 @@ def _conv(channels_last: bool, filters_too: bool = False) -> Callable[[Node], ir
         y = convolved(node, _layout(node.tensor(0), channels_last), w)
         if node.given(3):
             y = mgx.add(y, _layout(node.tensor(3), channels_last))
-        return _layout(_activated(node, y, parameters), channels_last, back=True)
+        return _layout(activated(node, y, parameters), channels_last, back=True)
 
     return convert
 
@@ -81,7 +81,7 @@ def nhwc_max_pool(node: Node) -> ir.Value:
 def fused_gemm(node: Node) -> ir.Value:
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     parameters = [float(node.attribute(n)) for n in names if node.attribute(n) is not None]
-    return _activated(node, gemm(node), parameters)
+    return activated(node, gemm(node), parameters)
 
 
 @contributed("ExpandDims", "unsqueeze")
