@@ -38,6 +38,7 @@ from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError, U
 from mgx_mlir.importer import loading, symbols
 from mgx_mlir.loader import compile
 from mgx_mlir.models.background import Background
+from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
@@ -134,7 +135,7 @@ class SpecializedModel:
 
         Raises what `mgx_mlir.compile` and `Program.run` raise.
         """
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        arrays = {name: host_array(value, f"input '{name}'") for name, value in inputs.items()}
         program = self.program(arrays)
         names = {spec.name for spec in program.inputs}
         return program.run({n: a for n, a in arrays.items() if n in names})

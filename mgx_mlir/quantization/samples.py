@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 from mgx_mlir.array_files import read_arrays
 from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.suggest import listed
 
 Sample = dict[str, np.ndarray]
@@ -58,7 +59,9 @@ class Samples:
                     f"{where} has no input '{name}'; it {_held(sample)}, and the model's inputs "
                     f"are {listed(self.inputs)}"
                 )
-            found[name] = _fitted(np.asarray(sample[name]), declared, f"{where}: '{name}'")
+            found[name] = _fitted(
+                host_array(sample[name], f"{where}: '{name}'"), declared, f"{where}: '{name}'"
+            )
         return found
 
 

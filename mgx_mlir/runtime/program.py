@@ -15,6 +15,7 @@ from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
+from mgx_mlir.runtime.arrays import host_array, host_output
 from mgx_mlir.runtime.control import Machine
 from mgx_mlir.runtime.cpu import CpuExecutor, Kept
 from mgx_mlir.runtime.memory import host_bytes
@@ -74,10 +75,12 @@ class Program:
 
     @Edge("running the program")
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, np.ndarray] | None = None
-    ) -> dict[str, np.ndarray]:
-        """The outputs by name. `outputs` may name arrays to write into.
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The outputs by name. `outputs` may name arrays to write into, which are then the results.
 
+        Arrays are numpy's, or tensors of other libraries on the host (torch's, by DLPack), or, as
+        inputs, lists and numbers. They are contiguous where they are written.
         An array may be that of an input where the plan lets it (`Plan.in_place`), such as a cache
         of keys: unchanged elements are not written. An input that is contiguous and aligned is
         not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
@@ -99,8 +102,8 @@ class Program:
         self,
         observed: Callable[[Machine], Machine] | None,
         inputs: Mapping[str, Any],
-        outputs: Mapping[str, np.ndarray] | None = None,
-    ) -> dict[str, np.ndarray]:
+        outputs: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """As `run`; `observed` gives the machine that does the work, by way of the usual one."""
         if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
             self._check_names("input", self.inputs, inputs, complete=True)
@@ -118,7 +121,7 @@ class Program:
         if outputs:
             self._check_overlaps(given, result, outputs)
         self._executor.run(given, list(result.values()), observed)
-        return result
+        return result if not outputs else {n: outputs.get(n, array) for n, array in result.items()}
 
     def _check_names(
         self, what: str, specs: Sequence[TensorSpec], given: Mapping[str, Any], complete: bool
@@ -141,7 +144,9 @@ class Program:
             raise UsageError(f"{what} '{missing[0]}' is missing; the program's {there[4:]}")
 
     def _input(self, spec: TensorSpec, value: Any) -> np.ndarray:
-        array = np.asarray(value)
+        array = value
+        if type(array) is not np.ndarray or not array.dtype.isnative:
+            array = host_array(value, f"input '{spec.name}'", self._dtypes[spec.dtype])
         self._check("input", spec, array)
         flags = array.flags
         if flags.c_contiguous and flags.aligned:
@@ -180,9 +185,10 @@ class Program:
     def _all_output_bytes(self) -> int:
         return sum(self._output_bytes.values())
 
-    def _output(self, spec: TensorSpec, array: np.ndarray | None) -> np.ndarray:
-        if array is None:
+    def _output(self, spec: TensorSpec, value: Any) -> np.ndarray:
+        if value is None:
             return np.empty(spec.shape, self._dtypes[spec.dtype])
+        array = host_output(value, f"output '{spec.name}'")
         self._check("output", spec, array)
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned and flags.writeable):

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
 from mgx_mlir.errors import Edge, UsageError
+from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
 
 # Makes the program of a plan whose sizes are known, and of these sizes.
@@ -62,7 +61,8 @@ class SizedProgram(Program):
     def program(self, inputs: Mapping[str, Any]) -> Program:
         """The program for inputs of these sizes; made where the last runs had none."""
         self._check_names("input", self.inputs, inputs, complete=True)
-        return self.for_sizes(self._known(*(_shape(inputs[s.name]) for s in self.inputs)))
+        shapes = (_shape(inputs[s.name], f"input '{s.name}'") for s in self.inputs)
+        return self.for_sizes(self._known(*shapes))
 
     def for_sizes(self, known: Mapping[str, int]) -> Program:
         """The program for symbols of these sizes. Raises KeyError where one is missing."""
@@ -98,6 +98,6 @@ def _listed(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def _shape(value: Any, what: str) -> tuple[int, ...]:
     shape = getattr(value, "shape", None)
-    return tuple(np.asarray(value).shape if shape is None else shape)
+    return tuple(shape) if isinstance(shape, tuple) else host_array(value, what).shape

@@ -20,6 +20,7 @@ from mgx_mlir.models.generation.signature import Signature
 from mgx_mlir.models.generation.speculation import speculate
 from mgx_mlir.models.generation.state import State
 from mgx_mlir.models.staged import Model
+from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.sized import SizedProgram
 
 
@@ -71,7 +72,7 @@ class Decoder:
         with Edge("generating"):
             sampling = sampling or Sampling()
             sampling.check()
-            prompts = [[int(token) for token in prompt] for prompt in prompt_ids]
+            prompts = [_ids(prompt) for prompt in _listed(prompt_ids)]
             if not prompts or not all(prompts):
                 raise UsageError("a prompt is empty; give each at least one token")
             for name, value in (("max_new_tokens", max_new_tokens), ("draft_tokens", draft_tokens)):
@@ -122,6 +123,26 @@ class Decoder:
             if all(ended) or not left:
                 return
             logits = run.step([[pad if token is None else token] for token in tokens])[:, -1]
+
+
+def _listed(prompts: Any) -> Any:
+    """The prompts, one after another, also those of a tensor of two dimensions."""
+    is_list = isinstance(prompts, list | tuple)
+    found = prompts if is_list else host_array(prompts, "prompt_ids")
+    if not is_list and found.ndim != 2:
+        raise UsageError(f"prompt_ids has the shape {list(found.shape)}; it is a list of prompts")
+    return found
+
+
+def _ids(prompt: Any) -> list[int]:
+    """The tokens of a prompt. Raises UsageError where it holds other than whole numbers."""
+    array = host_array(prompt, "a prompt")
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise UsageError(
+            "a prompt is a list of token ids, which are whole numbers; got "
+            f"{array.dtype.name}{list(array.shape)}"
+        )
+    return [int(token) for token in array]
 
 
 class Run:

@@ -8,6 +8,8 @@ import ml_dtypes  # noqa: F401 (numpy knows its types by name then)
 import numpy as np
 from onnx import TensorShapeProto, TypeProto, helper
 
+from mgx_mlir.runtime.arrays import host_array
+
 # The element types of tensors that have no form on a target.
 _STRING, _COMPLEX = 8, (14, 15)
 
@@ -25,13 +27,16 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTcmM"
 
 
-def normal(value: Any) -> Any:
-    """The value in the form that this module's package keeps: arrays, and strings as objects."""
+def normal(value: Any, what: str = "a value") -> Any:
+    """The value in the form that this module's package keeps: arrays, and strings as objects.
+
+    Raises UsageError for what is none, where `what` names it.
+    """
     if isinstance(value, list | tuple):
-        return [normal(item) for item in value]
+        return [normal(item, f"an item of {what}") for item in value]
     if value is None or isinstance(value, dict):
         return value
-    array = np.asarray(value)
+    array = host_array(np.asarray(value) if isinstance(value, str | bytes) else value, what)
     if array.dtype.kind in "US" or array.dtype.kind == "T":
         return array.astype(object)
     return array

@@ -35,6 +35,7 @@ from mgx_mlir.models.staged.compilation import Compilation, StoredPrograms
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
 from mgx_mlir.models.staged.stored import prepared, read_source
+from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
@@ -161,7 +162,7 @@ class Model:
 
     def program(self, inputs: Mapping[str, Any]) -> Program | None:
         """The one program that runs inputs of these sizes; None for a model in parts."""
-        values = {name: normal(value) for name, value in inputs.items()}
+        values = self._taken(inputs)
         if self._compilation.stored or not all(is_tensor(value) for value in values.values()):
             return None
         try:
@@ -182,7 +183,7 @@ class Model:
         replaces the model's. Raises what `mgx_mlir.compile` and `Program.run` raise, and
         ModelError where a node of the host gets a value that it cannot use.
         """
-        values = {name: normal(value) for name, value in inputs.items()}
+        values = self._taken(inputs)
         replaced = frozenset(values) & frozenset(self._source.defaults)
         if replaced:
             return self._replacing(replaced).run(values, seed=seed)
@@ -245,6 +246,16 @@ class Model:
         except UnsupportedError as error:
             raise refused or error from error
 
+    def _taken(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of inputs as arrays, lists and maps. Raises UsageError."""
+        if not isinstance(inputs, Mapping):
+            names = ", ".join(f"{name!r}: ..." for name in self.inputs)
+            raise UsageError(
+                f"inputs are given by name: {{{names}}}; got a {type(inputs).__name__}"
+            )
+        types = self.input_types
+        return {name: _taken(name, value, types.get(name)) for name, value in inputs.items()}
+
     def _check(self, values: Mapping[str, Any]) -> None:
         """Raises UsageError where inputs are missing, unknown or not of their types."""
         there = f"inputs: {listed(map(repr, self.inputs))}"
@@ -256,6 +267,17 @@ class Model:
             if name not in values:
                 raise UsageError(f"input '{name}' is missing; the model's {there}")
             _check_type(name, values[name], declared)
+
+
+def _taken(name: str, value: Any, declared: onnx.TypeProto | None) -> Any:
+    """An input's value in the form of the host. A list for a tensor is one of its elements."""
+    element = declared.tensor_type.elem_type if declared is not None else 0
+    if not element or not isinstance(value, bool | int | float | list | tuple):
+        return normal(value, f"input '{name}'")
+    dtype = None
+    if element != onnx.TensorProto.STRING:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
+    return normal(host_array(value, f"input '{name}'", dtype))
 
 
 def _check_type(name: str, value: Any, declared: onnx.TypeProto) -> None:

@@ -243,11 +243,6 @@ class HipProgram(Program):
         if found is not None:
             self._check("output", spec, found)
             return found
-        if not isinstance(value, np.ndarray):
-            raise UsageError(
-                f"output '{spec.name}' is to be written into a {type(value).__name__}; give a "
-                f"numpy array, or a tensor on device {self.device.ordinal}"
-            )
         return self._output(spec, value)
 
     def _range(self, value: Any) -> tuple[int, int]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.errors import UsageError
+from mgx_mlir.runtime.arrays import detached, device_of
+from mgx_mlir.runtime.dlpack import CPU, ROCM, Imported, export_capsule
 from mgx_mlir.runtime.hip.device import Current
-from mgx_mlir.runtime.hip.dlpack import CPU, ROCM, Imported, export_capsule
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.memory import DeviceMemory
@@ -140,11 +141,11 @@ def device_tensor(value: Any, what: str, ordinal: int, stream: Any) -> DeviceTen
     """
     if isinstance(value, DeviceTensor):
         found = value
-    elif not hasattr(value, "__dlpack_device__") or value.__dlpack_device__()[0] != ROCM:
+    elif (device_of(value, what) or (CPU, 0))[0] != ROCM:
         return None
     else:
         # The stream 0 of DLPack is ambiguous; None is the default stream.
-        tensor = Imported(value.__dlpack__(stream=int(stream) or None))
+        tensor = Imported(detached(value).__dlpack__(stream=int(stream) or None))
         if not tensor.contiguous:
             raise UsageError(f"{what} is not contiguous in row-major order")
         dtype = numpy_dtype(tensor.dtype)

@@ -10,7 +10,7 @@ import pytest
 from hip_programs import close, image, program, used_bytes
 
 from mgx_mlir import emulator
-from mgx_mlir.runtime.hip import dlpack
+from mgx_mlir.runtime import dlpack
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.library import call
 from mgx_mlir.runtime.hip.outputs import OutputPool

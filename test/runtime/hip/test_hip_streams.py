@@ -13,7 +13,7 @@ from hip import hip
 from hip_programs import close, image, program, used_bytes
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.runtime.hip import dlpack
+from mgx_mlir.runtime import dlpack
 from mgx_mlir.runtime.hip.library import call
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 

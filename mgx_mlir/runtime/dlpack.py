@@ -1,7 +1,7 @@
 """DLPack: tensors of other libraries used in place, and ours by them.
 
-https://dmlc.github.io/dlpack/latest/python_spec.html; the structs are those of dlpack.h, in
-the form without a version, which every library reads.
+https://dmlc.github.io/dlpack/latest/python_spec.html; the structs are those of dlpack.h. Tensors
+are given in the form without a version, which every library reads, and taken in both.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import UsageError
 from mgx_mlir.runtime.shared_object import open_native
@@ -18,6 +21,8 @@ from mgx_mlir.runtime.shared_object import open_native
 _INTERFACE = 1
 CPU = 1
 ROCM = 10
+# Memory that the host reads and writes: its own, and what it shares with CUDA's or ROCm's devices.
+HOST = (CPU, 3, 11)
 
 # dlpack.h's DLDataTypeCode, and bits, by the name of the element type.
 _TYPES = {row.numpy: (row.dlpack, row.bits) for row in ELEMENTS if row.dlpack is not None}
@@ -50,6 +55,19 @@ class _Managed(ctypes.Structure):
     )
 
 
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_READ_ONLY = 1
+
 _api = ctypes.pythonapi
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", _api)
@@ -60,8 +78,14 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_SetName", _api)
 )
+_is_called = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _api)
+)
+# The names of capsules before and after somebody took what they hold.
 _FRESH = b"dltensor"
 _USED = b"used_dltensor"
+_FRESH_VERSIONED = b"dltensor_versioned"
+_USED_VERSIONED = b"used_dltensor_versioned"
 
 # Capsules handed out and not given back: the struct, the memory it points to, and the owner.
 _exported: dict[int, tuple[Any, ...]] = {}
@@ -112,8 +136,15 @@ class Imported:
 
     def __init__(self, capsule: Any) -> None:
         """Raises UsageError for an element type that has no name here."""
-        self._managed = _Managed.from_address(_pointer(capsule, _FRESH))
-        _rename(capsule, _USED)
+        self._managed: Any = None
+        self.read_only = False
+        if _is_called(capsule, _FRESH_VERSIONED):
+            self._managed = _Versioned.from_address(_pointer(capsule, _FRESH_VERSIONED))
+            _rename(capsule, _USED_VERSIONED)
+            self.read_only = bool(self._managed.flags & _READ_ONLY)
+        else:
+            self._managed = _Managed.from_address(_pointer(capsule, _FRESH))
+            _rename(capsule, _USED)
         tensor = self._managed.tensor
         self.address = (tensor.data or 0) + tensor.byte_offset
         self.device = (tensor.device_type, tensor.device_id)
@@ -136,7 +167,38 @@ class Imported:
             wanted *= size
         return True
 
+    def numpy(self) -> np.ndarray:
+        """The elements of a tensor on the host, in place; the array keeps the tensor alive."""
+        dtype = numpy_dtype(self.dtype)
+        if 0 in self.shape:
+            return np.empty(self.shape, dtype)
+        steps = self.strides
+        if steps is None:
+            steps = tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+        ends = [(size - 1) * step for size, step in zip(self.shape, steps, strict=True)]
+        before = -sum(end for end in ends if end < 0)
+        count = before + sum(end for end in ends if end > 0) + 1
+        item = dtype.itemsize
+        buffer = (ctypes.c_byte * (count * item)).from_address(self.address - before * item)
+        buffer.tensor = self
+        strides = tuple(step * item for step in steps)
+        array = np.ndarray(self.shape, dtype, buffer, before * item, strides)
+        array.flags.writeable = not self.read_only
+        return array
+
     def __del__(self) -> None:
         managed = getattr(self, "_managed", None)
         if managed is not None and managed.deleter:
             _Deleter(managed.deleter)(ctypes.addressof(managed))
+
+
+def import_tensor(value: Any) -> Imported:
+    """A tensor on the host, of a library that knows versions or does not.
+
+    Raises whatever the library does, and UsageError as `Imported`.
+    """
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = value.__dlpack__()
+    return Imported(capsule)
