@@ -26,7 +26,7 @@ from mgx_mlir.importer.definitions import function_body, resolve
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
+from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, UnavailableError, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Size
@@ -376,10 +376,6 @@ def _operands(value: ir.Value) -> list[ir.Value]:
     if isinstance(owner, ir.Block) or len(owner.operation.results) != 1:
         return []
     return list(owner.operation.operands)
-
-
-class UnavailableError(Exception):
-    """A node needs a value that could not be converted, which is already noted."""
 
 
 def used_names(graph: GraphProto) -> frozenset[str]:

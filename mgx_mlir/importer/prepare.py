@@ -175,9 +175,11 @@ def _infer(model: onnx.ModelProto, hidden: set[str], declared: bool) -> dict[str
     try:
         types = _inferred(copy, strict_mode=True)
     except ModelError as error:
-        if not _blames_a_function(str(error)):
+        if _blames_a_function(str(error)):
+            return _inferred(copy)
+        if not _blames_a_branch(str(error)):
             raise
-        return _inferred(copy)
+        types = _inferred(copy)
     # Propagation of data finds shapes that the model computes from symbols. It makes a list
     # as long as each vector that it meets.
     found = [*types.values(), *_inner_types(copy.graph)]
@@ -222,6 +224,11 @@ def _blames_a_function(message: str) -> bool:
         return False
     schema = onnx.defs.get_schema(names[0])
     return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _blames_a_branch(message: str) -> bool:
+    """Whether inference failed inside of an If: sizes need fit the branch that a run takes."""
+    return "If" in re.findall(r"op_type:\s*(\w+)", message)
 
 
 def opsets(model: onnx.ModelProto) -> dict[str, int]:

@@ -132,3 +132,7 @@ def compact(array: np.ndarray) -> np.ndarray:
     pattern = np.frombuffer(first.tobytes(), np.uint8)
     rows = data.reshape(-1).view(np.uint8).reshape(data.size, -1)
     return np.broadcast_to(first[0], array.shape) if (rows == pattern).all() else array
+
+
+class UnavailableError(Exception):
+    """A node needs a value that could not be converted, which is already noted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,12 @@ from mlir import ir
 
 from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.counting import Counting
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.importer.values import Value
+from mgx_mlir.importer.values import UnavailableError, Value
 from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.sizes.arithmetic import Number
@@ -38,25 +39,48 @@ def if_(node: Node) -> Sequence[ir.Value | Value]:
         return node.conversion.inline(node, chosen, [])
     condition = emit.reshape(node.tensor(0), [])
     types: list[list[ir.Type]] = []
+    equations: dict[str, list[tuple[tensors.Dim, tensors.Dim]]] = {}
 
-    def branch(name: str) -> Any:
-        def build() -> list[ir.Value]:
-            values = node.conversion.subgraph(node, name, [])
-            types.append([v.type for v in values])
-            if types[0] != types[-1]:
-                _refuse_branches(types[0], types[-1])
-            return values
+    def converted(name: str) -> list[ir.Value]:
+        found, node.conversion.equations = node.conversion.equations, []
+        try:
+            return node.conversion.subgraph(node, name, [])
+        except ModelError as error:  # the other one may be the one that runs
+            raise UnsupportedError(f"its {name} does not fit: {error}") from error
+        finally:
+            equations[name] = node.conversion.equations
+            node.conversion.equations = found
 
-        return build
+    def then() -> list[ir.Value]:
+        try:
+            values = converted("then_branch")
+        except (UnsupportedError, UnavailableError):
+            with contextlib.suppress(UnsupportedError, UnavailableError):
+                converted("else_branch")  # for its equations
+            raise
+        types.append([v.type for v in values])
+        return values
 
-    return _as_list(mgx.if_(condition, branch("then_branch"), branch("else_branch")))
+    def otherwise() -> list[ir.Value]:
+        values = converted("else_branch")
+        types.append([v.type for v in values])
+        if types[0] != types[-1]:
+            _refuse_branches(*types)
+        return values
+
+    try:
+        return _as_list(mgx.if_(condition, then, otherwise))
+    finally:
+        # What one branch alone needs does not hold in a run of the other.
+        others = equations.get("else_branch", [])
+        shared = [pair for pair in equations.get("then_branch", []) if pair in others]
+        node.conversion.equations += shared
 
 
 def _refuse_branches(first: Sequence[ir.Type], second: Sequence[ir.Type]) -> None:
     for a, b in zip(first, second, strict=False):
         if a != b:
-            # A run that knows the condition compiles one branch alone.
-            raise OpenError(f"its branches give tensors of different types: {a} and {b}")
+            raise UnsupportedError(f"its branches give tensors of different types: {a} and {b}")
     raise ModelError(f"its branches give {len(first)} and {len(second)} results")
 
 

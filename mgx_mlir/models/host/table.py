@@ -33,11 +33,6 @@ class Kind(enum.Enum):
     CONTROL = "control flow over values that a compiled program cannot hold"
     SIZES = "values that are known only when the model runs decide the size of its results"
 
-    @property
-    def compiles_for_values(self) -> bool:
-        """Whether the operator compiles once the values of its small inputs are known."""
-        return self in (Kind.SIZES, Kind.CONTROL)
-
 
 @dataclass
 class Call:
@@ -105,6 +100,14 @@ class HostOperator:
     name: str
     kind: Kind
     evaluate: Evaluator | None = None
+
+    @property
+    def compiles_for_values(self) -> bool:
+        """Whether the operator compiles once the values of its small inputs are known.
+
+        Each branch of an If compiles without its condition, for any sizes.
+        """
+        return self.kind is Kind.SIZES or (self.kind is Kind.CONTROL and self.name != "If")
 
 
 _REGISTERED: dict[tuple[str, str], HostOperator] = {}

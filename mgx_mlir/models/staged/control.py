@@ -117,7 +117,11 @@ class Control:
         """The surveys of the bodies, together."""
         found = Survey()
         for body in self._bodies.values():
-            found.add(body.survey())
+            try:
+                found.add(body.survey())
+            except ModelError:
+                if self._node.op_type != "If":
+                    raise  # of an If, the branch that a run takes has to fit, and no other
         return found
 
     def _body(self, name: str) -> Body:

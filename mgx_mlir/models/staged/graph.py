@@ -172,7 +172,7 @@ class StagedGraph:
         blamed = self._blamed(refused) & {*step.nodes} if refused else set()
         blamed |= {i for i in step.nodes if self._data_decide(i)}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
-        at_once = {i: row for i, row in rows.items() if not row.kind.compiles_for_values}
+        at_once = {i: row for i, row in rows.items() if not row.compiles_for_values}
         if at_once:
             return self._move(at_once)
         if refused is None:
@@ -315,7 +315,7 @@ class StagedGraph:
         except UnsupportedError as error:
             blamed = self._blamed(error) & {*step.nodes}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
-        at_once = {i: row for i, row in rows.items() if not row.kind.compiles_for_values}
+        at_once = {i: row for i, row in rows.items() if not row.compiles_for_values}
         if not at_once and not self.place:
             try:
                 return island.program(arrays, Values.COUNTS)
