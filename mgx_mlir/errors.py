@@ -97,6 +97,10 @@ class UsageError(UserError):
     """A call or a command line is wrong: a name, a shape, a type, an option."""
 
 
+class NothingToQuantizeError(UsageError):
+    """Fewer bits are asked for, and the model has no product that could have them."""
+
+
 class ResourceError(UserError):
     """Memory or time ran out, or a model or an artifact asks for more than there can be."""
 

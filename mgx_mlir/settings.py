@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -116,9 +116,9 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mgx-mlir"
 
 
-def set_variables(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Those of the names that are set: variables of another program."""
-    return sorted(set(names) & set(environment))
+def set_variables(prefix: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The variables with a prefix that are set: those of another program."""
+    return sorted(name for name in environment if name.startswith(prefix))
 
 
 def warn_unknown(environment: Mapping[str, str] = os.environ) -> None:

@@ -135,11 +135,11 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
 _OTHERS = {
     b"PK\3\4": (
         "a zip, as mgx_mlir.migraphx saves programs",
-        "mgx compile, perf, read and run take those; give the model",
+        "mgx compile, params, perf, read, run and verify take those; give the model",
     ),
     b"ML\xefR": ("bytecode of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),
     b"module"[:4]: ("text of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),
-    b"{": ("JSON", "mgx read writes it for other programs; give the model"),
+    b"{": ("JSON", "the verbs that take saved programs take that of mgx read; give the model"),
     b"impo": ("Python", "python -m mgx_mlir.migraphx runs scripts of MIGraphX"),
 }
 

@@ -1,4 +1,7 @@
-"""Saved programs: a compiled one as an artifact, another as a zip of its MLIR and weights."""
+"""Saved programs: a compiled one as an artifact, another as a zip of its MLIR and weights, or JSON.
+
+The text that `to_py` writes is read too.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import DTYPES
 from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.migraphx.json_form import from_json, to_json
 from mgx_mlir.migraphx.parted import LoadedProgram
 from mgx_mlir.migraphx.program import get_target, program, target
+from mgx_mlir.migraphx.python_form import from_python
 from mgx_mlir.rewriting.graph import Graph
 
 FORMATS = ("msgpack", "json")
@@ -36,12 +41,14 @@ _MOST_TEXT = 1 << 30
 def save(p: program, filename: str, format: str = "msgpack") -> None:
     """Writes a program, whole or not at all: compiled, an artifact of this project; else its IR.
 
-    Files of MIGraphX itself (.mxr) are neither written nor read; `format` makes no difference.
+    With `format` 'json' the IR is JSON; a compiled program is an artifact in any case. Files of
+    MIGraphX itself (.mxr) are neither written nor read.
     """
     if format not in FORMATS:
         raise UsageError(f"format is '{format}'; use one of {', '.join(FORMATS)}")
     keep_inputs(Path(filename), p._graph.weights.files)
-    write_atomically(Path(filename), save_buffer(p))
+    whole = format == "msgpack" or p.is_compiled()
+    write_atomically(Path(filename), save_buffer(p) if whole else to_json(p.graph()).encode())
 
 
 def save_buffer(p: program) -> bytes:
@@ -76,18 +83,30 @@ def save_buffer(p: program) -> bytes:
 
 
 def load(filename: str, format: str = "msgpack") -> program:
-    """The program of a file. Raises ArtifactError where it is damaged or of another kind."""
+    """The program of a file: one that `save` wrote, or Python text of `to_py` (FILE.py).
+
+    Raises ArtifactError where it is damaged or of another kind.
+    """
     if format not in FORMATS:
         raise UsageError(f"format is '{format}'; use one of {', '.join(FORMATS)}")
     try:
         data = Path(filename).read_bytes()
     except OSError as error:
         raise ArtifactError(f"{filename} cannot be read: {error.strerror}") from error
-    return load_buffer(data)
+    try:
+        if Path(filename).suffix == ".py":
+            return from_python(data.decode())
+        return load_buffer(data)
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{filename} is no text: {error}") from error
+    except ArtifactError as error:
+        raise ArtifactError(f"{filename}: {error}") from error
 
 
 def load_buffer(b: bytes) -> program:
     """The program of bytes that `save_buffer` gave. Raises ArtifactError as `load`."""
+    if is_json(b[:64]):
+        return program(from_json(bytes(b)))
     if b[:2] != _ZIP:
         artifact = Artifact.from_bytes(bytes(b))
         return LoadedProgram(artifact, *_where(artifact))
@@ -107,6 +126,11 @@ def load_buffer(b: bytes) -> program:
         return found
     except (zipfile.BadZipFile, ir.MLIRError, KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"the saved program is damaged: {error}") from error
+
+
+def is_json(begin: bytes) -> bool:
+    """Whether a file begins as JSON of an object does."""
+    return begin.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
 def _where(artifact: Artifact) -> tuple[str, bool]:

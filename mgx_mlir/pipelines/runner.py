@@ -15,9 +15,10 @@ from mlir import ir, passmanager
 
 from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.errors import CompilerError, UsageError, UserError, fault_text
-from mgx_mlir.pipelines.registry import Step, print_pipeline
+from mgx_mlir.pipelines.registry import Step, pass_names, print_pipeline, step_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.symbolic import symbols_of
+from mgx_mlir.suggest import instead
 
 _log = logging.getLogger(__name__)
 
@@ -149,7 +150,9 @@ def _add_upstream(manager: passmanager.PassManager, text: str) -> None:
     try:
         manager.add(text)
     except ValueError as error:
-        raise UsageError(f"'{text}' is not a pass of mgx or of MLIR: {error}") from error
+        first = str(error).partition("\n")[0]
+        hint = instead(step_name(text), pass_names(), first)
+        raise UsageError(f"'{text}' is not a pass of mgx or of MLIR; {hint}") from error
 
 
 class _Clock:

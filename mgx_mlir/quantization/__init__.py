@@ -14,7 +14,7 @@ import onnx
 from mgx_mlir.artifact.files import keep_inputs
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import Edge, UsageError
+from mgx_mlir.errors import Edge, NothingToQuantizeError, UsageError
 from mgx_mlir.importer.io_types import change_types
 from mgx_mlir.importer.loading import AnySource, Source
 from mgx_mlir.models.staged import Model
@@ -148,7 +148,7 @@ def quantize(
     takes_products = bool(precision.products or precision.weights)
     products = (p for each in network.with_bodies() for p in each.products)
     if takes_products and not any(precision.takes(product.node) for product in products):
-        raise UsageError(_nothing(network))
+        raise NothingToQuantizeError(_nothing(network))
     samples = samples_of(network.source, given)
     network = _balanced(network, precision, given, samples, tick)
     found = None

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from mgx_mlir.suggest import instead
@@ -103,43 +104,52 @@ def until_pipe_closes(work: Callable[[], int]) -> int:
         return 0
 
 
-_LEVELS = ("debug", "info", "warning", "error")
+# The levels of the log. 'none' is above all.
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING,
+           "error": logging.ERROR, "none": logging.CRITICAL + 1}  # fmt: skip
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
     """The option that shows the log."""
     text = "say what each stage does; twice: each pass and each kernel too"
     parser.add_argument("-v", "--verbose", action="count", default=0, help=text)
-    parser.add_argument("--log-level", choices=_LEVELS, metavar="LEVEL",
+    parser.add_argument("--log-level", choices=[*_LEVELS], metavar="LEVEL",
                         help=f"the least level of the log: {', '.join(_LEVELS)}")  # fmt: skip
     from mgx_mlir.tools.files import written
 
-    parser.add_argument("--log-file", type=written, metavar="FILE",
-                        help="write the log there, with times")  # fmt: skip
+    parser.add_argument("--log-file", action="append", type=written, default=[], metavar="FILE",
+                        help="write the log there, with times; repeatable")  # fmt: skip
 
 
 @contextlib.contextmanager
 def log(options: argparse.Namespace) -> Iterator[None]:
-    """Within the block, the package's log goes to standard error, or to the options' file.
+    """Within the block, the package's log goes to standard error, or to the options' files.
 
-    Warnings alone are shown, or more where the options say so. Raises OSError for the file.
+    Warnings alone are shown, or more where the options say so. Raises OSError for a file.
     """
     logger = logging.getLogger("mgx_mlir")
     before = logger.level
-    handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("mgx: %(message)s"))
-    if options.log_file is not None:
-        handler = _LogFile(options.log_file, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logger.addHandler(handler)
     by_count = ("warning", "info", "debug")[min(options.verbose, 2)]
-    logger.setLevel((options.log_level or by_count).upper())
-    try:
+    with contextlib.ExitStack() as stack:
+        for file in options.log_file or (None,):
+            handler = _handler(file)
+            stack.callback(handler.close)
+            logger.addHandler(handler)
+            stack.callback(logger.removeHandler, handler)
+        stack.callback(logger.setLevel, before)
+        logger.setLevel(_LEVELS[options.log_level or by_count])
         yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
-        logger.setLevel(before)
+
+
+def _handler(file: Path | None) -> logging.Handler:
+    """Writes the log to a file, with times, or to standard error."""
+    if file is None:
+        shown: logging.Handler = logging.StreamHandler(sys.stderr)
+        shown.setFormatter(logging.Formatter("mgx: %(message)s"))
+        return shown
+    written = _LogFile(file, encoding="utf-8")
+    written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return written
 
 
 class _LogFile(logging.FileHandler):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgx_mlir.artifact.plan import Step
+from mgx_mlir.errors import UsageError
 from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ def progress(what: str) -> Iterator[Tick]:
             status.update(f"{what}: {text}{count}")
 
         yield tick
+
+
+def write_bytes(data: bytes) -> None:
+    """Writes to standard output. Raises UsageError where that is a terminal."""
+    if sys.stdout.isatty():
+        raise UsageError("the form is bytes, and the output a terminal; name a file")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def array_record(array: np.ndarray) -> dict[str, Any]:

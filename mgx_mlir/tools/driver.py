@@ -3,15 +3,19 @@
 usage: mgx-driver VERB [FILE] [FLAG ...]
 
 verbs: compile, op, onnx, params, perf, read, roctx, run, time, verify. Dimensions without a size
-have one element, as in migraphx-driver; without --cpu a program runs on the GPU. A flag without a
-counterpart is refused with the reason. `mgx VERB --help` has all flags of mgx, which work too.
+have one element, as in migraphx-driver; without --cpu a program runs on the GPU. -o and the flags
+--binary, --text, --json, --py, --graphviz and --netron are about the program, in every verb. A flag
+without a counterpart is refused with the reason. `mgx VERB --help` has all flags of mgx, which work
+too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -20,88 +24,28 @@ from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import set_variables
 from mgx_mlir.sizes.range import Range
+from mgx_mlir.suggest import instead
 from mgx_mlir.tools import mgx
 from mgx_mlir.tools.command import end_with, exit_code
-from mgx_mlir.tools.files import is_saved_program
-
-# MIGraphX's environment variables, and their counterparts.
-VARIABLES = {
-    "MIGRAPHX_DISABLE_PASSES": "`--disable-pass`",
-    "MIGRAPHX_ENABLE_FULL_DYNAMIC": "`--mode full-dynamic`",
-    "MIGRAPHX_GPU_COMPILE_PARALLEL": "`MGX_JOBS`",
-    "MIGRAPHX_GPU_DUMP_ASM": "`mgx inspect --isa`",
-    "MIGRAPHX_GPU_DUMP_SRC": "`mgx inspect --kernel`",
-    "MIGRAPHX_LOG_LEVEL": "`--log-level`, `-v`",
-    "MIGRAPHX_PROBLEM_CACHE": "`MGX_CACHE_DIR`, whose `tuning.sqlite` keeps schedules",
-    "MIGRAPHX_TIME_PASSES": "`--timing`",
-    "MIGRAPHX_TRACE_COMPILE": "`-vv`, `mgx read --after`",
-    "MIGRAPHX_TRACE_EVAL": "`mgx verify --per-instruction`",
-    "MIGRAPHX_TRACE_MATCHES": "`--explain`",
-    "MIGRAPHX_VERIFY_DUMP_DIFF": "`mgx verify --bisect`",
-}
-# roctx: the steps of mgx perf are ranges of roctx where its library is.
-VERBS = {"roctx": "perf", "time": "perf"}
-# The verbs that run a program, on a GPU unless the flags say otherwise.
-_RUNNING = ("run", "perf", "verify")
-# The verbs that tune where they are asked to.
-_TUNING = ("compile", "run", "perf")
-_SIZED = (*_RUNNING, "compile", "params", "read")
-# The words of mgx for a flag. mgx works as a flag with an empty tuple asks, without any word.
-FLAGS: dict[str, tuple[str, ...]] = {
-    "--binary": ("--program",),
-    "--cpu": ("--target", "cpu"),
-    "--debug-symbols": ("--locations",),
-    "--detailed": (),
-    "--disable-fast-math": ("--exact",),
-    "--dynamic-input-dim": ("--dyn-input-dim",),
-    "--enable-offload-copy": (),
-    "--enable-symbolic": (),
-    "--gpu": ("--target", "gpu"),
-    "--iterations": ("--runs",),
-    "--mlir": (),
-    "--nchw": (),
-    "--nhwc": (),
-    "--onnx": (),
-    "--optimize": ("--after", "optimize"),
-    "--python": ("--py",),
-    "--strip-context": (),
-    "--text": (),
-    "-O": ("--after", "optimize"),
-    "-b": ("--bisect",),
-    "-c": ("--compiled-model",),
-    "-d": (),
-    "-g": ("--graphviz",),
-    "-i": ("--per-instruction",),
-    "-l": ("--list",),
-    "-n": ("--runs",),
-    "-r": ("--reduce",),
-    "-t": ("--trim",),
-}
-# The flags of FLAGS that mgx read alone has; other verbs work so, or have nothing to print.
-_OF_READ = ("--binary", "--debug-symbols", "--optimize", "-O")
-# The forms that read has; migraphx-driver writes a file in none of them as a saved program.
-_FORMS = {"--brief", "--graphviz", "--json", "--netron", "--program", "--py", "--text"}
-# Flags that take several values, each of which is a flag of its own for mgx: single words, or
-# words from an input's or a symbol's name on.
-_LISTS = ("--fill0", "--fill1", "--output-names")
-_BY_NAME = ("--dim-param", "--dyn-input-dim", "--input-dim", "--load-arg")
-# The levels of the log that mgx names otherwise.
-_LEVELS = {"none": "error", "trace": "debug"}
-_OWN_FILES = "files of MIGraphX cannot be read; give the .onnx model"
-_ONE_PASS = "mgx-opt runs single passes"
-_TRIMMED = "--trim N leaves out the last N nodes; --output-names takes any result"
-REFUSED = {
-    "--apply-pass": _ONE_PASS,
-    "--cpp": "--py prints the program as Python",
-    "--migraphx": _OWN_FILES,
-    "--migraphx-json": _OWN_FILES,
-    "--replace-literals": "weights stay in the program",
-    "--test": "name a model",
-    "--tf": "TensorFlow's files cannot be read; export the model to ONNX",
-    "--trim-size": _TRIMMED,
-    "-p": _ONE_PASS,
-    "-s": _TRIMMED,
-}
+from mgx_mlir.tools.driver_variables import PREFIX, hints
+from mgx_mlir.tools.driver_words import (
+    APART,
+    BY_NAME,
+    COMPILES,
+    FLAGS,
+    FORMS,
+    LEVELS,
+    LISTS,
+    MODELS,
+    OF_COMPILING,
+    OF_READ,
+    PASSES,
+    REFUSED,
+    RUNNING,
+    SIZED,
+    TUNING,
+    VERBS,
+)
 
 
 def command() -> NoReturn:
@@ -114,21 +58,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
-        for name in set_variables(VARIABLES):
-            print(f"mgx-driver: {name} is not read; there is {VARIABLES[name]}", file=sys.stderr)
+        for hint in hints(set_variables(PREFIX)):
+            _tell(hint)
         if not words or words[0] in ("-h", "--help"):
             print(__doc__, end="")
             return 0 if words else 2
         try:
             if words[0] == "op":
                 return _print_operators(words[1:])
-            translated = translate(words)
+            with _with_test_model(words) as given:
+                return mgx.main(translate(given))
         except UsageError as error:
-            print(f"mgx-driver: {error}", file=sys.stderr)
+            _tell(str(error))
             return 2
-        return mgx.main(translated)
 
     return exit_code("mgx-driver", work)
+
+
+def _tell(text: str) -> None:
+    print(f"mgx-driver: {text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _with_test_model(words: Sequence[str]) -> Iterator[list[str]]:
+    """The words with a small model in place of --test: one product of two inputs."""
+    if "--test" not in words:
+        yield list(words)
+        return
+    from onnx import parser, save
+
+    text = "g (float[4, 5] a, float[5, 3] b) => (float[4, 3] y) { y = MatMul(a, b) }"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "gemm.onnx"
+        save(parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}'), file)
+        yield [str(file) if word == "--test" else word for word in words]
 
 
 def translate(words: Sequence[str]) -> list[str]:
@@ -140,68 +103,104 @@ def translate(words: Sequence[str]) -> list[str]:
     if words[0] in ("tf", "--ort-sha"):
         raise UsageError(f"{words[0]} is not here: {REFUSED['--tf']}")
     verb = VERBS.get(words[0], words[0])
-    made = [verb]
-    several = ""
-    given, modes = _taken(words[1:], "--compile-mode", 1)
+    given, modes = _taken(_apart(words[1:]), "--compile-mode", 1)
     given, sizes = _taken(given, "--split-sizes", len(words))
-    for word in _apart(_split(given, sizes) if sizes else given):
-        flag, equals, value = word.partition("=")
-        if flag == "--migraphx" and any(map(_is_own, words)):
-            continue
-        if flag in REFUSED:
-            raise UsageError(f"{flag} is not here: {REFUSED[flag]}")
-        if not word.startswith("-"):
-            made += [several, word] if several else [word]
-            continue
-        several = flag if flag in _LISTS and not equals else ""
-        if several:
-            continue
-        if flag == "--ref":
-            made += _on_reference(verb)
-        elif flag == "--exhaustive-tune":
-            made += _tuned(verb)
-        elif flag in _OF_READ and verb != "read":
-            continue
-        elif flag in FLAGS:
-            made += [*FLAGS[flag], *([value] if equals else [])]
-        else:
-            made.append(word)
+    given, outputs = _taken(given, "-o", 1, "--output")
+    given, forms = _form(given)
+    if sizes:
+        given = _split(given, sizes)
+    made = [verb]
+    for word in given:
+        made += _translated(word, verb, words)
     if any(map(_times_schedules, modes)):
         made += _tuned(verb)
     if "cpu" in made and "--tune=exhaustive" in made:
         made.remove("--tune=exhaustive")  # a CPU has no schedules to time
-    if verb == "read" and {"-o", "--output"} & set(made) and not _FORMS & {*made, *words}:
-        made.append("--program")
-    running = verb in _RUNNING or "--tune=exhaustive" in made
+    if verb == "read" and (forms or outputs) and forms != ["text"] and "--locations" in made:
+        made.remove("--locations")  # the other forms name nodes, or have none
+    made += _written(verb, outputs, forms)
+    made = _of_compiled(made)
+    running = verb in RUNNING or "--tune=exhaustive" in made
     if running and "--target" not in made:
         made += ["--target", "gpu"]
     sized = {"--batch", "--default-dyn-dim"} & {word.partition("=")[0] for word in made}
-    if verb in _SIZED and not sized and not _reads_artifact(made):
+    if verb in SIZED and not sized and not _reads_sizes(made):
         made += ["--default-dyn-dim", "{1,1}"]
-    return made if verb in (*_RUNNING, "compile", "check") else _without_target(made)
+    if words[0] in ("perf", "time"):
+        made += ["--totals"]
+    if words[0] == "time":
+        made += ["--only-runs"]
+    if verb in COMPILES and set(_QUANTIZES) & set(made):
+        made += ["--allow-none"]
+    return made if verb in (*RUNNING, "compile", "check") else _without_target(made)
+
+
+_QUANTIZES = ("--int8", "--fp8", "--int4-weights", "--int2-weights", "--mx")
+
+
+def _translated(word: str, verb: str, words: Sequence[str]) -> list[str]:
+    """The words of mgx for one of migraphx-driver."""
+    flag, equals, value = word.partition("=")
+    if flag in ("--migraphx", "--migraphx-json"):
+        if any(map(_is_own, words)):
+            return []
+        raise UsageError(f"{flag}: no file of mgx is named, and {REFUSED['--migraphx']}")
+    if flag in REFUSED:
+        raise UsageError(f"{flag} is not here: {REFUSED[flag]}")
+    if flag == "--ref":
+        return _on_reference(verb)
+    if flag == "--exhaustive-tune":
+        return _tuned(verb)
+    if flag in OF_READ and verb != "read":
+        return []
+    if flag in FLAGS:
+        return [*FLAGS[flag], *([value] if equals else [])]
+    return [word]
 
 
 def _apart(words: Sequence[str]) -> list[str]:
-    """The words with a flag for each of several names, and levels of the log as mgx has them."""
+    """The words with a flag for each of several values, and with mgx's words for values."""
     made: list[str] = []
     flag = ""
     for word in words:
         if word.startswith("-"):
-            flag = word
-        elif word.startswith("@") and flag in _BY_NAME and made[-1] != flag:
+            name, equals, value = word.partition("=")
+            flag = "" if equals else name
+            made.append(f"{name}={_value(name, value)}" if equals else word)
+            continue
+        if flag in APART and made[-1] != flag and word.endswith(MODELS):
+            flag = ""  # the model itself
+        several = word.startswith("@") if flag in BY_NAME else flag in LISTS
+        if several and made[-1] != flag:
             made.append(flag)
-        made.append(_LEVELS.get(word, word) if flag == "--log-level" else word)
+        made.append(_value(flag, word))
     return made
 
 
-def _taken(words: Sequence[str], flag: str, most: int) -> tuple[list[str], list[str]]:
+def _value(flag: str, word: str) -> str:
+    """A flag's value as mgx has it."""
+    if flag == "--log-level":
+        return LEVELS.get(word, word)
+    if flag not in ("--apply-pass", "-p"):
+        return word
+    found = PASSES.get(word, "" if "_" in word else word)
+    if not found:
+        there = sorted(name for name, text in PASSES.items() if text)
+        hint = instead(word, there, f"there are: {', '.join(there)}, and those of mgx-opt")
+        raise UsageError(f"--apply-pass {word}: there is no such pass here; {hint}")
+    return found
+
+
+def _taken(
+    words: Sequence[str], flag: str, most: int, other: str = ""
+) -> tuple[list[str], list[str]]:
     """The words without a flag and the values after it, at most so many, and these values."""
     rest: list[str] = []
     values: list[str] = []
     left = 0
     for word in words:
         name, equals, value = word.partition("=")
-        if name == flag:
+        if name in (flag, other) and name:
             left = most
             if not equals:
                 continue
@@ -210,6 +209,69 @@ def _taken(words: Sequence[str], flag: str, most: int) -> tuple[list[str], list[
         (values if left else rest).append(word)
         left = max(left - 1, 0)
     return rest, values
+
+
+def _form(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without the flags of forms, and the form of the program that they name, if any."""
+    found = [FORMS[word] for word in words if word in FORMS]
+    brief = "--brief" in words
+    rest = [word for word in words if word not in FORMS and word != "--brief"]
+    if found:
+        form = found[-1]
+        return rest, ["graphviz-brief" if brief and form == "graphviz" else form]
+    return rest, ["brief"] if brief else []
+
+
+def _written(verb: str, outputs: Sequence[str], forms: Sequence[str]) -> list[str]:
+    """The words by which a verb writes or prints the program."""
+    form = forms[0] if forms else "binary" if outputs else "text"
+    if verb == "read":
+        flags = {"binary": ["--program"], "text": [], "graphviz-brief": ["--graphviz", "--brief"]}
+        return [*(["-o", outputs[-1]] if outputs else []), *flags.get(form, [f"--{form}"])]
+    if verb == "compile":
+        return [*(["-o", outputs[-1]] if outputs else []), "--form", form]
+    if verb not in RUNNING:
+        return []
+    named = ["--save", outputs[-1]] if outputs else []
+    return named + (["--form", forms[0]] if forms else [])
+
+
+def _of_compiled(words: list[str]) -> list[str]:
+    """The words without those that a compiled program does not heed, which it says."""
+    files = [word for word in words[1:] if _is_compiled(word)]
+    if words[0] not in ("run", "perf") or not files:
+        return words
+    left: list[str] = []
+    dropped: list[str] = []
+    skip = 0
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if skip and not word.startswith("-"):
+            skip -= 1
+            continue
+        skip = 0
+        if flag == "--batch":
+            left += _batch(files[0], words[words.index(word) + 1 :], word)
+        if flag in OF_COMPILING:
+            dropped.append(flag)
+            skip = 0 if equals else OF_COMPILING[flag]
+            continue
+        left.append(word)
+    if "--dim-param" in left and "--dim-param" not in words:
+        dropped.remove("--batch")
+    if dropped:
+        names = ", ".join(dict.fromkeys(dropped))
+        _tell(f"{names}: {files[0]} is compiled already, which stays as it is")
+    return left
+
+
+def _batch(file: str, after: Sequence[str], word: str) -> list[str]:
+    """The size that --batch gives the open dimensions of a compiled program."""
+    import mgx_mlir
+
+    size = word.partition("=")[2] or (after[0] if after else "")
+    plan = mgx_mlir.load(file).plan
+    return [part for dim in plan.dims for part in ("--dim-param", f"@{dim.name}", size)]
 
 
 def _times_schedules(mode: str) -> bool:
@@ -241,11 +303,19 @@ def _split(words: Sequence[str], sizes: Sequence[str]) -> list[str]:
 
 def _is_own(word: str) -> bool:
     """Whether a word is a file that this project wrote."""
+    from mgx_mlir.tools.files import is_saved_program
+
     return not word.startswith("-") and (is_saved_program(Path(word)) or is_artifact(Path(word)))
 
 
-def _reads_artifact(words: Sequence[str]) -> bool:
+def _is_compiled(word: str) -> bool:
+    return not word.startswith("-") and Path(word).is_file() and is_artifact(Path(word))
+
+
+def _reads_sizes(words: Sequence[str]) -> bool:
     """Whether a verb is given an artifact or a saved program, whose sizes are known."""
+    from mgx_mlir.tools.files import is_saved_program
+
     takes = words[0] in ("params", "perf", "run")
     files = [Path(word) for word in words[1:] if not word.startswith("-")]
     return any(is_saved_program(file) or (takes and is_artifact(file)) for file in files)
@@ -266,7 +336,7 @@ def _print_operators(words: Sequence[str]) -> int:
 
 
 def _tuned(verb: str) -> list[str]:
-    if verb not in _TUNING:
+    if verb not in TUNING:
         raise UsageError(f"--exhaustive-tune is not for {verb}; mgx tune first, which it then uses")
     return ["--tune=exhaustive"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 
 from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.errors import UsageError
-from mgx_mlir.importer import io_types, loading, reopening, structure
+from mgx_mlir.importer import io_types, loading, prepare, reopening, structure
 from mgx_mlir.models.staged.skipping import skip_unknown, without_unknown
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.suggest import instead, listed
@@ -32,17 +33,44 @@ def model_of(options: argparse.Namespace) -> Path | loading.Source:
 
 
 def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | Graph:
-    """As `model_of`; the program where the file is one that `mgx_mlir.migraphx` saved uncompiled,
-    quantized where the options say so.
+    """As `model_of`; a program where the file is one that `mgx_mlir.migraphx` saved uncompiled,
+    quantized where the options say so, or where they change the imported program.
 
-    Raises UsageError for changes of such a program, ArtifactError where it is damaged.
+    Raises UsageError for changes of models, ArtifactError where the file is damaged.
     """
-    if not is_saved_program(options.model):
+    saved = is_saved_program(options.model)
+    if not saved and not _changes(options):
         return model_of(options)
+    graph = _saved(options) if saved else import_model(options)
+    if _changes(options):
+        from mgx_mlir.tools.changing import change
+
+        change(graph, options)
+    return graph
+
+
+def is_program(options: argparse.Namespace) -> bool:
+    """Whether the options name or make a program that is no ONNX model."""
+    return is_saved_program(options.model) or _changes(options)
+
+
+def _changes(options: argparse.Namespace) -> bool:
+    """Whether the options change the imported program."""
+    return bool(getattr(options, "apply_pass", None) or getattr(options, "replace_literals", False))
+
+
+def import_model(options: argparse.Namespace) -> Graph:
+    """The program of the options' model. Raises what the importer raises."""
+    from mgx_mlir import compiler  # loads MLIR
+
+    return compiler.import_model(model_of(options), shared.compile_options(options))
+
+
+def _saved(options: argparse.Namespace) -> Graph:
     from mgx_mlir.migraphx.files import load
 
     changes = ("input_dim", "dim_param", "dyn_input_dim", "batch", "default_dyn_dim",
-               "io", "output_names", "skip_unknown_operators", "trim")  # fmt: skip
+               "io", "output_names", "skip_unknown_operators", "trim", "trim_size")  # fmt: skip
     if any(getattr(options, name, None) for name in changes):
         raise UsageError(f"{options.model} is imported already; its sizes and outputs are fixed")
     graph = load(str(options.model)).graph()
@@ -55,9 +83,9 @@ def plain_model_of(options: argparse.Namespace) -> Path | loading.Source:
     source = loading.load(options.model)
     if options.skip_unknown_operators:
         source = without_unknown(source)
-        edit(source.model, source.inputs, options)
-        return source
-    return source if edit(source.model, source.inputs, options) else options.model
+    changed = edit(source.model, source.inputs, options)
+    source.inputs = changed or source.inputs
+    return source if changed is not None or options.skip_unknown_operators else options.model
 
 
 def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
@@ -69,7 +97,7 @@ def whole_model(options: argparse.Namespace) -> onnx.ModelProto:
     structure.normalise(model)
     more = skip_unknown(model) if options.skip_unknown_operators else ()
     inputs = (*source.inputs, *more)
-    edit(model, inputs, options)
+    inputs = edit(model, inputs, options) or inputs
     io_types.change(model, inputs, shared.compile_options(options).io)
     return model
 
@@ -87,14 +115,17 @@ def save_model(model: onnx.ModelProto, file: Path) -> None:
             os.replace(one, file.with_name(one.name))
 
 
-def edit(model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Namespace) -> bool:
-    """Changes a model as the options say. Returns whether it did."""
-    if options.trim:
+def edit(
+    model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Namespace
+) -> tuple[str, ...] | None:
+    """Changes a model as the options say. Returns the names of its inputs where it did."""
+    count, size = options.trim, getattr(options, "trim_size", 0)
+    if count or size:
         structure.normalise(model)
-        _trim(model.graph, options.trim)
+        inputs = _trim(model, inputs, count, size)
     if options.output_names:
         _choose_outputs(model.graph, options.output_names)
-    changed = bool(options.trim or options.output_names)
+    changed = bool(count or size or options.output_names)
     if changed:
         _drop_unread(model.graph)
     given = shared.compile_options(options)
@@ -104,17 +135,58 @@ def edit(model: onnx.ModelProto, inputs: tuple[str, ...], options: argparse.Name
     if options.batch is not None and _open_batch(others, options.batch):
         reopening.forget_shapes(model.graph)
         opened = True
-    return changed or opened
+    return inputs if changed or opened else None
 
 
-def _trim(graph: onnx.GraphProto, count: int) -> None:
-    """Drops the last nodes; the results that nothing reads then are the outputs."""
+def _trim(
+    model: onnx.ModelProto, inputs: tuple[str, ...], count: int, size: int
+) -> tuple[str, ...]:
+    """Drops the last `count` nodes, and all but `size` of the others; the inputs that are left.
+
+    The results that nothing reads then are the outputs. Results of nodes before those that stay
+    are inputs, but for constants.
+    """
+    graph = model.graph
     if count >= len(graph.node):
         raise UsageError(f"--trim {count}: the model has {len(graph.node)} nodes, and one stays")
-    del graph.node[len(graph.node) - count :]
+    types = prepare.infer(loading.load(model).model) if size else {}
+    end = len(graph.node) - count
+    start = max(end - size, 0) if size else 0
+    fixed = set(_fixed_before(model, inputs, start))
+    kept = [
+        *(node for n, node in enumerate(graph.node[:start]) if n in fixed),
+        *graph.node[start:end],
+    ]
+    before = {name for n, node in enumerate(graph.node[:start]) if n not in fixed
+              for name in node.output}  # fmt: skip
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+    del graph.node[:]
+    graph.node.extend(nodes)
     read = {name for node in graph.node for name in structure.uses_of(node)}
-    made = [name for node in graph.node for name in node.output if name]
+    made = [name for node in graph.node[len(fixed) :] for name in node.output if name]
     _set_outputs(graph, [name for name in made if name not in read])
+    if not start:
+        return inputs
+    unread = [n for n, value in enumerate(graph.input)
+              if value.name in inputs and value.name not in read]  # fmt: skip
+    for place in reversed(unread):
+        del graph.input[place]
+    new = sorted(before & read)
+    for name in new:
+        if name not in types:
+            raise UsageError(f"--trim-size {size}: the type of '{name}', then an input, is unknown")
+        graph.input.append(onnx.ValueInfoProto(name=name, type=types[name]))
+    return (*(name for name in inputs if name in read), *new)
+
+
+def _fixed_before(model: onnx.ModelProto, inputs: tuple[str, ...], start: int) -> Iterator[int]:
+    """The nodes before `start` that compute constants."""
+    open_values = {*inputs}
+    for place, node in enumerate(model.graph.node[:start]):
+        if structure.uses_of(node) & open_values:
+            open_values |= set(node.output)
+        else:
+            yield place
 
 
 def _choose_outputs(graph: onnx.GraphProto, names: list[str]) -> None:

@@ -35,8 +35,14 @@ def chips(text: str | None) -> list[str]:
 
 
 def is_saved_program(file: Path) -> bool:
-    """Whether a file begins as those that `mgx_mlir.migraphx` saves of uncompiled programs."""
+    """Whether a file is one of `mgx_mlir.migraphx` that holds an uncompiled program.
+
+    That is a zip or JSON by its first bytes, Python by its name.
+    """
     if not file.is_file():
         return False
+    if file.suffix == ".py":
+        return True
     with file.open("rb") as stream:
-        return stream.read(4) == b"PK\3\4"
+        begin = stream.read(64)
+    return begin[:4] == b"PK\3\4" or begin.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"

@@ -1,19 +1,22 @@
-"""The program of a model as text: brief, as JSON, for Graphviz, for Netron, or as Python."""
+"""The program of a model in forms for people and for other programs, printed or written."""
 
 from __future__ import annotations
 
-import json
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import onnx
-from google.protobuf.json_format import MessageToJson
 from mlir import ir
 from onnx import helper
 
+from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.rewriting.graph import Graph, main_function, node_name, value_names
+from mgx_mlir.tools.console import write_bytes
 
 # Longer texts of attributes, those of constants mostly, are cut.
 _LONGEST = 200
@@ -39,9 +42,18 @@ class _Line:
         return [str(value.type) for value in self.values]
 
 
-def text_of(graph: Graph, form: str) -> str:
-    """The program in one of FORMS."""
-    return _FORMS[form](graph)
+def write(graph: Graph, form: str, output: Path | None) -> None:
+    """Writes the program in one of FORMS to a file, or to standard output.
+
+    Raises UsageError for bytes that a terminal would show.
+    """
+    made = FORMS[form](graph)
+    if output is not None:
+        write_atomically(output, made if isinstance(made, bytes) else made.encode())
+    elif isinstance(made, str):
+        print(made, end="")
+    else:
+        write_bytes(made)
 
 
 def _lines(graph: Graph) -> tuple[dict[str, str], list[_Line]]:
@@ -83,30 +95,17 @@ def _brief(graph: Graph) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _json(graph: Graph) -> str:
-    inputs, lines = _lines(graph)
-    ops: list[dict[str, Any]] = [
-        {
-            "op": line.op,
-            "node": line.node,
-            "operands": line.operands,
-            "results": dict(zip(line.results, line.types, strict=True)),
-            "attributes": line.attributes,
-        }
-        for line in lines
-    ]
-    return json.dumps({"name": graph.name, "inputs": inputs, "ops": ops}, indent=2) + "\n"
-
-
-def _graphviz(graph: Graph) -> str:
+def _graphviz(graph: Graph, *, brief: bool = False) -> str:
     inputs, lines = _lines(graph)
     made = {name: f"input{place}" for place, name in enumerate(inputs)}
     texts = ["digraph {", "  node [shape=box];"]
     for name, type_ in inputs.items():
-        texts.append(f"  {made[name]} [shape=ellipse, label={_label(name, type_)}];")
+        shown = (name,) if brief else (name, type_)
+        texts.append(f"  {made[name]} [shape=ellipse, label={_label(*shown)}];")
     for place, line in enumerate(lines):
         own = f"op{place}"
-        texts.append(f"  {own} [label={_label(line.op.removeprefix('mgx.'), *line.types)}];")
+        shown = (line.op.removeprefix("mgx."), *(() if brief else line.types))
+        texts.append(f"  {own} [label={_label(*shown)}];")
         texts += [f"  {made[operand]} -> {own};" for operand in line.operands]
         made |= dict.fromkeys(line.results, own)
     return "\n".join([*texts, "}"]) + "\n"
@@ -118,8 +117,8 @@ def _label(*lines: str) -> str:
     return '"' + text.replace("\n", "\\n") + '"'
 
 
-def _netron(graph: Graph) -> str:
-    """ONNX's JSON, which Netron opens: a node of the domain mgx for each op."""
+def _netron(graph: Graph) -> bytes:
+    """An ONNX model, which Netron opens: a node of the domain mgx for each op."""
     main = main_function(graph.module)
     given: list[ir.Value] = list(main.regions[0].blocks[0].arguments)
     inputs = dict(zip(value_names(main, "arg_attrs", len(given)), given, strict=True))
@@ -147,7 +146,7 @@ def _netron(graph: Graph) -> str:
         opset_imports=[helper.make_opsetid("mgx", 1)],
         producer_name="mgx-mlir",
     )
-    return str(MessageToJson(model)) + "\n"
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def _info(name: str, value: ir.Value) -> onnx.ValueInfoProto:
@@ -162,10 +161,37 @@ def _python(graph: Graph) -> str:
     return str(program(graph).to_py())
 
 
-_FORMS = {
+def _json(graph: Graph) -> str:
+    from mgx_mlir.migraphx.json_form import to_json
+
+    return to_json(graph)
+
+
+def _program(graph: Graph) -> bytes:
+    from mgx_mlir.migraphx import program, save_buffer
+
+    return bytes(save_buffer(program(graph)))
+
+
+def _bytecode(graph: Graph) -> bytes:
+    stream = io.BytesIO()
+    graph.module.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def _text(graph: Graph, *, locations: bool = False) -> str:
+    return str(graph.module.operation.get_asm(enable_debug_info=locations)) + "\n"
+
+
+FORMS: dict[str, Callable[[Graph], str | bytes]] = {
     "brief": _brief,
+    "emit-bytecode": _bytecode,
     "graphviz": _graphviz,
+    "graphviz-brief": partial(_graphviz, brief=True),
     "json": _json,
+    "locations": partial(_text, locations=True),
     "netron": _netron,
+    "program": _program,
     "py": _python,
+    "text": _text,
 }

@@ -13,7 +13,7 @@ from typing import Any
 from mgx_mlir import migraphx
 from mgx_mlir.migraphx.macros import macros
 from mgx_mlir.migraphx.operators import REFUSED, names
-from mgx_mlir.tools.driver import VARIABLES
+from mgx_mlir.tools.driver_variables import COUNTERPARTS, PREFIX
 
 _HEAD = """\
 # MIGraphX's Python interface
@@ -47,8 +47,10 @@ Differences:
   than MIGraphX's; equal seeds give equal ones. Limits of `nonmaxsuppression` are literals.
 - Scan outputs of `loop` have `max_iterations` rows (10), zeros after the last trip.
 - `save` writes an artifact of this project (`.mgx`) for a compiled program, which says its target
-  and whether inputs and outputs are copied; a zip of its IR and weights otherwise. MIGraphX's own
-  files cannot be read. `mgx run`, `perf`, `compile` and `read` take both kinds.
+  and whether inputs and outputs are copied; a zip of its IR and weights otherwise, or JSON of both
+  (`format="json"`). MIGraphX's own files cannot be read. `mgx run`, `perf`, `verify`, `compile`,
+  `params` and `read` take all kinds, and text that `to_py` made (`FILE.py`), as `load` does: it is
+  read, not executed.
 - MIGraphX's Python tests run unchanged but two: that of `autocast_fp8` compares programs whose
   parameters stand in another order than here, and that of `run_async` loads `libamdhip64.so` by
   name, which has to be on the library path (`python -m mgx_mlir.emulator` prints the emulated one).
@@ -73,6 +75,42 @@ Differences:
 - Errors are those of `mgx_mlir.errors`, which are RuntimeErrors; a mistyped name of an operator or
   an attribute is one.
 """
+
+_DRIVER = """
+## The driver
+
+```console
+$ mgx-driver verify digits.onnx --cpu --rms-tol 0.01
+$ mgx-driver perf digits.onnx --cpu -n 5
+$ mgx-driver read digits.onnx --json -o digits.json
+```
+
+`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls `mgx`; a flag without a
+counterpart is refused with the reason. Where neither a GPU nor the CPU is named, it runs on the
+GPU; dimensions without a size have one element.
+
+- `-o` writes the program, in every verb: `read` and `verify` the imported one, `compile`, `run`,
+  `perf` and `time` the compiled one, which runs again. `--binary` (the default with `-o`), `--text`
+  (the default without), `--json`, `--py`, `-g`, `-g --brief` and `--netron`, an ONNX file, choose
+  its form. Forms to read show a compiled program's graph after fusion; `--py` shows it before, and
+  JSON of it is not read again.
+- `compile` without `-o` prints the program, and leaves no file.
+- A compiled file stays as it is: `--fp16`, sizes and passes are named, and change nothing.
+  `--batch` is the size of its open dimensions.
+- Where nothing is to be quantized, `--int8` and the like warn.
+- `perf` ends with the lines `Batch size:`, `Rate:` and `Total time:`, of the median run, `time` has
+  these alone. On an emulated GPU they are those of the model of the chip, of its kernels together.
+- `--trim` and `--trim-size` count nodes of ONNX. `--replace-literals` leaves constants that are one
+  number as they are. `--apply-pass` takes MIGraphX's names, where a pass here does that work, and
+  those of `mgx-opt`.
+- `--log-level` takes words and numbers; `--log-file` several files, in place of standard error.
+- `--split-sizes` adds to the range of `--dim-param`: an artifact has a program for each of these
+  sizes, for no others without `--mode full-dynamic`.
+- `op NAME` prints the attributes of an operator, null for those that have to be given.
+- Each variable of MIGraphX that is set is named, with its counterpart:
+
+| variable of MIGraphX | here |
+|---|---|"""
 
 # The names in MIGraphX's module, by its documentation and its binding's source.
 FUNCTIONS = (
@@ -150,19 +188,10 @@ def page() -> str:
             + (f"\n\nNot here: {', '.join(missing)}. {why}" if missing else "")
             + (f"\n\nOnly here: {', '.join(own)}." if own else "")
         )
-    parts.append(
-        "\n## The driver\n\n```console\n$ mgx-driver verify digits.onnx --cpu --rms-tol 0.01\n"
-        "$ mgx-driver perf digits.onnx --cpu -n 5\n```\n\n"
-        "`mgx-driver` takes the verbs and flags of `migraphx-driver` and calls "
-        "`mgx`; a flag without a counterpart is refused with the reason. Where neither a GPU nor "
-        "the CPU is named, it runs on the GPU; dimensions without a size have one element. "
-        "`--split-sizes` adds to the range of `--dim-param`: an artifact has a program for each of "
-        "these sizes, for no others without `--mode full-dynamic`. "
-        "`mgx-driver op NAME` prints the attributes of an operator, null for those that have to be "
-        "given. It says so where one of these variables is set:\n\n"
-        "| variable of MIGraphX | here |\n|---|---|"
-    )
-    parts += [f"| {name} | {text} |" for name, text in VARIABLES.items()]
+    parts.append(_DRIVER)
+    parts += [f"| {PREFIX}{name} | {text} |" for name, text in COUNTERPARTS.items() if text]
+    without = ", ".join(name for name, text in COUNTERPARTS.items() if not text)
+    parts.append(f"\nWithout a counterpart: {without}.")
     return "\n".join(parts) + "\n"
 
 

@@ -65,6 +65,9 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
         "--output-names": arguments.output_names,
         "--skip-unknown-operators": arguments.skip_unknown_operators,
         "--trim": arguments.trim,
+        "--trim-size": arguments.trim_size,
+        "--apply-pass": getattr(arguments, "apply_pass", []),
+        "--replace-literals": getattr(arguments, "replace_literals", False),
     }
     named = ", ".join(name for name, value in given.items() if value)
     if named:
@@ -124,9 +127,33 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--trim", type=whole(0), default=0, metavar="N", help="leave out the last N nodes")
     add(
+        "--trim-size",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="keep N nodes alone, the last ones that --trim leaves; what they read becomes inputs",
+    )
+    add(
         "--skip-unknown-operators",
         action="store_true",
         help="leave out nodes whose operators are not known; their results are inputs then",
+    )
+
+
+def add_change_options(parser: argparse.ArgumentParser) -> None:
+    """Changes of the imported program."""
+    add = parser.add_argument
+    add(
+        "--apply-pass",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run a pass, or a named pipeline, on the imported program first; repeatable",
+    )
+    add(
+        "--replace-literals",
+        action="store_true",
+        help="make inputs of the weights and the other constants of several elements",
     )
 
 

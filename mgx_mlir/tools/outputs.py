@@ -34,7 +34,8 @@ def check_outputs(parser: Parser, options: argparse.Namespace, verb: ModuleType)
     for action in parser.actions(options):
         file = getattr(options, action.dest, None)
         if action.type is written and file is not None:
-            found.append((action.option_strings[0] if action.option_strings else "", file))
+            flag = action.option_strings[0] if action.option_strings else ""
+            found += [(flag, one) for one in (file if isinstance(file, list) else [file])]
     if hasattr(verb, "outputs"):
         found += verb.outputs(options)
     for where, file in found:

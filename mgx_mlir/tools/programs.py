@@ -22,6 +22,7 @@ from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.compiler import CompileOptions, Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import MgxError, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer import loading
+from mgx_mlir.models.compile import compile_to_bytecode as compile_in_parts
 from mgx_mlir.models.host.values import type_text
 from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.program import Program
@@ -29,9 +30,9 @@ from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools import saving
 from mgx_mlir.tools.console import Tick, print_report
-from mgx_mlir.tools.editing import model_of, model_or_program_of
-from mgx_mlir.tools.files import is_saved_program
+from mgx_mlir.tools.editing import is_program, model_of, model_or_program_of
 from mgx_mlir.tools.tuning_options import tune_of
 
 
@@ -47,13 +48,16 @@ def program_of(
         artifact = mgx_mlir.load(options.model)
     else:
         report = report or Report()
-        artifact = compile_to_bytecode(
+        compile = compile_in_parts if saving.is_asked(options) else compile_to_bytecode
+        artifact = compile(
             model_or_program_of(options),
             options_for(shared.compile_options(options), shared.target_of(options)),
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
         )
         print_report(report, options)
+    if saving.is_asked(options):
+        artifact = saving.finished(artifact, options, tick)
     return loaded(artifact, options, tick)
 
 
@@ -85,7 +89,7 @@ def runnable_of(
     try:
         return program_of(options, tick, report)
     except UnsupportedError as error:
-        if is_artifact(options.model) or is_saved_program(options.model):
+        if is_artifact(options.model) or is_program(options) or saving.is_asked(options):
             raise
         model = _model(model_of(options), options, shared.compile_options(options))
         if error.nodes or not isinstance(error, OpenError):  # else it asks for sizes only

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import glob
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import NothingToQuantizeError, UsageError
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.files import written
 from mgx_mlir.tools.numbers import real, whole
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from mgx_mlir.quantization import Calibration, Quantized
     from mgx_mlir.quantization.search import Step
     from mgx_mlir.rewriting.graph import Graph
+
+_log = logging.getLogger(__name__)
 
 # The names of histogram.METHODS, which loads the compiler.
 METHODS = ("entropy", "minmax", "moving-average", "mse", "percentile")
@@ -82,6 +85,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="samples of the inputs: a folder of .npz files, an .npz file, or FILE.py:FUNCTION, "
         "your function that gives dicts of arrays; what they show beyond f16's range, --fp16 "
         "keeps in f32")  # fmt: skip
+    add("--allow-none", action="store_true",
+        help="warn, and go on, where nothing is to be quantized")  # fmt: skip
     add("--samples", type=whole(0), metavar="N", help="use at most N samples")
     add("--method", choices=METHODS, help="how ranges follow from samples (default: mse for int8)")
     add("--ranges", type=Path, metavar="FILE",
@@ -127,7 +132,21 @@ def source_of(options: argparse.Namespace, model: Path | Source) -> Path | Sourc
     asked = is_asked(options)
     if getattr(options, "floats", "f32") == "f16" and _has_ranges(options):
         _keep_wide(options, model)
-    return quantized_of(options, model).source if asked else model
+    if not asked:
+        return model
+    try:
+        return quantized_of(options, model).source
+    except NothingToQuantizeError as error:
+        _go_on(options, error)
+        return model
+
+
+def _go_on(options: argparse.Namespace, error: NothingToQuantizeError) -> None:
+    """Warns where nothing is to be quantized and the options allow that; raises the error else."""
+    if not options.allow_none:
+        raise error
+    _log.warning("%s", error)
+    vars(options).update(NONE)
 
 
 def _has_ranges(options: argparse.Namespace) -> bool:
@@ -210,10 +229,8 @@ def quantize_saved(options: argparse.Namespace, graph: Graph) -> None:
         )
     made = quantize_program(graph, options.products, options.calibrate, count=options.samples)
     if not made:
-        raise UsageError(
-            f"{options.model} has no convolution or dot of floats with a constant operand: nothing "
-            "is to be quantized"
-        )
+        said = "has no convolution or dot of floats with a constant operand: nothing is to be"
+        _go_on(options, NothingToQuantizeError(f"{options.model} {said} quantized"))
 
 
 def calibration_of(options: argparse.Namespace) -> Calibration:

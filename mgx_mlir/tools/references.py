@@ -61,16 +61,25 @@ def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
     """The reference that the options name, run with the inputs. Raises UsageError."""
     if options.ref_use_double:
         return _double(options, inputs)
+    if editing.is_program(options):
+        if options.reference not in ("auto", "numpy"):
+            raise UsageError(f"--reference {options.reference} takes an ONNX model as it is")
+        return _numpy(options, inputs)
     if options.reference in ("auto", "onnxruntime"):
         found = _onnxruntime(options, inputs)
         if found is not None:
             return found
     if options.reference not in ("auto", "numpy"):
         return _program(options, inputs)
+    return _numpy(options, inputs)
+
+
+def _numpy(options: argparse.Namespace, inputs: Inputs) -> Reference:
+    """The imported program, walked by numpy."""
     from mgx_mlir.compiler import import_model
     from mgx_mlir.reference import evaluate
 
-    graph = import_model(editing.model_of(options), shared.compile_options(options))
+    graph = import_model(editing.model_or_program_of(options), shared.compile_options(options))
 
     def run(values: Inputs) -> Outputs:
         return evaluate(graph.module, graph.weights, dict(values))
@@ -86,7 +95,7 @@ def _double(options: argparse.Namespace, inputs: Inputs) -> Reference:
     if options.reference not in ("auto", "numpy"):
         raise UsageError("--ref-use-double is for the numpy reference; leave --reference out")
     given = replace(shared.compile_options(options), floats="f32")
-    program = DoubleProgram(import_model(editing.model_of(options), given))
+    program = DoubleProgram(import_model(editing.model_or_program_of(options), given))
     return _run_by(program.run, "the numpy reference in f64", inputs)
 
 

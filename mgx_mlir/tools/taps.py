@@ -171,6 +171,7 @@ def with_model(options: argparse.Namespace, file: Path) -> argparse.Namespace:
     """The options with another model, which has their changes."""
     done = {
         "trim": 0,
+        "trim_size": 0,
         "output_names": [],
         "skip_unknown_operators": False,
         "io": [],

@@ -171,7 +171,7 @@ def test_op_describes_ops_of_the_dialect(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"PK\3\4....", "mgx compile, perf, read and run take those"),
+        (b"PK\3\4....", "mgx compile, params, perf, read, run and verify take those"),
         (b"ML\xefR....", "bytecode of MLIR"),
         (b"module {\n}", "text of MLIR"),
         (b'{"graph": {}}', "JSON"),
@@ -182,7 +182,7 @@ def test_files_that_are_no_models_are_named(
     data: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "m.mxr").write_bytes(data)
-    assert main(["params", str(tmp_path / "m.mxr")]) == 1
+    assert main(["check", str(tmp_path / "m.mxr")]) == 1
     assert said in capsys.readouterr().err
 
 

@@ -129,7 +129,6 @@ def test_a_file_of_no_records_changes_nothing(text: str, tmp_path: Path, folder:
         ["--merge", "none"],
         ["{model}", "--target", "cpu"],
         ["{model}", "--kernels", "("],
-        ["{model}", "--budget", "-1"],
     ],
 )
 def test_wrong_usage_is_said(arguments: list[str], small: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools import quantizing
+from mgx_mlir.tools import quantizing, saving
 from mgx_mlir.tools.files import written
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
@@ -47,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M.N",
         help="write for readers of this older version, or say which op it lacks",
     )
+    saving.add_form(parser, "the compiled program")
+    shared.add_change_options(parser)
     add_tuning_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
@@ -61,7 +63,9 @@ def _version(text: str) -> tuple[int, int]:
 
 def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
     """The files that are written beside those that options name."""
-    if options.output is not None or options.model.is_dir() or is_artifact(options.model):
+    if options.output is not None or options.form:
+        return []
+    if options.model.is_dir() or is_artifact(options.model):
         return []  # else the verb says why
     return [("-o", _default_output(options))]
 
@@ -129,7 +133,10 @@ def _compile(
             artifact = finalize(
                 artifact, arch, settings=settings, progress=tick, report=report, server=server
             )
-    artifact.save(output, weights=options.weights, version=options.artifact_version)
-    print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
+    if options.form and (options.form != "binary" or options.output is None):
+        saving.write(artifact, options, options.output)
+    else:
+        artifact.save(output, weights=options.weights, version=options.artifact_version)
+        print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     print_report(report, options)
     return 0

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model(parser, "an .onnx model, or a .mgx artifact")
     shared.add_shape_options(parser)
+    shared.add_change_options(parser)
     shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    found = _of_artifact(options) if is_artifact(options.model) else _of_model(options)
+    found = _found(options)
     if options.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -32,6 +33,49 @@ def run(options: argparse.Namespace) -> int:
     for size in found["sizes"]:
         print(f"size    {size}")
     return 0
+
+
+def _found(options: argparse.Namespace) -> dict[str, Any]:
+    """The tensors, and the open sizes with their bounds."""
+    if is_artifact(options.model):
+        return _of_artifact(options)
+    from mgx_mlir.tools.editing import is_program
+
+    return _of_program(options) if is_program(options) else _of_model(options)
+
+
+def _of_program(options: argparse.Namespace) -> dict[str, Any]:
+    from mgx_mlir.artifact.plan_binding import dim_text
+    from mgx_mlir.dialects import mgx
+    from mgx_mlir.dialects.types import dims_of
+    from mgx_mlir.rewriting.graph import value_names
+    from mgx_mlir.rewriting.queries import yielded
+    from mgx_mlir.sizes.arithmetic import Symbol
+    from mgx_mlir.tools.editing import model_or_program_of
+
+    graph = model_or_program_of(options)
+    with graph.module.context:
+        main = graph.main
+        block = main.regions[0].blocks[0]
+
+        def records(attribute: str, values: list[Any]) -> list[dict[str, Any]]:
+            found = []
+            for name, value in zip(value_names(main, attribute, len(values)), values, strict=True):
+                dtype = mgx.numpy_dtype(value.type).name
+                dims = dims_of(value.type)
+                shape = [d.name if isinstance(d, mgx.DimAttr) else d for d in dims]
+                text = "x".join("?" if d is None else str(d) for d in shape) or "scalar"
+                found.append(
+                    {"name": name, "type": f"{dtype} {text}", "dtype": dtype, "shape": shape}
+                )
+            return found
+
+        sizes = {dim.symbol: Symbol(dim.symbol, dim.low, dim.high) for dim in graph.open_dims()}
+        return {
+            "inputs": records("arg_attrs", list(block.arguments)),
+            "outputs": records("res_attrs", list(yielded(block))),
+            "sizes": list(map(dim_text, sizes.values())),
+        }
 
 
 def _of_artifact(options: argparse.Namespace) -> dict[str, Any]:
@@ -69,13 +113,17 @@ def _of_model(options: argparse.Namespace) -> dict[str, Any]:
 def _of_source(source: Source, given: CompileOptions) -> dict[str, Any]:
     import onnx
 
+    from mgx_mlir.artifact.plan_binding import dim_text
     from mgx_mlir.errors import OpenError
     from mgx_mlir.importer import prepare
     from mgx_mlir.models.host.values import type_text
+    from mgx_mlir.sizes.arithmetic import Symbol
+    from mgx_mlir.sizes.range import Range
 
     found: dict[str, onnx.TypeProto] = {}
+    ranges: dict[str, Range] = {}
     try:
-        prepare.prepare(source, given.input_dims, given.dim_params, given.default_dim)
+        ranges = prepare.prepare(source, given.input_dims, given.dim_params, given.default_dim)
         found = prepare.infer(source.model)
     except OpenError:  # an input without a shape: only the declared type is known
         pass
@@ -98,5 +146,8 @@ def _of_source(source: Source, given: CompileOptions) -> dict[str, Any]:
     return {
         "inputs": [record(v, v.type) for v in graph.input if v.name in source.inputs],
         "outputs": [record(v, found.get(v.name, v.type)) for v in graph.output],
-        "sizes": [],
+        "sizes": [
+            dim_text(Symbol(name, size.low, size.high, size.optimals))
+            for name, size in ranges.items()
+        ],
     }

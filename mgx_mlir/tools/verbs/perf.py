@@ -24,7 +24,7 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools import quantizing
+from mgx_mlir.tools import quantizing, saving
 from mgx_mlir.tools.files import written
 from mgx_mlir.tools.numbers import whole
 from mgx_mlir.tools.tuning_options import add_tuning_options
@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="timed runs of each kind (default 20)",
     )
+    add("--only-runs", action="store_true", help="time whole runs, and no single kernels")
+    add(
+        "--totals",
+        action="store_true",
+        help="end with the lines 'Rate:' and 'Total time:', as MIGraphX's perf does; a run has the "
+        "samples of --batch",
+    )
     shared.add_input_options(parser)
     add("--report", type=written, metavar="FILE.html", help="write a page about the run")
     add("--trace", type=written, metavar="FILE.json", help="write a trace for Perfetto")
@@ -63,6 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_json(parser)
     add_tuning_options(parser)
+    saving.add_save(parser, "the compiled program")
+    shared.add_change_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
 
@@ -94,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
     record |= {"compared": rows} if before is not None else {}
     _write(record, options)
     print(json.dumps(record, indent=2) if options.json else _text(record))
+    if options.totals and not options.json:
+        print("\n".join(_totals(record, options.batch or 1)))
     return 0
 
 
@@ -130,7 +141,8 @@ def _measure(
         if isinstance(program, Model):
             times = "modelled" if library_kind() == "emulated" else "measured"
             return record | {"times": times}
-        return record | {"times": "measured"} | _on_host(program, inputs, options, tick)
+        record |= {"times": "measured"}
+        return record if options.only_runs else record | _on_host(program, inputs, options, tick)
     from mgx_mlir.runtime.hip.profile import host_overhead, step_times
     from mgx_mlir.runtime.hip.program import HipProgram
 
@@ -147,6 +159,8 @@ def _measure(
             for name, each in kinds.items()
         },
     }
+    if options.only_runs:
+        return record
     record["host_ms"] = {}
     for place, (name, each) in enumerate(kinds.items()):
         tick("the host's part", place + 1, len(kinds))
@@ -269,6 +283,20 @@ def _text(record: Mapping[str, Any]) -> str:
         name = f"{row['what']} {name_text(row['name'])}"
         lines.append(f"{name}: before {row['before']:.4f} ms, now {row['now']:.4f} ms{ratio}")
     return "\n".join(lines)
+
+
+def _totals(record: Mapping[str, Any], batch: int) -> list[str]:
+    """The lines that scripts for MIGraphX's perf look for; times of kernels where modelled."""
+    times = next(iter(record["run_ms"].values()))
+    if record["times"] == "modelled":
+        times = record.get("kernels_ms") or times
+    spent = times["p50"]
+    least, median, most = (f"{times[name]:.6f}ms" for name in ("min", "p50", "p99"))
+    return [
+        f"Batch size: {batch}",
+        f"Rate: {batch * 1e3 / spent if spent else 0:.2f} inferences/sec",
+        f"Total time: {spent:.6f}ms (Min: {least}, Median: {median}, 99%: {most})",
+    ]
 
 
 def _figures(times: Mapping[str, float]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools import quantizing
+from mgx_mlir.tools import quantizing, saving
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
 # The characters that are printed of a longer map.
@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_json(parser)
     add_tuning_options(parser)
+    saving.add_save(parser, "the compiled program")
+    shared.add_change_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
 

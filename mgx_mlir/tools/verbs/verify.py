@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
-from mgx_mlir.tools import quantizing
+from mgx_mlir.tools import quantizing, saving
 from mgx_mlir.tools.numbers import real
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an artifact of the model, which is compared in place of what verify compiles",
     )
     shared.add_json(parser)
+    saving.add_save(parser, "the imported program")
+    shared.add_change_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
 
@@ -134,14 +136,20 @@ def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.editing import is_program
     from mgx_mlir.tools.taps import try_model
 
     shared.expect_model(options, "run {} runs an artifact")
+    if saving.is_asked(options):
+        saving.write_imported(options)
+        options.save = options.form = None
     parts = {"against f32": options.against == "f32", "per-instruction": options.per_instruction,
              "bisect": options.bisect, "reduce": options.reduce}  # fmt: skip
     asked = [name for name, given in parts.items() if given]
     if options.compiled_model is not None and asked:
         raise UsageError(f"--compiled-model compares whole outputs; --{asked[0]} compiles parts")
+    if asked and is_program(options):
+        raise UsageError(f"--{asked[0]} takes an ONNX model as it is, and no program")
     if options.against == "f32":
         return _against_f32(options)
     if options.per_instruction or options.bisect:
