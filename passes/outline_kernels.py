@@ -10,7 +10,13 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, before_reduction, contractions_of, is_paired
+from mgx_mlir.rewriting.fusing import (
+    WITH_EPILOGUE,
+    before_reduction,
+    contractions_of,
+    is_chosen_by_concat,
+    is_paired,
+)
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -57,7 +63,8 @@ class OutlineKernels(Pass):
     Equal kernels are one. Reshapes between kernels stay in the program, where they cost nothing.
     Constants that are not splats become weights. A view that neither of the two can read through by
     strides is copied first. A loop of little work a trip, which the data do not end, is one kernel
-    with its body. A concat's kernel converts floats of other widths as it copies them.
+    with its body. A concat's kernel converts floats of other widths as it copies them, and gathers
+    what it alone reads, but on a CPU.
     """
 
     arch: str = "gfxMIGX"
@@ -78,7 +85,7 @@ class OutlineKernels(Pass):
                 if (
                     _is_anchor(op)
                     and not _waits_for_epilogue(op, context.kind)
-                    and not _is_copied(op)
+                    and not _is_copied(op, context.kind)
                 ):
                     table.outline(op)
         # Kernels of inner blocks have taken in what they read of the outer blocks. The remaining
@@ -112,8 +119,10 @@ def _waits_for_epilogue(op: ir.OpView, kind: str) -> bool:
     return any(found == op.operation for found in before_reduction(user, kind))
 
 
-def _is_copied(op: ir.OpView) -> bool:
-    """Whether an op only converts what a concat's kernel copies: that kernel converts it."""
+def _is_copied(op: ir.OpView, kind: str) -> bool:
+    """Whether a concat's kernel does an op's work as it copies: it converts or gathers elements."""
+    if is_chosen_by_concat(op, kind):
+        return IN_PLACE not in users(op.results[0])[0].attributes
     if not isinstance(op, mgx.PointwiseOp) or conversion_of(op) is None:
         return False
     if not has_one_use(op.results[0]) or contractions_of(op):
@@ -326,7 +335,9 @@ class _Body:
         if number is not None and not _is_contracted(value, taken):
             self.splats[value] = number
         elif producer is not None and (
-            value in self.prologues or _is_pulled(producer) or _is_copied(producer)
+            value in self.prologues
+            or _is_pulled(producer)
+            or _is_copied(producer, self.context.kind)
         ):
             self.collect(producer, taken)
         else:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.fusing import is_chosen_by_concat
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE
@@ -25,7 +26,8 @@ class PlaceConcats(Pass):
     No dimension before the axis may have more than one element: each operand is one piece of
     the result. The program computes each operand, for this concat alone among concats, and
     each begins at a multiple of `alignment` bytes. Neither the operands nor the result are
-    returned, since returned tensors are the caller's memory.
+    returned, since returned tensors are the caller's memory. A concat of gathers alone is one
+    kernel with these, but on a CPU.
     """
 
     alignment: int = 64
@@ -35,11 +37,14 @@ class PlaceConcats(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in block.operations:
-                if isinstance(op, mgx.ConcatOp) and self._fits(op):
+                if isinstance(op, mgx.ConcatOp) and self._fits(op, context.kind):
                     context.note("in place", node_name(op))
                     op.attributes[IN_PLACE] = ir.UnitAttr.get()
 
-    def _fits(self, op: mgx.ConcatOp) -> bool:
+    def _fits(self, op: mgx.ConcatOp, kind: str) -> bool:
+        made = [definition(value) for value in op.xs]
+        if all(each is not None and is_chosen_by_concat(each, kind) for each in made):
+            return False
         axis = op.axis.value
         if not op.y.type.has_static_shape or math.prod(shape(op.y)[:axis]) != 1:
             return False

@@ -18,7 +18,8 @@ SOURCES = (gen.ConstantOp, gen.LiteralOp)
 # Views that repeat elements.
 BROADCASTS = (gen.BroadcastOp, gen.MultibroadcastOp)
 # Ops that move elements, each to one place of their result.
-MOVERS = (gen.ConcatOp, gen.GatherOp, gen.GatherElementsOp, gen.GatherndOp, gen.PadOp)
+GATHERS = (gen.GatherOp, gen.GatherElementsOp, gen.GatherndOp)
+MOVERS = (gen.ConcatOp, *GATHERS, gen.PadOp)
 # Ops whose bodies are parts of the program.
 CONTROL_FLOW = (gen.IfOp, gen.LoopOp)
 # Ops that hold a loop over elements: the body of one is no part of the program.

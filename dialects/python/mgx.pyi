@@ -108,6 +108,8 @@ DOTS: tuple[type[DotOp], type[QuantDotOp]]
 
 FUSED: tuple[type[AttentionOp], type[FusedReduceOp], type[PointwiseOp]]
 
+GATHERS: tuple[type[GatherOp], type[GatherElementsOp], type[GatherndOp]]
+
 MOVERS: tuple[type[ConcatOp], type[GatherOp], type[GatherElementsOp], type[GatherndOp], type[PadOp]]
 
 NEUTRAL_RIGHT: dict[type[ir.OpView], int]

@@ -457,3 +457,28 @@ func.func @main(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) -> tensor<4x1xi64> {
   %i = mgx.argmax %h axis = 1 : tensor<4x8xf32> -> tensor<4x1xi64>
   return %i : tensor<4x1xi64>
 }
+
+// -----
+
+// A concat's kernel gathers what it alone reads, and copies the rest.
+// CHECK-LABEL: mgx.kernel @k0_concat(%{{.*}}: tensor<9x6xf32>, %{{.*}}: tensor<4xi64>, %{{.*}}: tensor<2x6xf32>) -> tensor<6x6xf32>
+// CHECK:         gather
+// CHECK:         concat
+// CHECK-NOT:   mgx.kernel
+func.func @main(%t: tensor<9x6xf32>, %i: tensor<4xi64>, %x: tensor<2x6xf32>) -> tensor<6x6xf32> {
+  %g = mgx.gather %t[%i] axis = 0 : tensor<9x6xf32>, tensor<4xi64> -> tensor<4x6xf32>
+  %c = mgx.concat %g, %x axis = 0 : tensor<4x6xf32>, tensor<2x6xf32> -> tensor<6x6xf32>
+  return %c : tensor<6x6xf32>
+}
+
+// -----
+
+// Two readers share what was gathered.
+// CHECK-LABEL: mgx.kernel @k0_gather
+// CHECK:       mgx.kernel @k1_concat
+// CHECK-NEXT:    concat
+func.func @main(%t: tensor<9x6xf32>, %i: tensor<4xi64>) -> (tensor<8x6xf32>, tensor<4x6xf32>) {
+  %g = mgx.gather %t[%i] axis = 0 : tensor<9x6xf32>, tensor<4xi64> -> tensor<4x6xf32>
+  %c = mgx.concat %g, %g axis = 0 : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  return %c, %g : tensor<8x6xf32>, tensor<4x6xf32>
+}

@@ -176,6 +176,17 @@ def contractions_of(pointwise: mgx.PointwiseOp) -> list[ir.OpView]:
     return [last]
 
 
+def is_chosen_by_concat(op: ir.OpView, kind: str) -> bool:
+    """Whether an op is a gather that a concat alone reads, whose kernel writes it where it lies.
+
+    A program of kind 'cpu' has none: its loops over a concat are those of one copy after another.
+    """
+    if kind == "cpu" or not isinstance(op, mgx.GATHERS) or not has_one_use(op.results[0]):
+        return False
+    user = users(op.results[0])[0]
+    return isinstance(user, mgx.ConcatOp) and user.operation.block == op.operation.block
+
+
 def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
     """The ops in whose kernel a reduction is the last op, in order, in a program of that kind.
 

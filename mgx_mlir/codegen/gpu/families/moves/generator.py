@@ -55,8 +55,10 @@ def lanes_of(part: Move) -> int:
     """Elements of a vector: neighbours that are either all copied, or all padding."""
     if isinstance(part, Gather):
         if part.run == 1:
-            return min(_CHOSEN, vector_lanes(part.size, [part.target]))
-        return vector_lanes(part.run, [part.source, part.target])
+            lanes = min(_CHOSEN, vector_lanes(part.size, [part.target]))
+        else:
+            lanes = vector_lanes(part.run, [part.source, part.target])
+        return part.target.width(lanes)
     if isinstance(part, Pad):
         last = part.spans[-1] if part.spans else None
         edges = math.gcd(*map(common_factor, (last.size, last.low, last.inside))) if last else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from mlir import ir
@@ -23,7 +23,6 @@ from mgx_mlir.rewriting.queries import conversion_of, definition, users
 from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import Factors
 
-GATHERS = (mgx.GatherOp, mgx.GatherElementsOp, mgx.GatherndOp)
 Gathering: TypeAlias = mgx.GatherOp | mgx.GatherElementsOp | mgx.GatherndOp
 
 
@@ -89,9 +88,12 @@ class Moves:
 
 def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     """The kernel as moves, or why it does not match; None where it holds other work."""
-    anchor = anchor_of(kernel, *mgx.MOVERS, beside=_is_copied)
+    concats = [op for op in kernel.regions[0].blocks[0].operations if isinstance(op, mgx.ConcatOp)]
+    anchor = anchor_of(kernel, *([mgx.ConcatOp] if concats else mgx.MOVERS), beside=_is_copied)
     if anchor is None or isinstance(anchor, Refusal):
         return anchor
+    if isinstance(anchor, mgx.ConcatOp) and any(_gather_of(value) for value in anchor.xs):
+        return _with_gathers(anchor)
     name, result = anchor.OPERATION_NAME, ir.RankedTensorType(anchor.results[0].type)
     # Constants among the operands take no memory.
     operands, element, shape = list(anchor.operands), element_of(result), shape_of(result)
@@ -118,13 +120,40 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     return made if made is None or isinstance(made, Refusal) else Moves(name, (made,))
 
 
+def _gather_of(value: ir.Value) -> Gathering | None:
+    """The gather that makes an operand of a concat in its kernel."""
+    made = definition(value)
+    return made if isinstance(made, mgx.GATHERS) else None
+
+
+def _with_gathers(op: mgx.ConcatOp) -> Moves | Refusal:
+    """A concat that chooses elements of some operands as it writes them."""
+    name, shape = op.OPERATION_NAME, shape_of(op.y.type)
+    sizes = [shape_of(value.type) for value in op.xs]
+    parts: list[Move] = []
+    for value, size, target in zip(op.xs, sizes, places_of(op, sizes, shape), strict=True):
+        if (gather := _gather_of(value)) is not None:
+            found = move_of(gather)
+            if found is None or isinstance(found, Refusal):
+                return found or Refusal(f"{name}: an input that is no strided view")
+            parts.append(replace(found, target=target))
+            continue
+        source = conversion_of(definition(value)) or value
+        view = resolve(source) or splat_constant(value)
+        if view is None:
+            return Refusal(f"{name}: an input that is no strided view")
+        element = element_of(source.type)
+        parts += _copy(view, size, element, target)
+    return Moves(name, tuple(parts))
+
+
 def move_of(op: ir.OpView) -> Move | Refusal | None:
     """A gather, or a padding with a constant, of inputs; None for other ops."""
     found = [view for value in op.operands if (view := resolve(value)) is not None]
     if len(found) < len(op.operands):
         return Refusal(f"{op.operation.name}: an input that is no strided view")
     shape = shape_of(op.results[0].type)
-    if isinstance(op, GATHERS):
+    if isinstance(op, mgx.GATHERS):
         if 0 in found[0].shape:
             return Refusal(f"{op.OPERATION_NAME}: no elements to choose from")
         return _gather(op, found[0], found[1], shape)
@@ -137,7 +166,8 @@ def _is_copied(op: ir.OpView) -> bool:
     """Whether an op takes no kernel of its own: it is free, or converts what a concat copies."""
     if is_free(op):
         return True
-    readers = users(op.results[0]) if conversion_of(op) is not None else []
+    taken = isinstance(op, mgx.GATHERS) or conversion_of(op) is not None
+    readers = users(op.results[0]) if taken else []
     return [type(reader) for reader in readers] == [mgx.ConcatOp]
 
 
@@ -155,18 +185,19 @@ def _concat(
     parts: list[Move] = []
     targets = places_of(op, sizes, shape)
     for view, own_shape, own_element, target in zip(views, sizes, elements, targets, strict=True):
-        size = math.prod(own_shape)
-        if size == 0:
-            continue
-        source: Source
-        if isinstance(view, View):
-            source = MemoryOperand(
-                view.argument, own_element, view.offset, Axis(()), _axis(view.dims)
-            )
-        else:
-            source = view
-        parts.append(Copy(size, source, target))
+        parts += _copy(view, own_shape, own_element, target)
     return tuple(parts)
+
+
+def _copy(
+    view: View | ir.Attribute, shape: tuple[int, ...], element: Element, target: MemoryOperand
+) -> list[Copy]:
+    """The copy of a view, or of a constant, to its place; none of no elements."""
+    size = math.prod(shape)
+    source: Source = view  # type: ignore[assignment]
+    if isinstance(view, View):
+        source = MemoryOperand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+    return [] if size == 0 else [Copy(size, source, target)]
 
 
 def places_of(
