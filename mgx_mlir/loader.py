@@ -196,6 +196,7 @@ def compile(
     else it is made again (docs/trust.md). Raises what `compile_to_bytecode` and `finalize` raise,
     TargetError where there is no such device, and DeviceError.
     """
+    carried = _carried(settings)
     settings = settings or Settings.from_environment()
     if trust_code:
         settings = replace(settings, trust_code=True)
@@ -218,7 +219,9 @@ def compile(
             bound = [one.bound(known) for one in code]
             return Program(plan, bound, weights, settings.threads, kept)
 
-        return _program(artifact.plan, on_host)
+        program = _program(artifact.plan, on_host)
+        program.pickled = made_again, (compile, artifact, target, {}, carried)
+        return program
     # Looked for before the work: a missing device is known at once.
     found = hip_device(target, settings, device)
     target = target if isinstance(target, Target) else Target.get(found.chip)
@@ -231,7 +234,36 @@ def compile(
         bound = [one.bound(known) for one in code]
         return HipProgram(plan, bound, artifact.weights, found, graph)
 
-    return _program(artifact.plan, on_device)
+    program = _program(artifact.plan, on_device)
+    held = sum(w.nbytes for w in artifact.weights.values() if w.data is not None and not w.splat)
+    if held <= _MOST_HELD:
+        named = {"device": device, "graph": graph}
+        program.pickled = made_again, (compile, artifact, target, named, carried)
+    return program
+
+
+# The settings that a pickled program takes along. Whose code runs is for its reader to say.
+_CARRIED = ("cpu", "emulated_devices", "hip", "jobs", "threads", "tuning")
+# The most bytes of weights that a GPU's program keeps on the host, so that it can be pickled.
+_MOST_HELD = 1 << 30
+
+
+def _carried(settings: Settings | None) -> dict[str, Any] | None:
+    return None if settings is None else {name: getattr(settings, name) for name in _CARRIED}
+
+
+def pickled(kind: Any, model: Any, target: Any, named: Mapping[str, Any],
+            settings: Settings | None) -> tuple[Any, ...]:  # fmt: skip
+    """What `__reduce__` gives for something that `kind` makes of a model for a target."""
+    return made_again, (kind, model, target, dict(named), _carried(settings))
+
+
+def made_again(
+    kind: Any, model: Any, target: Any, named: Mapping[str, Any], carried: Mapping[str, Any] | None
+) -> Any:
+    """What was pickled, made of its model: code in it runs as that of a file does."""
+    settings = None if carried is None else replace(Settings.from_environment(), **carried)
+    return kind(model, target, settings=settings, **named)
 
 
 def ready(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mgx_mlir.artifact import reader, writer
 from mgx_mlir.artifact.contents import Contents
@@ -33,6 +34,16 @@ class Artifact(Contents):
     def from_bytes(data: bytes) -> Artifact:
         """The artifact that `to_bytes` gave. ArtifactError where the bytes are not sound."""
         return reader.parse(memoryview(data), None, False, Artifact)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The file's bytes: what is read of them is checked as a file is."""
+        return Artifact.from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> Artifact:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Artifact:
+        return self
 
     @Edge("saving the artifact")
     def save(

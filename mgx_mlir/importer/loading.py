@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper
 
-from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.artifact.writer import begins_as_artifact
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import element_types, wire
@@ -73,12 +73,37 @@ class Source:
         source.inputs = tuple(v.name for v in graph.input if v.name in given)
         return source
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The model with its weights, wherever they lie."""
+        arrays = {name: (weight.key, weight.array()) for name, weight in self.weights.items()}
+        weights = {
+            name: (key, splat_element(array) if is_splat(array) else array, array.shape)
+            for name, (key, array) in arrays.items()
+        }
+        model = self.model.SerializeToString()
+        return _restored, (model, weights, self.inputs, self.name, self.replaceable)
+
     def copy(self) -> Source:
         """One whose model can be changed; it has the same weights."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         weights = dict(self.weights)
         return Source(model, weights, self.inputs, self.name, self.replaceable, self.files)
+
+
+def _restored(
+    model: bytes,
+    weights: Mapping[str, tuple[str, np.ndarray, tuple[int, ...]]],
+    inputs: tuple[str, ...],
+    name: str,
+    replaceable: frozenset[str],
+) -> Source:
+    """A source that was pickled."""
+    found = {}
+    for one, (key, array, shape) in weights.items():
+        data = array if array.shape == shape else np.broadcast_to(array.reshape(()), shape)
+        found[one] = Weight(key, array.dtype, shape, data=data)
+    return Source(onnx.ModelProto.FromString(model), found, inputs, name, replaceable)
 
 
 # A model: its path, its bytes, the model itself, or what was read of it.

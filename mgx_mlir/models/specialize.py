@@ -36,7 +36,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import loading, symbols
-from mgx_mlir.loader import compile
+from mgx_mlir.loader import compile, pickled
 from mgx_mlir.models.background import Background
 from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
@@ -94,6 +94,9 @@ class SpecializedModel:
         self._model = loading.load(model)
         self._target = target
         self._options = options or CompileOptions()
+        self._named = {"options": options, "device": device, "graph": graph, "limit": limit,
+                       "any_after": any_after, "warm": warm, "ranges": ranges}  # fmt: skip
+        self._given_settings = settings
         self._settings = settings or Settings.from_environment()
         self._device = device
         self._graph = graph
@@ -114,6 +117,19 @@ class SpecializedModel:
         # Names of the inputs whose values are built in; it only grows.
         self._fixed: tuple[str, ...] = ()
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The model with its weights; programs are compiled where it is read."""
+        return pickled(
+            SpecializedModel, self._model, self._target, self._named, self._given_settings
+        )
+
+    def __copy__(self) -> SpecializedModel:
+        """Itself: any number of threads may run it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> SpecializedModel:
+        return self
 
     @property
     def compiled(self) -> int:

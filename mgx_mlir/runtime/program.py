@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from mgx_mlir.runtime.cpu import CpuExecutor, Kept
 from mgx_mlir.runtime.memory import host_bytes
 from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +53,26 @@ class Program:
         self._executor = CpuExecutor(plan, code_objects, weights, threads, kept)
         needed = self._executor.memory_bytes
         _log.info("%d steps, %d bytes of arena, scratch and kept memory", plan.step_count, needed)
+
+    # What makes the program again elsewhere: a function and its arguments. `compile` sets it.
+    pickled: tuple[Any, ...] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The program by its artifact, whose code is checked where it is read as a file's is."""
+        if self.pickled is None:
+            raise UsageError(
+                f"{self!r} cannot be pickled: it keeps no artifact (a part of another program, or "
+                "more weights than the host should hold twice); pickle the artifact, and compile "
+                "it where it is read"
+            )
+        return self.pickled
+
+    def __copy__(self) -> Self:
+        """Itself: any number of threads may run it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def _set_plan(self, plan: Plan) -> None:
         self._plan = plan

@@ -111,6 +111,24 @@ class Model:
         self._whole = SpecializedModel(self._source, target, self._options, **arguments, **limits)
         self._staged: StagedGraph | None = self.staged() if stored is not None else None
         self._variants: dict[frozenset[str], Model] = {}
+        self._made: Any = (self._source if stored is None else artifact, target)
+        self._limit = sizes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The model with its weights, or its artifact; programs are compiled where it is read."""
+        named = {**self._compilation.arguments, **self._policy}
+        settings = named.pop("settings")
+        named |= {"seed": self._seed, "sizes": self._limit}
+        named["options"] = None if self._compilation.stored else self._options
+        model, target = self._made
+        return loader.pickled(Model, model, target, named, settings)
+
+    def __copy__(self) -> Model:
+        """Itself: any number of threads may run it."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Model:
+        return self
 
     def _is_open(self) -> bool:
         """Whether an input has a size that neither the model nor the options give."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -61,7 +60,11 @@ class HipProgram(Program):
 
     def without_graph(self) -> HipProgram:
         """The same program, on the same weights, with its kernels launched one by one."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        if self.pickled is not None:
+            again, (kind, artifact, target, named, carried) = self.pickled
+            other.pickled = again, (kind, artifact, target, {**named, "graph": False}, carried)
         other.pool = ContextPool(self.prepared, False)
         return other
 

@@ -129,6 +129,9 @@ class DeviceTensor:
         where = self.__dlpack_device__()
         return export_capsule(self.address, where, self.dtype.name, self.shape, self)
 
+    def __reduce__(self) -> Any:
+        raise UsageError(f"{self!r} is memory of this process; pickle its numpy()")
+
     def __repr__(self) -> str:
         shape = list(self.shape)
         return f"DeviceTensor({self.dtype.name}{shape} on device {self.ordinal})"
