@@ -18,7 +18,9 @@ from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import editing
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.comparing import STEPPED
 from mgx_mlir.tools.programs import flat_arrays
+from mgx_mlir.tools.quantizers import with_noise
 
 # Nudged inputs are multiplied with numbers that differ from 1 by at most this: some roundings.
 NUDGES = {np.dtype(np.float64): 2.0**-40, np.dtype(np.float32): 2.0**-20}
@@ -35,12 +37,14 @@ class Reference:
     """A reference's outputs for some inputs: `variants` by the difference of each."""
 
     def __init__(self, name: str, variants: dict[str, Outputs], run: Callable[[Inputs], Outputs],
-                 precise: Callable[[], Outputs] | None, inputs: Inputs) -> None:  # fmt: skip
+                 precise: Callable[[], Outputs] | None, inputs: Inputs,
+                 stepped: Callable[[int], Outputs | None] = lambda seed: None) -> None:  # fmt: skip
         self.name = name
         self.variants = variants
         self._run = run
         self._precise = precise
         self._inputs = inputs
+        self._stepped = stepped
 
     @property
     def first(self) -> dict[str, np.ndarray]:
@@ -48,13 +52,18 @@ class Reference:
         return flat_arrays(next(iter(self.variants.values())))
 
     def add_variants(self) -> None:
-        """Adds variants that only a difference asks for: exact integers, nudged inputs."""
+        """Adds variants that only a difference asks for: exact integers, nudged inputs, and
+        numbers that are nudged before they are quantized."""
         if self._precise is not None:
             self.variants["without saturation to 16 bits"] = self._precise()
         if any(array.dtype.kind in "fV" for array in self._inputs.values()):
             for seed in (1, 2):
                 nudged = {n: _nudged(a, seed) for n, a in self._inputs.items()}
                 self.variants[f"nudged inputs ({seed})"] = self._run(nudged)
+        for seed in (1, 2, 3):
+            found = self._stepped(seed)
+            if found is not None:
+                self.variants[f"{STEPPED} ({seed})"] = found
 
 
 def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
@@ -134,7 +143,9 @@ def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | Non
     model = str(options.model) if same else editing.whole_model(options).SerializeToString()
     levels = onnxruntime.GraphOptimizationLevel
 
-    def session(level: Any, **entries: str) -> Callable[[Inputs], Outputs]:
+    def session(
+        level: Any, model: str | bytes = model, **entries: str
+    ) -> Callable[[Inputs], Outputs]:
         settings = onnxruntime.SessionOptions()
         settings.log_severity_level = 4
         settings.graph_optimization_level = level
@@ -156,7 +167,14 @@ def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | Non
     precise = None
     if _has_integer_products(options):
         precise = lambda: session(levels.ORT_ENABLE_ALL, x64quantprecision="1")(inputs)  # noqa: E731
-    return Reference("onnxruntime", variants, plain, precise, inputs)
+
+    def stepped(seed: int) -> Outputs | None:
+        changed = with_noise(editing.whole_model(options), seed)
+        if changed is None:
+            return None
+        return session(levels.ORT_DISABLE_ALL, changed.SerializeToString())(inputs)
+
+    return Reference("onnxruntime", variants, plain, precise, inputs, stepped)
 
 
 def _has_integer_products(options: argparse.Namespace) -> bool:

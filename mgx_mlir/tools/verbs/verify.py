@@ -3,7 +3,8 @@
 The reference is onnxruntime where it is installed and knows the model's operators, without and
 with its optimisations, else this project's numpy evaluation of the imported graph. Where
 elements differ, the reference runs again with inputs nudged by some roundings (and without
-saturation to 16 bits): elements at which it differs from itself by as much do not count.
+saturation to 16 bits): elements at which it differs from itself by as much do not count. Nor do
+differences as large as those that roundings before quantizers inside of the model make.
 
 With --against f32 the error of fewer bits is measured beside the same model in f32.
 
