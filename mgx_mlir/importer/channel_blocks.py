@@ -56,6 +56,8 @@ def _told_by(
     node: NodeProto, sizes: Mapping[str, tuple[int, ...]], makers: Mapping[str, NodeProto]
 ) -> int:
     """The width that a node's sizes tell; 0 where they fit both."""
+    if len(node.input) < (2 if node.op_type == "Conv" else 1):
+        return 0
     if node.op_type == "ReorderOutput":
         have = _filters(node.input[0], sizes, makers)
         wanted = next((a.i for a in node.attribute if a.name == "channels"), have)
@@ -81,6 +83,6 @@ def _filters(
     maker = makers.get(name)
     while maker is not None and maker.op_type != "Conv" and len(maker.input) == 1:
         maker = makers.get(maker.input[0])
-    if maker is None or maker.domain != DOMAIN or maker.op_type != "Conv":
+    if maker is None or maker.domain != DOMAIN or maker.op_type != "Conv" or len(maker.input) < 2:
         return 0
     return (*sizes.get(maker.input[1], ()), 0)[0]

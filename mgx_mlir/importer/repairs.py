@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import onnx
 import onnx.defs
@@ -36,7 +37,7 @@ def repair(model: onnx.ModelProto) -> None:
 
     onnx's library ends the process, or never ends, over equations that are none.
     """
-    _name_uniques(model)
+    _name_others(model)
     _import_domains(model)
     _declare_constants(model.graph)
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
@@ -50,16 +51,39 @@ def repair(model: onnx.ModelProto) -> None:
             _count_outputs(node)
 
 
-def _name_uniques(model: onnx.ModelProto) -> None:
-    """Makes com.microsoft's Unique ONNX's own: y, inverse, counts = Unique(x), in order of x."""
+def _name_others(model: onnx.ModelProto) -> None:
+    """Writes operators of com.microsoft that are others with inputs in another order as these.
+
+    y, inverse, counts = Unique(x)      ONNX's own, in the order of x
+    y = DecoderMaskedMultiHeadAttention(q, k, v, mask, scores, past_k, past_v, length)
+    """
     for node in _nodes(model):
-        if (node.domain, node.op_type) != ("com.microsoft", "Unique"):
+        if node.domain != "com.microsoft":
             continue
-        y, inverse, counts = [*node.output, "", ""][:3]
-        node.domain = ""
-        del node.output[:]
-        node.output.extend([y, "", inverse, counts])
-        node.attribute.append(helper.make_attribute("sorted", 0))
+        if node.op_type == "Unique":
+            y, inverse, counts = [*node.output, "", ""][:3]
+            node.domain = ""
+            _replace(node.output, [y, "", inverse, counts])
+            node.attribute.append(helper.make_attribute("sorted", 0))
+        elif node.op_type == "DecoderMaskedMultiHeadAttention":
+            _as_multi_head(node)
+
+
+def _as_multi_head(node: NodeProto) -> None:
+    given = [*node.input, *[""] * 11][:11]
+    q, k, v, mask, scores, past_k, past_v, length, _, cache, bias = given
+    shared = any(a.name == "past_present_share_buffer" and a.i for a in node.attribute)
+    node.op_type = "MultiHeadAttention"
+    length = length if shared else ""
+    _replace(node.input, [q, k, v, bias, mask, scores, past_k, past_v, length, cache])
+    dropped = ("past_present_share_buffer", "output_qk")
+    _replace(node.attribute, [a for a in node.attribute if a.name not in dropped])
+
+
+def _replace(field: Any, values: Sequence[Any]) -> None:
+    """Gives a repeated field of a message other values."""
+    del field[:]
+    field.extend(values)
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
@@ -120,8 +144,7 @@ def _drop_repeated(node: NodeProto) -> None:
         return
     kept = [a for a in node.attribute if a.name != place[0]]
     if len(kept) < len(node.attribute):
-        del node.attribute[:]
-        node.attribute.extend(kept)
+        _replace(node.attribute, kept)
 
 
 def _check_equation(node: NodeProto) -> None:

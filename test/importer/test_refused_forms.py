@@ -305,3 +305,24 @@ def test_axes_are_those_of_the_tensor(kind):
     stated = {"axes": [3]} if kind.startswith("Mean") else {"axis": 3}
     with pytest.raises(ModelError, match=r"axis 3 of a tensor with 3 dimensions|nference"):
         parse_onnx(node_model(kind, {"x": X}, **stated))
+
+
+CODES = np.zeros((2, 4), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "domain", "attributes", "message"),
+    [
+        ("LRN", {"x": floats(4)}, "", {"size": 3}, "has to have channels"),
+        ("SVMRegressor", {"x": floats(2, 4)}, "ai.onnx.ml", {}, "its attribute rho is missing"),
+        ("GroupQueryAttention",
+         {"q": floats(2, 4), **dict.fromkeys("kvpw"), "e": CODES, "t": CODES},
+         "com.microsoft", {"num_heads": 2, "kv_num_heads": 1}, "what has heads is"),
+        ("UnfoldTensor", {"x": floats(4)}, "com.microsoft", {"size": 2, "dim": 3}, "axis 3"),
+        ("Trilu", {"x": floats(4)}, "com.microsoft", {}, "ranks, sizes or attributes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_ranks_and_attributes_that_no_operator_has(kind, inputs, domain, attributes, message):
+    """The message is the project's own, never the text of Python's exceptions."""
+    assert_refused(node_model(kind, inputs, domain, opset=23, **attributes), message)

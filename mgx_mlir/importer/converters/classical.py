@@ -245,8 +245,8 @@ def svm_regressor(node: Node) -> ir.Value:
     x = emit.convert(node.tensor(0), "f32")
     x = emit.unsqueeze(x, [0]) if tensors.rank(x) == 1 else x
     count = int(node.attribute("n_supports"))
-    rho = float(node.attribute("rho")[0])
-    coefficients = np.array(node.attribute("coefficients"), np.float32)
+    rho = float(node.required("rho")[0])
+    coefficients = np.array(node.required("coefficients"), np.float32)
     vectors = node.attribute("support_vectors")
     if count:
         table = np.array(vectors, np.float32).reshape(count, -1)

@@ -111,7 +111,11 @@ def upsample(node: Node) -> ir.Value:
         raise ModelError(f"scales = {list(scales)} for {tensors.show(tensors.dims(x))}")
     sizes = tensors.known_sizes(x)
     mode = node.choice("mode", "nearest", "linear", default="nearest")
-    coordinates = str(node.attribute("coordinate_transformation_mode", "asymmetric"))
+    coordinates = node.choice(
+        "coordinate_transformation_mode",
+        "asymmetric", "half_pixel", "align_corners",
+        default="asymmetric",
+    )  # fmt: skip
     return mgx.resize(
         x,
         tensors.named([size * scale for size, scale in zip(sizes, scales, strict=True)]),

@@ -75,6 +75,8 @@ def dequantize_linear(node: Node) -> ir.Value:
     to: Any = tensors.element(scale)
     if node.version >= 23 and node.attribute("output_dtype"):
         to = element_types.of_onnx(node.attribute("output_dtype")).numpy
+        if not isinstance(mgx.element_type(to), ir.FloatType):
+            raise ModelError(f"output_dtype is {np.dtype(to).name}, which is no float")
     return mgx.dequantizelinear(x, scale, zero, to=to)
 
 

@@ -169,7 +169,7 @@ def _forest_of_tensors(node: Node) -> Forest:
         ids = np.array(node.attribute(f"nodes_{side}nodeids"), np.int64)
         is_leaf = np.array(node.attribute(f"nodes_{side}leafs"), np.int64)
         following[:inner, column] = ids + inner * is_leaf
-    weights = np.zeros((count, int(node.attribute("n_targets"))), leaf_weights.dtype)
+    weights = np.zeros((count, int(node.required("n_targets"))), leaf_weights.dtype)
     weights[inner + np.arange(len(targets)), targets] = leaf_weights
     voted = np.zeros(weights.shape, bool)
     voted[inner + np.arange(len(targets)), targets] = True

@@ -365,7 +365,9 @@ def lp_pool(node: Node) -> ir.Value:
 @operator("LRN", (1, 13), "lrn")
 def lrn(node: Node) -> ir.Value:
     x, size = node.tensor(0), int(node.required("size"))
-    channels = tensors.dims(x)[1] if tensors.rank(x) > 1 else 1
+    if tensors.rank(x) < 2:
+        raise ModelError(f"an input of {tensors.show(tensors.dims(x))}; it has to have channels")
+    channels = tensors.dims(x)[1]
     # A window of more than twice the channels sees no more of them.
     seen = min(size, 2 * channels + 1) if isinstance(channels, int) else size
     return mgx.lrn(
