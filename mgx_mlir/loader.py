@@ -278,10 +278,15 @@ def ready(
     Raises what `compile` raises.
     """
     settings = settings or Settings.from_environment()
+    found = target_of(target, settings, device)
+    return found, _ready(artifact, None, found, settings, None)
+
+
+def target_of(target: str | Target, settings: Settings, device: int | None = None) -> Target:
+    """The target that a name means here: 'gpu' is the chip of a device."""
     if target == "gpu":
         target = hip_device(target, settings, device).chip
-    found = target if isinstance(target, Target) else Target.get(target)
-    return found, _ready(artifact, None, found, settings, None)
+    return target if isinstance(target, Target) else Target.get(target)
 
 
 def no_options(artifact: Artifact) -> UsageError:

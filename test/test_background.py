@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import mgx_mlir
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.models import specialize
 from mgx_mlir.models.background import Background
+from mgx_mlir.models.handing import Handed
 from mgx_mlir.runtime.sized import SizedProgram
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
@@ -51,7 +53,7 @@ def test_sizes_that_come_often_get_programs(modes: list[str]) -> None:
     for n in (2, 2):
         run(model, n)
     model.wait()
-    assert modes == ["full-dynamic", "default"]
+    assert modes == ["full-dynamic"] and model.compiled == 2  # the other one by another process
     x = {"x": np.zeros((2, 3), np.float32)}
     assert not isinstance(model.program(x), SizedProgram)
     run(model, 2)
@@ -59,7 +61,7 @@ def test_sizes_that_come_often_get_programs(modes: list[str]) -> None:
         run(model, n)
     model.wait()
     run(model, 4)
-    assert modes == ["full-dynamic", "default", "default"]
+    assert modes == ["full-dynamic"] and model.compiled == 3
     assert isinstance(model.program(x), SizedProgram)  # the one place is another size's
 
 
@@ -78,7 +80,7 @@ def test_errors_in_the_background_reach_no_request(
     def fails(*_: object) -> None:
         raise CompilerError("a fault")
 
-    monkeypatch.setattr(model._whole, "_artifact", fails)
+    monkeypatch.setattr(model._whole, "_compiled_beside", fails)
     for n in (2, 2, 3):
         run(model, n)
     model.wait()
@@ -91,6 +93,56 @@ def test_jobs_run_in_order_and_threads_end() -> None:
         background.submit("a job", lambda number=number: done.append(number))
     background.wait()
     assert done == [0, 1, 2, 3, 4]
+
+
+def test_calls_go_to_a_process_of_the_least_priority() -> None:
+    background, found = Background(), []
+    background.submit("a job", lambda: found.append(background.call(os.getpriority, 0, 0)))
+    background.submit("a job", lambda: found.append(background.call(os.sched_getscheduler, 0)))
+    background.submit("a job", lambda: found.append(background.call(os.getpid)))
+    background.wait()
+    assert found[:2] == [19, os.SCHED_IDLE] and found[2] != os.getpid()
+
+
+def test_a_process_ends_without_the_call_that_runs() -> None:
+    code = """
+import time
+from mgx_mlir.models.background import Background
+background = Background()
+background.submit("first", lambda: background.call(time.sleep, 300))
+time.sleep(0.3)
+"""
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
+
+
+def test_weights_in_memory_are_mapped_and_come_back_as_they_are() -> None:
+    arrays = [np.arange(5.0), np.zeros((3, 4), np.float32), np.ones(2, np.int8)]
+    handed = Handed(arrays)
+    path, places = handed.places()
+    other = Handed.mapped(path, places)
+    there = other.loads(handed.dumps((arrays[2], arrays[0], np.broadcast_to(3.0, (1 << 20,)))))
+    np.testing.assert_array_equal(there[1], arrays[0])
+    back = handed.loads(other.dumps([*there, np.float32(7)]))
+    assert back[0] is arrays[2] and back[1] is arrays[0]
+    assert back[2].strides == (0,) and back[2][9] == 3
+    handed.close()
+
+
+def test_a_model_with_weights_is_compiled_beside_requests() -> None:
+    """Weights that lie in memory, in files, and that the compiler makes."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 64] x) => (float[n, 64] y) { a = MatMul(x, w) y = Add(a, b) }"""
+    model = parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    w, b = rng.normal(size=(64, 64)).astype(np.float32), np.full(64, 2, np.float32)
+    held = (numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b"))
+    model.graph.initializer.extend(held)
+    runner = mgx_mlir.Model(model, warm=1)
+    x = {"x": rng.normal(size=(3, 64)).astype(np.float32)}
+    runner.run(x)
+    runner.wait()
+    assert not isinstance(runner.program(x), SizedProgram)
+    np.testing.assert_allclose(runner.run(x)["y"], x["x"] @ w + b, rtol=1e-4, atol=1e-4)
 
 
 def test_a_process_ends_without_the_jobs_that_wait() -> None:

@@ -39,9 +39,12 @@ class ServerError(Exception):
 
 
 class Server:
-    """A server that imports `modules` at once, beside the work of this process."""
+    """A server that imports `modules` at once, beside the work of this process.
 
-    def __init__(self, modules: Iterable[str] = ()) -> None:
+    idle: it and its workers run where no other process wants to.
+    """
+
+    def __init__(self, modules: Iterable[str] = (), idle: bool = False) -> None:
         pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket, theirs = map(_apart, pair)
         self._lock = threading.Lock()
@@ -52,7 +55,7 @@ class Server:
             "import os, sys; os.putenv('OPENBLAS_NUM_THREADS', '1')\n"
             f"sys.path[:] = {sys.path!r}\n"
             "from mgx_mlir.finalizer.server import serve\n"
-            f"serve({theirs.fileno()}, {tuple(modules)!r})"
+            f"serve({theirs.fileno()}, {tuple(modules)!r}, {idle})"
         )
         with theirs:
             self._process = subprocess.Popen(
@@ -123,9 +126,11 @@ def _apart(one: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
-def serve(number: int, modules: Iterable[str]) -> None:
+def serve(number: int, modules: Iterable[str], idle: bool) -> None:
     """The server's side: answers requests until its parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    if idle:
+        _yield_to_others()
     for module in modules:
         with contextlib.suppress(Exception):  # a call that needs the module says so
             package = module.removesuffix(".*")
@@ -149,6 +154,14 @@ def serve(number: int, modules: Iterable[str]) -> None:
     for worker in workers:
         _ended(worker)
     os._exit(0)  # there is nothing to take apart
+
+
+def _yield_to_others() -> None:
+    """Gives this process, and those that it starts, the least priority."""
+    with contextlib.suppress(OSError):
+        os.nice(19)
+    with contextlib.suppress(OSError, AttributeError):  # other systems than Linux have none
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _forked(parent: socket.socket, talk: int, errors: int) -> int:

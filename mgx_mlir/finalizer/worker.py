@@ -22,6 +22,8 @@ from mgx_mlir.finalizer.calls import SIZE
 from mgx_mlir.finalizer.server import Server, ServerError
 
 _STDERR_LINES = 20
+# Seconds between two looks whether a call goes on.
+_LOOK = 0.2
 
 
 class WorkerError(Exception):
@@ -41,8 +43,8 @@ class WorkerPool(Executor):
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="mgx-worker")
         self._time_limit = time_limit
         self._server = server
-        self._idle: list[_Worker] = []
-        self._all: set[_Worker] = set()
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -92,19 +94,19 @@ class WorkerPool(Executor):
             return value
         raise value
 
-    def _take(self) -> _Worker:
+    def _take(self) -> Worker:
         with self._lock:
             if self._closed:
                 raise WorkerError("the pool is closed")
             if self._idle:
                 return self._idle.pop()
             self._server = self._server or Server()
-            worker = _Worker(self._server)
+            worker = Worker(self._server)
             self._all.add(worker)
             return worker
 
 
-class _Worker:
+class Worker:
     """One process. Its owner alone closes it; other threads may hang up."""
 
     def __init__(self, server: Server) -> None:
@@ -119,15 +121,20 @@ class _Worker:
             self.close()
             raise WorkerError(str(error)) from error
 
-    def call(self, request: Any, time_limit: float) -> tuple[bool, Any]:
-        """Whether the call succeeded, and its result or its exception."""
+    def call(
+        self, request: Any, time_limit: float, goes_on: Callable[[], bool] = lambda: True
+    ) -> tuple[bool, Any]:
+        """Whether the call succeeded, and its result or its exception.
+
+        It is given up, as at its time limit, where `goes_on` says so.
+        """
         data = pickle.dumps(request)
         deadline = time.monotonic() + time_limit
         try:
             self._socket.settimeout(time_limit)
             self._socket.sendall(SIZE.pack(len(data)) + data)
-            (size,) = SIZE.unpack(self._read(SIZE.size, deadline))
-            reply = pickle.loads(self._read(size, deadline))
+            (size,) = SIZE.unpack(self._read(SIZE.size, deadline, goes_on))
+            reply = pickle.loads(self._read(size, deadline, goes_on))
         except TimeoutError:
             raise WorkerError(f"it took more than {time_limit:g} seconds") from None
         except (OSError, EOFError) as error:
@@ -151,14 +158,17 @@ class _Worker:
         self._socket.close()
         self._stderr.close()
 
-    def _read(self, size: int, deadline: float) -> bytes:
+    def _read(self, size: int, deadline: float, goes_on: Callable[[], bool]) -> bytes:
         parts: list[bytes] = []
         while size:
             left = deadline - time.monotonic()
-            if left <= 0:
+            if left <= 0 or not goes_on():
                 raise TimeoutError
-            self._socket.settimeout(left)
-            part = self._socket.recv(min(size, 1 << 20))
+            self._socket.settimeout(min(left, _LOOK))
+            try:
+                part = self._socket.recv(min(size, 1 << 20))
+            except TimeoutError:
+                continue
             if not part:
                 raise EOFError
             parts.append(part)

@@ -25,7 +25,7 @@ import logging
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -36,8 +36,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import loading, symbols
-from mgx_mlir.loader import compile, pickled
+from mgx_mlir.loader import compile, finalize, pickled, target_of
 from mgx_mlir.models.background import Background
+from mgx_mlir.models.handing import Handed, Places
 from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
@@ -56,6 +57,9 @@ ANY_SIZES = "full-dynamic"
 _MOST_COUNTED = 4096
 
 Arrays = Mapping[str, np.ndarray]
+
+# All models share it: beside requests runs one compile at a time.
+_BACKGROUND = Background(("mgx_mlir.models.specialize", "mgx_mlir.passes.*"))
 
 
 class Values(enum.IntEnum):
@@ -109,7 +113,9 @@ class SpecializedModel:
         self._any: dict[frozenset[str], Program | None] = {}
         self._warned: set[str] = set()
         self._contradicted = lru_cache(64)(self._names_contradicted)
-        self._background = Background()
+        self._background = _BACKGROUND
+        # The weights that compiles in the background map.
+        self._handed: Handed | None = None
         # Runs of the program for any sizes, by the key of their inputs.
         self._runs: Counter[Any] = Counter()
         self._compiled = 0
@@ -189,7 +195,7 @@ class SpecializedModel:
         }
 
         def job() -> None:
-            program = self._load(self._artifact(shapes, {}))
+            program = self._load(self._compiled_beside(shapes), trust_code=True)
             with self._lock:
                 self._keep(key, program)
                 del self._runs[key]
@@ -237,13 +243,25 @@ class SpecializedModel:
             )
         return frozenset(names)
 
-    def _load(self, artifact: Artifact) -> Program:
+    def _compiled_beside(self, inputs: Arrays) -> Artifact:
+        """The artifact for inputs of these sizes, with code, made by the process in background."""
+        source = loading.load(self._model)
+        if self._handed is None:
+            self._handed = Handed([w.data for w in source.weights.values() if w.data is not None])
+        target = target_of(self._target, self._settings, self._device)
+        options = options_for(self._static(inputs, {}), self._target)
+        call = self._handed.dumps((source, options, target, self._settings))
+        made = self._background.call(_compile_beside, self._handed.places(), call)
+        return Artifact(**self._handed.loads(made))
+
+    def _load(self, artifact: Artifact, trust_code: bool = False) -> Program:
         return compile(
             artifact,
             self._target,
             settings=self._settings,
             device=self._device,
             graph=self._graph,
+            trust_code=trust_code,
         )
 
     def _key(self, inputs: Arrays) -> Any:
@@ -287,22 +305,34 @@ class SpecializedModel:
         return artifact, kept
 
     def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
+        return self._made(self._static(inputs, fixed))
+
+    def _static(self, inputs: Arrays, fixed: Arrays) -> CompileOptions:
+        """The options of a program for inputs of these sizes, and with these values."""
         dims = _shapes({n: a for n, a in inputs.items() if n not in fixed})
         _log.info("compiling for inputs %s, values of %s", dims, ", ".join(fixed) or "none")
         mode = "default" if self._options.mode == ANY_SIZES else self._options.mode
         apart = self._contradicted(*((n, a.shape) for n, a in inputs.items()))
-        options = replace(
+        return replace(
             self._options,
             mode=mode,
             input_dims={**self._options.input_dims, **dims},
             dim_params={**self._options.dim_params, **dict.fromkeys(apart, APART)},
             input_values={**self._options.input_values, **fixed},
         )
-        return self._made(options)
 
     def _made(self, options: CompileOptions) -> Artifact:
         """The model compiled with these options."""
         return compile_to_bytecode(self._model, options_for(options, self._target))
+
+
+def _compile_beside(places: Places, call: bytes) -> bytes:
+    """Compiles in another process what `_compiled_beside` handed to it."""
+    handed = Handed.mapped(*places)
+    source, options, target, settings = handed.loads(call)
+    artifact = compile_to_bytecode(source, options)
+    made = finalize(artifact, target, settings=replace(settings, jobs=1))
+    return handed.dumps({field.name: getattr(made, field.name) for field in fields(made)})
 
 
 def _shapes(inputs: Arrays) -> dict[str, list[int]]:

@@ -25,7 +25,7 @@ class SizedProgram(Program):
     below 0 in their shapes (see mgx_mlir.artifact.formulas). Any number of threads may run it.
     """
 
-    def __init__(self, plan: Plan, make: Make, limit: int = 8) -> None:
+    def __init__(self, plan: Plan, make: Make, limit: int = 16) -> None:
         """`limit`: for how many combinations of sizes a program is kept."""
         self._set_plan(plan)
         self._make = make
