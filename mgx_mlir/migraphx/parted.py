@@ -57,6 +57,10 @@ class OpaqueProgram(program):
         """The outputs, in order."""
         return list(self._results)
 
+    def _form(self, numbers: Any) -> tuple[Any, ...]:
+        """Raises UsageError, as `graph`."""
+        return (self.graph(),)
+
     def to_py(self) -> str:
         """Raises UsageError, as `graph`."""
         self.graph()

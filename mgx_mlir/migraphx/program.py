@@ -21,6 +21,7 @@ from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
+from mgx_mlir.migraphx.form import Numbers, form_of
 from mgx_mlir.migraphx.instruction import State
 from mgx_mlir.migraphx.listing import listing
 from mgx_mlir.migraphx.modes import compile_modes, nearest_mode
@@ -314,11 +315,14 @@ class program:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, program):
             return NotImplemented
-        a, b = self.graph(), other.graph()
-        same = {key: w.sha256 for key, w in a.weights.items()}
-        return str(a.module) == str(b.module) and same == {
-            k: w.sha256 for k, w in b.weights.items()
-        }
+        numbers: Numbers = {}
+        return self._form(numbers) == other._form(numbers)
+
+    def _form(self, numbers: Numbers) -> tuple[Any, ...]:
+        """What the program computes (see `form_of`)."""
+        with self._graph.module.context:
+            block, results = self._main._block, self._main._results()
+            return form_of(block, self._state.names, results, self._graph.weights, numbers)
 
     __hash__ = None  # type: ignore[assignment]
 

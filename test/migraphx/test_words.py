@@ -276,3 +276,41 @@ def test_nodes_names_are_debug_symbols_where_they_are_wanted(wanted, digits):
 @pytest.fixture
 def digits():
     return str(Path(__file__).resolve().parents[2] / "examples" / "digits.onnx")
+
+
+def summed(order, first=1.0):
+    """x - 1 + y, with inputs and instructions in that order."""
+    p = migraphx.program()
+    m = p.get_main_module()
+    inputs = {name: m.add_parameter(name, migraphx.shape(lens=[2])) for name in order}
+    literal = m.add_literal(np.full(2, first, np.float32))
+    if order == "yx":
+        m.add_instruction(migraphx.op("neg"), [inputs["y"]])  # nothing reads it
+    less = m.add_instruction(migraphx.op("sub"), [inputs["x"], literal])
+    m.add_return([m.add_instruction(migraphx.op("add"), [less, inputs["y"]])])
+    return p
+
+
+def test_programs_that_compute_the_same_are_equal():
+    assert summed("xy") == summed("yx") and summed("xy") != summed("xy", first=2.0)
+    other = summed("xy")
+    *_, last = other.get_main_module()
+    other.get_main_module().replace_instruction(last, migraphx.op("sub"), last.inputs())
+    assert other != summed("xy")
+
+
+def test_programs_with_modules_are_equal_by_their_modules():
+    def chosen(then, otherwise):
+        p = migraphx.program()
+        m = p.get_main_module()
+        flag = m.add_parameter("flag", migraphx.shape(type="bool", lens=[1]))
+        x = m.add_parameter("x", migraphx.shape(lens=[2]))
+        bodies = [p.create_module(name) for name in ("then", "else")]
+        for body, name in zip(bodies, (then, otherwise), strict=True):
+            body.add_return([body.add_instruction(migraphx.op(name), [x])])
+        both = m.add_instruction(migraphx.op("if"), [flag], bodies)
+        m.add_return([m.add_instruction(migraphx.op("get_tuple_elem", index=0), [both])])
+        return p
+
+    assert chosen("neg", "relu") == chosen("neg", "relu")
+    assert chosen("neg", "relu") != chosen("relu", "neg")
