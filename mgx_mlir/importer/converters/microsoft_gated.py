@@ -19,11 +19,6 @@ from mgx_mlir.importer.converters.pointwise import softplus_of
 from mgx_mlir.importer.node import Node
 
 
-@contributed("SampleOp", "")
-def sample_op(node: Node) -> ir.Value:
-    return node.tensor(0)
-
-
 @contributed("ScaledSiLU", "mul sigmoid")
 def scaled_silu(node: Node) -> ir.Value:
     x, element = node.tensor(0), tensors.element(node.tensor(0))
