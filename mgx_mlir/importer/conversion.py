@@ -62,6 +62,9 @@ class Conversion:
         self.equations: list[tuple[Dim, Dim]] = []
         # Dimensions that are taken to be equal to others, which a run checks.
         self.same: dict[str, Dim] = {}
+        # How many nodes were converted, and the loops that would be too many if written out.
+        self.converted = 0
+        self.kept_loops: set[tuple[str, ...]] = set()
         self._inferred = inferred
         self._sizes: dict[ir.Value, np.ndarray | None] = {}
         # Placeholders for results of refused nodes, and values computed from them.
@@ -167,6 +170,7 @@ class Conversion:
         return Value(tensor.name, weight=weight)
 
     def _convert(self, proto: NodeProto, scope: Scope) -> None:
+        self.converted += 1
         inputs = [scope.find(name) if name else None for name in proto.input]
         results: list[Value] = []
         guessed = any(value in self._guessed for value in inputs)

@@ -22,6 +22,30 @@ from mgx_mlir.rewriting.queries import definition
 MAX_NODES = 4096
 
 
+class _Work:
+    """The nodes that a loop becomes, those of loops inside of it at each trip."""
+
+    def __init__(self, node: Node) -> None:
+        self._conversion = node.conversion
+        self._loop = (node.name, *node.proto.output)
+        self._start = node.conversion.converted
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether it was so the last time: loops around it do not try again at each trip."""
+        return self._loop in self._conversion.kept_loops
+
+    def exceeds(self, trips: int) -> bool:
+        """Whether these trips are too many nodes."""
+        return self._conversion.converted - self._start + trips > MAX_NODES
+
+    def give_up(self, always: bool) -> None:
+        """Forgets the nodes: they are not there. always: the loop is not tried again."""
+        self._conversion.converted = self._start
+        if always:
+            self._conversion.kept_loops.add(self._loop)
+
+
 def loop(node: Node) -> list[Value] | None:
     """The results of a Loop; None where its trips are not known, or too many."""
     trips, go = _known(node, 0, ENDLESS), _known(node, 1, 1)
@@ -31,9 +55,10 @@ def loop(node: Node) -> list[Value] | None:
     carried = [node.value(i) for i in range(2, len(node.inputs))]
     if len(body.output) < 1 + len(carried):
         raise ModelError("its body has fewer results than the loop carries")
-    limit = MAX_NODES // _count(body)
-    if trips >= ENDLESS:
-        limit = min(limit, node.conversion.max_loop_iterations)
+    work = _Work(node)
+    if work.is_too_much:
+        return None
+    most = node.conversion.max_loop_iterations if trips >= ENDLESS else trips
     entries: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     before = len(node.conversion.unsupported)
     trip = 0
@@ -45,7 +70,9 @@ def loop(node: Node) -> list[Value] | None:
             column.append(entry)
         trip += 1
         go = None if again.known is None else int(again.known.reshape(-1)[0])
-        if go is None or (trip == limit and go and trip < trips):
+        goes_on = go is None or (go and trip < trips)
+        if go is None or (goes_on and (trip == most or work.exceeds(trip))):
+            work.give_up(go is not None)
             del node.conversion.unsupported[before:]
             return None
     if entries and not trip:
@@ -62,8 +89,10 @@ def scan(
 ) -> tuple[list[ir.Value], list[ir.Value]] | None:
     """The final states of a Scan and its results, stacked along axis 0; None where too many."""
     body: GraphProto = node.attribute("body")
-    if not 0 < steps <= MAX_NODES // _count(body):
+    work = _Work(node)
+    if work.is_too_much or not 0 < steps <= MAX_NODES // _count(body):
         return None
+    before = len(node.conversion.unsupported)
     carried = [Value("state", tensor=s) for s in states]
     entries: list[list[Value]] = [[] for _ in range(len(body.output) - len(carried))]
     for step in range(steps):
@@ -75,6 +104,10 @@ def scan(
         carried = results[: len(carried)]
         for column, entry in zip(entries, results[len(carried) :], strict=True):
             column.append(entry)
+        if work.exceeds(step):
+            work.give_up(True)
+            del node.conversion.unsupported[before:]
+            return None
     final = [node.constants.materialise(v) for v in carried]
     return final, [node.constants.materialise(stack(node, column)) for column in entries]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mgx_mlir.passes.bind_dims import BindDims
+from mgx_mlir.passes.cut_concats import CutConcats
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.eliminate_pads import EliminatePads
 from mgx_mlir.passes.find_attention import FindAttention
@@ -139,6 +140,7 @@ PIPELINES: dict[str, NamedPipeline] = {
     "backend": NamedPipeline(
         "kernels, and the program that launches them",
         (
+            CutConcats(),
             PlaceConcats(),
             OutlineKernels(),
             JoinLaunches(),
