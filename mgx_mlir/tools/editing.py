@@ -33,14 +33,17 @@ def model_of(options: argparse.Namespace) -> Path | loading.Source:
 
 
 def model_or_program_of(options: argparse.Namespace) -> Path | loading.Source | Graph:
-    """As `model_of`; a program where the file is one that `mgx_mlir.migraphx` saved uncompiled,
-    quantized where the options say so, or where they change the imported program.
+    """As `model_of`, or as `graph_of` where the options name or make a program."""
+    return graph_of(options) if is_program(options) else model_of(options)
 
-    Raises UsageError for changes of models, ArtifactError where the file is damaged.
+
+def graph_of(options: argparse.Namespace) -> Graph:
+    """The program of the options' model, or of a file that `mgx_mlir.migraphx` saved uncompiled.
+
+    It is quantized and changed where they say so. Raises UsageError for changes of models that are
+    imported already, ArtifactError where the file is damaged.
     """
     saved = is_saved_program(options.model)
-    if not saved and not _changes(options):
-        return model_of(options)
     graph = _saved(options) if saved else import_model(options)
     if _changes(options):
         from mgx_mlir.tools.changing import change

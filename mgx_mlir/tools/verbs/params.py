@@ -51,9 +51,9 @@ def _of_program(options: argparse.Namespace) -> dict[str, Any]:
     from mgx_mlir.rewriting.graph import value_names
     from mgx_mlir.rewriting.queries import yielded
     from mgx_mlir.sizes.arithmetic import Symbol
-    from mgx_mlir.tools.editing import model_or_program_of
+    from mgx_mlir.tools.editing import graph_of
 
-    graph = model_or_program_of(options)
+    graph = graph_of(options)
     with graph.module.context:
         main = graph.main
         block = main.regions[0].blocks[0]
