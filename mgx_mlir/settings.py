@@ -43,6 +43,8 @@ EMULATOR_VARIABLES: dict[str, str] = {
     "MGX_EMULATOR_BUDGET": "instructions a wave may execute before it counts as hung",
     "MGX_EMULATOR_FAIL": "failures on request: hipMalloc:3 or any:17, with :code, comma-separated",
     "MGX_EMULATOR_LIBRARY": "the library file to open in place of the built one",
+    "MGX_EMULATOR_ORDER": "forward (default), reversed, random or random:SEED: the order of "
+    "work-groups and of the waves of one; results must not depend on it",
     "MGX_EMULATOR_PROFILE": "1: count instructions; events give modelled time. sample: of those "
     "work-groups alone that one compute unit holds; kernels leave their results half done",
     "MGX_EMULATOR_STRICT": "1: report missing waits, uninitialised reads and races",

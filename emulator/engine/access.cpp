@@ -99,7 +99,7 @@ static bool resolve_buffer(Wave &w, const Inst &in, u64 mask, Access &a) {
   if (d.add_tid) { // the private segment buffer, as AMDGPUUsage sets it up
     bool ok = true;
     for (u32 i = 0; i < n; ++i) a.p[i] = g_zeros;
-    u64 start = d.base - reinterpret_cast<u64>(w.scratch) + soffset; // of all lanes, in bytes
+    u64 start = d.base - w.scratch_base + soffset; // of all lanes, in bytes
     each_lane(mask, [&](u32 i) {
       if (ok) ok = resolve_private(w, i, start / n + (offset ? offset[i] : 0) + u32(in.imm), a);
     });

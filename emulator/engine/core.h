@@ -33,7 +33,8 @@ using Handler = void (*)(Wave &, const Inst &);
 constexpr u32 kLanes = 64;
 constexpr u32 kAccBase = 256; // accumulation VGPR 0 in the vector register file
 constexpr u32 kTempVgpr = 546; // result of the first half of a dual instruction
-constexpr u32 kVgprs = 548; // the widest operand may start at the last register
+// The widest operand may start at the last register. The last ones are the strict mode's.
+constexpr u32 kMirrorSources = 548, kMirrorResult = 552, kVgprs = 556;
 
 // Places of the scalar file. Encodings 0-107 (SGPRs, VCC) and 108-123 (ttmp)
 // are themselves; the encodings of M0 and NULL differ by generation.
@@ -236,6 +237,7 @@ struct alignas(64) Wave {
   u64 mask_of;
   u64 wmask;         // lanes a DPP instruction may write
   u8 *scratch;       // dword-interleaved, as the hardware swizzles it
+  u64 scratch_base;  // where the kernel was told that it lies
   u32 scratch_bytes; // of one lane
   u8 *lds;
   u32 lds_bytes;

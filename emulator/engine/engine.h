@@ -279,8 +279,15 @@ struct Fault {
 };
 const char *fault_name(Fault::Kind);
 
+// The order in which work-groups, and the waves of one, are executed: none of them is promised.
+struct Order {
+  enum Kind : uint8_t { forward, reversed, random } kind = forward;
+  uint64_t seed = 0; // random: the same seed gives the same order on one thread
+};
+
 struct Options {
   bool strict = false;
+  Order order;
   Footprint *footprint = nullptr;  // of the dispatch, in strict mode
   bool profile = false;
   bool sample = false; // with profile: runs the work-groups that one unit holds at a time

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <xmmintrin.h>
 
 namespace mgx::emu {
@@ -13,6 +14,7 @@ namespace mgx::emu {
 namespace {
 
 constexpr u64 kSlice = 2000000;          // instructions of a wave before others get a turn
+constexpr u64 kRandomSlice = 256;        // at most, in random order
 constexpr u64 kDefaultBudget = u64(1) << 34;
 constexpr u32 kResidentPerThread = 16;   // work-groups in flight while some only spin
 constexpr size_t kKeptPerThread = 2;     // for the next dispatch
@@ -59,8 +61,8 @@ void run_wave(Wave &w, u64 slice) {
       w.pc = in + 1;
       ++w.count;
       step_special(w, *in);
+      if (w.strict && w.stop != Stop::fault) strict_after(w, *in);
       if (w.stop == Stop::fault) w.pc = in;
-      else if (w.strict) strict_after(w, *in);
     }
     return;
   }
@@ -75,6 +77,12 @@ void run_wave(Wave &w, u64 slice) {
     }
     if (__builtin_expect(w.special_mode, 0)) return; // s_setreg: continue above
   }
+}
+
+// Gives the waves new turns (Fisher and Yates).
+void shuffle(GroupState &s) {
+  for (u32 left = s.live_waves; left > 1; --left)
+    std::swap(s.turns[left - 1], s.turns[next_random(s.random) % left]);
 }
 
 // Takes a finished wave off the barrier's count.
@@ -94,9 +102,11 @@ void leave(GroupState &s, Wave &w) {
 
 Progress run_group(const Launch &l, GroupState &s) {
   u64 budget = l.options.instruction_budget ? l.options.instruction_budget : kDefaultBudget;
+  const bool random = l.options.order.kind == Order::random;
   for (;;) {
     bool ran = false, spinning = false, left = false;
-    for (u32 i = 0; i < s.live_waves; ++i) {
+    if (random) shuffle(s);
+    for (u32 i : s.turns) {
       Wave &w = *s.waves[i];
       if (w.ended) continue;
       left = true;
@@ -107,7 +117,8 @@ Progress run_group(const Launch &l, GroupState &s) {
         if (w.waits_for) w.joined_phase = phase;
       }
       ran = true;
-      run_wave(w, std::min(kSlice, budget - w.count));
+      u64 before = w.count, slice = random ? next_random(s.random) % kRandomSlice + 1 : kSlice;
+      run_wave(w, std::min(slice, budget - w.count));
       switch (w.stop) {
       case Stop::end: leave(s, w); break;
       case Stop::barrier: break;
@@ -119,7 +130,7 @@ Progress run_group(const Launch &l, GroupState &s) {
                       "the wave ran out of its instruction budget: it hangs");
           return Progress::fault;
         }
-        spinning |= w.count % kSlice == 0 || !w.special_mode;
+        spinning |= w.count / kSlice != before / kSlice;
         break;
       }
     }
@@ -280,7 +291,7 @@ public:
             s = std::move(idle.back());
             idle.pop_back();
           }
-          if (!s->start(l_, index, probe.get())) {
+          if (!s->start(l_, place(index), probe.get())) {
             report(*launch_fault(*l_.kernel, "out of host memory"));
             break;
           }
@@ -317,6 +328,17 @@ public:
   std::optional<Fault> fault;
 
 private:
+  // The work-group of a turn. At random: multiples of a step that has no factor of their number.
+  u64 place(u64 turn) const {
+    u64 groups = l_.executed_groups;
+    if (l_.options.order.kind == Order::forward) return turn;
+    if (l_.options.order.kind == Order::reversed) return groups - 1 - turn;
+    u64 state = l_.options.order.seed, first = next_random(state) % groups, step;
+    do step = next_random(state) % groups + 1;
+    while (std::gcd(step, groups) != 1);
+    return (first + turn * step) % groups;
+  }
+
   // Keeps what the next dispatch may start from: a few groups of ordinary size.
   static void keep_some(std::vector<std::unique_ptr<GroupState>> &idle) {
     size_t kept = 0;
@@ -372,7 +394,7 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   if (k.dynamic_stack) l.scratch_bytes += 65536;
   l.executed_groups = l.options.profile && l.options.sample ? held_groups(l) : l.total_groups;
   set_registers(l);
-  if (options.strict) l.shadow = make_global_shadow();
+  if (options.strict) l.shadow = make_global_shadow(*l.program);
 
   constexpr u32 kKernargAt = 512;
   // A runtime takes arguments from larger blocks: LLVM widens scalar loads past the last argument.

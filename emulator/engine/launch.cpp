@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <algorithm>
+#include <cwchar>
 #include <new>
 #include <sys/mman.h>
 
@@ -22,6 +23,16 @@ bool Pages::reserve(size_t bytes) {
 }
 
 namespace {
+
+// Registers, LDS and scratch hold what an earlier kernel left: on hardware anything, here a value
+// that shows. It is a NaN as f16, bf16, f32, f64 and as OCP f8, and as an integer or an index
+// far from everything.
+constexpr u32 kLeftover = 0x7fff7fff;
+
+void fill_leftover(void *p, size_t bytes) { // whole words
+  static_assert(sizeof(wchar_t) == 4, "the C library has a fast fill of words");
+  std::wmemset(static_cast<wchar_t *>(p), wchar_t(kLeftover), (bytes + 3) / 4);
+}
 
 enum Property : u32 {
   kPrivateBuffer = 0,
@@ -54,8 +65,10 @@ private:
 
 void init_sgprs(const Launch &l, Wave &w, const Group &g) {
   const KernelDescriptor &d = *l.descriptor;
+  std::fill_n(w.s, kTtmp, kLeftover);
+  w.s[kM0] = kLeftover;
   auto has = [&](u32 bit) { return d.properties >> bit & 1; };
-  u64 scratch = reinterpret_cast<u64>(w.scratch);
+  u64 scratch = w.scratch_base;
   UserSgprs s(w);
   if (has(kPrivateBuffer)) { // a buffer resource; add_tid marks it as private memory
     s.add(u32(scratch));
@@ -109,19 +122,28 @@ void init_vgprs(const Launch &l, Wave &w, const u32 *size) {
 
 } // namespace
 
+u32 given_sgprs(const Launch &l) {
+  u32 rsrc2 = l.descriptor->rsrc2, count = rsrc2 >> 1 & 31;
+  if (l.chip->is_gfx12()) return count;
+  for (u32 bit : {0u, 7u, 8u, 9u, 10u})
+    if (bit || !architected_scratch(*l.chip)) count += rsrc2 >> bit & 1;
+  return count;
+}
+
 void init_wave(const Launch &l, GroupState &state, u32 id, const u32 *size) {
   Wave &w = *state.waves[id];
   u32 *v = reinterpret_cast<u32 *>(state.registers.data()) + size_t(id) * kVgprs * kLanes;
   std::memset(static_cast<void *>(&w), 0, sizeof w);
   w.v = v;
-  std::memset(v, 0, size_t(l.vgprs) * kLanes * 4);
-  if (l.agprs) std::memset(v + kAccBase * kLanes, 0, size_t(l.agprs) * kLanes * 4);
+  fill_leftover(v, size_t(l.vgprs) * kLanes * 4);
+  if (l.agprs) fill_leftover(v + kAccBase * kLanes, size_t(l.agprs) * kLanes * 4);
   w.lanes = l.kernel->wave_size;
   w.all = w.lanes == 64 ? ~u64(0) : 0xffffffffu;
   w.mask_of = 0;
   w.scratch_bytes = l.scratch_bytes;
   w.scratch = state.scratch.data() ? state.scratch.data() + size_t(id) * l.scratch_bytes * w.lanes
                                    : nullptr;
+  w.scratch_base = reinterpret_cast<u64>(w.scratch);
   w.lds = state.lds.data();
   w.lds_bytes = l.lds_bytes;
   w.group = &state.group;
@@ -160,14 +182,18 @@ bool GroupState::start(const Launch &l, u64 index, Probe *probe) {
       (scratch_all && !scratch.reserve(scratch_all)) ||
       !wave_memory.reserve(l.waves * sizeof(Wave)))
     return false;
-  std::memset(lds.data(), 0, l.lds_bytes);
-  if (scratch_all && scratch_all <= 1 << 20) std::memset(scratch.data(), 0, scratch_all);
+  fill_leftover(lds.data(), l.lds_bytes);
+  if (scratch_all && scratch_all <= 1 << 20) fill_leftover(scratch.data(), scratch_all);
   waves.resize(l.waves);
   for (u32 i = 0; i < l.waves; ++i) waves[i] = reinterpret_cast<Wave *>(wave_memory.data()) + i;
   for (u32 i = 0; i < live_waves; ++i) {
     init_wave(l, *this, i, size);
     waves[i]->probe = probe;
   }
+  turns.resize(live_waves);
+  for (u32 i = 0; i < live_waves; ++i)
+    turns[i] = l.options.order.kind == Order::reversed ? live_waves - 1 - i : i;
+  random = l.options.order.seed ^ index << 20;
   return true;
 }
 

@@ -63,19 +63,6 @@ struct InputView {
   }
 };
 
-int blgp_source(int lane, int blgp) {
-  switch (blgp) {
-  case 1: return lane % 32;
-  case 2: return lane % 32 + 32;
-  case 3: return (lane + 16) % 64;
-  case 4:
-  case 5:
-  case 6:
-  case 7: return lane % 16 + (blgp - 4) * 16;
-  default: return lane;
-  }
-}
-
 struct InputOptions {
   bool flush = false;
   bool flip_even = false, flip_odd = false;  // negate items of even, odd number

@@ -97,6 +97,19 @@ int format_bits(MatrixFormat format) {
   }
 }
 
+int blgp_source(int lane, int blgp) {
+  switch (blgp) {
+  case 1: return lane % 32;
+  case 2: return lane % 32 + 32;
+  case 3: return (lane + 16) % 64;
+  case 4:
+  case 5:
+  case 6:
+  case 7: return lane % 16 + (blgp - 4) * 16;
+  default: return lane;
+  }
+}
+
 void lay_out(MatrixPlan &p) {
   const bool sparse = p.sparse();
   p.a_columns = uint16_t(sparse ? p.k / 2 : p.k);

@@ -30,4 +30,7 @@ void lay_out(MatrixPlan &plan);
 
 int format_bits(MatrixFormat format);
 
+// The lane of B that a lane reads under the modifier BLGP (CDNA4 ISA 7.1.6).
+int blgp_source(int lane, int blgp);
+
 }  // namespace mgx::emu

@@ -49,6 +49,8 @@ struct GroupState {
   std::vector<Wave *> waves;
   Pages wave_memory;
   u32 live_waves = 0; // in use for this group
+  std::vector<u32> turns; // the waves in the order of their turns
+  u64 random = 0;         // state of the generator for a random order
   std::unique_ptr<Strict, void (*)(Strict *)> strict{nullptr, nullptr};
   bool start(const Launch &launch, u64 index, Probe *probe);
   // Not so large that keeping it for the next dispatch would hold much memory.
@@ -57,6 +59,16 @@ struct GroupState {
 };
 
 void init_wave(const Launch &launch, GroupState &state, u32 wave, const u32 *size);
+
+// The scalar registers that a wave finds filled: user SGPRs and those of the system.
+u32 given_sgprs(const Launch &launch);
+// SplitMix64 (Steele, Lea, Flood, 2014): the next number of a sequence.
+inline u64 next_random(u64 &state) {
+  u64 x = state += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
 
 enum class Progress { done, waiting, fault };
 // Runs until the group ends, faults, or only waits or spins.

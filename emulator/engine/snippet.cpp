@@ -63,6 +63,7 @@ std::string run(Snippet &s) {
   state.group.waves_total = state.group.live = 1;
   state.waves = {&w};
   state.live_waves = 1;
+  state.turns = {0};
   std::memcpy(w.s, s.sgpr, kSgprs * sizeof(u32));
   w.v = static_cast<u32 *>(block);
   w.lanes = s.wave_size;
@@ -76,6 +77,7 @@ std::string run(Snippet &s) {
   w.mask_of = 0; // the empty mask, which lane_mask holds
   w.wmask = w.all;
   w.scratch = scratch.data();
+  w.scratch_base = reinterpret_cast<u64>(w.scratch);
   w.scratch_bytes = u32(scratch.size() / 64);
   w.lds = static_cast<u8 *>(s.lds);
   w.lds_bytes = s.lds_size;

@@ -11,7 +11,7 @@ struct Outstanding {
 };
 Outstanding outstanding_after(const Wave &w, const Inst &in);
 
-std::shared_ptr<GlobalShadow> make_global_shadow();
+std::shared_ptr<GlobalShadow> make_global_shadow(const Program &program);
 void strict_start(const Launch &launch, GroupState &state);
 bool strict_before(Wave &w, const Inst &in); // false after a fault
 void strict_after(Wave &w, const Inst &in);

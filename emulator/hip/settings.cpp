@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace mgx::hip {
@@ -17,6 +18,23 @@ bool flag(const char* name) {
 
 uint64_t number(const char* name) { return std::strtoull(text(name, "0").c_str(), nullptr, 0); }
 
+emu::Order order() {
+  const std::string name = text("MGX_EMULATOR_ORDER", "forward"), random = "random:";
+  if (name.empty() || name == "forward") return {};
+  if (name == "reversed") return {emu::Order::reversed, 0};
+  if (name == "random") return {emu::Order::random, 0};
+  char* end = nullptr;
+  if (name.compare(0, random.size(), random) == 0 && name.size() > random.size()) {
+    const uint64_t seed = std::strtoull(name.c_str() + random.size(), &end, 0);
+    if (!*end) return {emu::Order::random, seed};
+  }
+  std::fprintf(stderr,
+               "mgx emulator: MGX_EMULATOR_ORDER is '%s'; use forward, reversed, random or "
+               "random:SEED; forward is taken\n",
+               name.c_str());
+  return {};
+}
+
 Settings read() {
   Settings s;
   s.devices = text("MGX_EMULATED_DEVICES", "gfx942");
@@ -24,6 +42,7 @@ Settings read() {
   s.strict = flag("MGX_EMULATOR_STRICT");
   s.profile = flag("MGX_EMULATOR_PROFILE");
   s.sample = text("MGX_EMULATOR_PROFILE", "") == "sample";
+  s.order = order();
   s.threads = unsigned(number("MGX_EMULATOR_THREADS"));
   s.budget = number("MGX_EMULATOR_BUDGET");
   s.fail = text("MGX_EMULATOR_FAIL", "");

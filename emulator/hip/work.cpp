@@ -103,6 +103,7 @@ struct Performer {
   hipError_t operator()(const KernelWork& work) {
     emu::Options options;
     options.strict = settings().strict;
+    options.order = settings().order;
     options.profile = settings().profile;
     options.sample = settings().sample;
     options.instruction_budget = settings().budget;

@@ -165,8 +165,14 @@ class Module:
         profile=False,
         cooperative=False,
         budget=0,
+        order="forward",
     ):
-        """Launches and waits. An argument is an Array, a numpy scalar, or an int of 4 or 8 bytes."""
+        """Launches and waits. An argument is an Array, a numpy scalar, or an int of 4 or 8 bytes.
+
+        order: forward, reversed, or the seed of a random one.
+        """
+        orders = {"forward": 0, "reversed": 8}
+        how = orders[order] if isinstance(order, str) else 16 | order << 8
         grid = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
         block = tuple(block) if isinstance(block, (tuple, list)) else (block,)
         places = (ctypes.c_uint32 * 128)()
@@ -196,7 +202,7 @@ class Module:
             lds,
             raw,
             len(packed),
-            strict | profile << 1 | cooperative << 2,
+            strict | profile << 1 | cooperative << 2 | how,
             budget,
             ctypes.byref(micros),
         )

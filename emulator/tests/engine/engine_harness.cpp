@@ -71,7 +71,7 @@ EXPORT int engine_arguments(CodeObject *o, const char *kernel, uint32_t *out, in
   return n;
 }
 // 0, or 1 + Fault::Kind with engine_text() set. flags: 1 strict, 2 profile (JSON
-// in engine_text()), 4 cooperative.
+// in engine_text()), 4 cooperative, 8 reversed order, 16 random order with the seed above bit 8.
 EXPORT int engine_run(CodeObject *o, const char *kernel, const uint32_t *grid,
                       const uint32_t *block, uint32_t dynamic_lds, const void *arguments,
                       size_t argument_bytes, unsigned flags, uint64_t budget, uint64_t *micros) {
@@ -91,6 +91,8 @@ EXPORT int engine_run(CodeObject *o, const char *kernel, const uint32_t *grid,
   fill_hidden_arguments(d);
   Options options;
   options.strict = flags & 1;
+  if (flags & 8) options.order.kind = Order::reversed;
+  if (flags & 16) options.order = {Order::random, flags >> 8};
   options.profile = flags & 2;
   options.instruction_budget = budget;
   Profile profile;

@@ -227,3 +227,8 @@ def test_reset_frees_memory_and_forgets_handles():
     assert ok(hip.hipMemGetInfo()) == (free, total)
     assert code(hip.hipFree(pointer)) == E.hipErrorInvalidValue
     assert code(hip.hipStreamSynchronize(stream)) == E.hipErrorInvalidHandle
+
+
+def test_an_order_that_there_is_not_is_said():
+    done = run_python("from hip import hip; hip.hipGetDeviceCount()", MGX_EMULATOR_ORDER="sideways")
+    assert "MGX_EMULATOR_ORDER is 'sideways'; use forward" in done.stderr

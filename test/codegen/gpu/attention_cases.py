@@ -38,6 +38,10 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(2, 18, 200, 32, rising=True), AttentionSchedule(2, 1, 64)),
         (AttentionCase(2, 33, 45, 32, element="f32", mask="padding"), None),
         (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
+        # Widths that a step of the product does not divide.
+        (AttentionCase(2, 20, 70, 8), None),
+        (AttentionCase(1, 3, 70, 104, 40), None),
+        (AttentionCase(1, 20, 40, 56, element="bf16", causal=0), None),
         # Keys that blocks divide, values whose rows they do not.
         (AttentionCase(4, 48, 48, 80, element="f32"), None),
         (AttentionCase(2, 48, 64, 36, element="f32"), None),

@@ -11,8 +11,13 @@ from emulated import run_on
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit
 from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.families.attention.layout import step_depth
+from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.problem.attention import Attention, match_attention
+from mgx_mlir.sizes.arithmetic import ceil_div
 from test.codegen.attention_kernels import AttentionCase
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
@@ -29,6 +34,21 @@ SHAPES = (
 @pytest.mark.parametrize("chip", EMULATED)
 def test_attention_equals_that_of_higher_precision(chip: str, tmp_path: Path) -> None:
     run_on(chip, "attention_run.py", tmp_path)
+
+
+@pytest.mark.parametrize("chip", EMULATED)
+@pytest.mark.parametrize("element", ["f16", "f32"])
+def test_rows_in_lds_are_written_as_far_as_products_read_them(element: str, chip: str) -> None:
+    target = Target.get(chip)
+    for width in range(4, 129, 4):
+        _module, kernel = AttentionCase(1, 64, 128, width, element=element).kernel()
+        attention = match_attention(kernel)
+        assert isinstance(attention, Attention)
+        unit = base_unit(attention, target)
+        assert unit is not None
+        tile = TileShape.keys(attention.k, 64, width, unit, 2 * target.wave_size)
+        steps = ceil_div(width, step_depth(unit))
+        assert tile.length >= steps * step_depth(unit), width
 
 
 @pytest.mark.slow

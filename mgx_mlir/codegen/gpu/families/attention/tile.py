@@ -22,6 +22,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,
     SWIZZLE,
     row_elements,
+    step_depth,
 )
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.tile import columns
@@ -46,10 +47,11 @@ class TileShape:
 
     @staticmethod
     def keys(k: Matrix, keys: int, depth: int, unit: Unit, threads: int) -> TileShape:
-        """Keys, or queries, as rows along d."""
-        length = depth
-        while length % unit.chunk or keys * length // unit.chunk % threads:
-            length += unit.chunk - length % unit.chunk
+        """Keys, or queries, as rows along d: zeros pad them to whole steps of the product, which
+        reads all of its last step, and until all threads have equal work."""
+        length = ceil_div(depth, step_depth(unit)) * step_depth(unit)
+        while keys * length // unit.chunk % threads:
+            length += unit.chunk
         return TileShape(k, k.row, k.column, keys, length, unit, threads)
 
     @staticmethod

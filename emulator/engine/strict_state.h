@@ -1,0 +1,129 @@
+// What the strict mode knows of a work-group: which values somebody wrote, what is on its way, and
+// who touched which memory.
+#pragma once
+
+#include "decode_fields.h"
+#include "strict.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace mgx::emu {
+
+enum Counter : u8 { kNone, kVm, kLds, kSmem, kCounters };
+
+struct Pending {
+  u32 sequence = 0;
+  Counter counter = kNone;
+};
+
+// How an instruction hands on that nobody wrote a value.
+enum class Rule : u8 {
+  plain,        // a result is defined where all sources are
+  low_from_low, // 64 bits whose low half depends on the low halves: compilers leave others unset
+  pairs,        // two registers, each from one half of each source
+  halves,       // two registers, each from the same half of the source
+  two_halves,   // the first register from a half of the first source, the other from the second
+  select,       // one of two sources, by a mask
+  first,        // bits of the first source move between lanes
+  second,       // those of the second source do
+  swap,         // lanes change places with the source's
+  bitwise,      // each bit of a scalar depends on the same bit of the sources
+  write_lane,   // a scalar goes to one lane
+};
+
+// What the strict mode asks of a mnemonic, worked out once a dispatch.
+struct Facts {
+  Rule rule = Rule::plain;
+  bool dual = false, exchange = false, asks_scc = false, asks_vcc = false;
+  bool reads_scc = false, keeps_scc = false, reads_result = false; // scalar instructions
+  explicit Facts(const std::string &mnemonic);
+};
+
+struct WaveShadow {
+  Pending v[kVgprs], s[kScalars];
+  u64 defined[kVgprs] = {};   // lanes
+  u32 sdefined[kScalars] = {}; // bits
+  bool scc_defined = false;
+  u32 issued[kCounters] = {}, done[kCounters] = {};
+  u64 undefined_load = 0;     // lanes whose LDS bytes nobody wrote
+  u64 last_atomic = 0;        // time of the wave's last global atomic
+  u64 exec = 0;               // before the present instruction
+  // Of the present instruction: lanes of its result, and of its source, whose moved bits nobody
+  // wrote; bits of a scalar result, of EXEC and of SCC.
+  bool moved = false;
+  u64 moved_result[4] = {}, moved_source = 0;
+  u64 moved_bits = 0, moved_exec = 0;
+  bool moved_scc = false;
+  std::vector<u8> scratch; // bits are ones where nobody wrote
+};
+
+struct LdsWord {
+  u32 epoch = ~0u;
+  i16 writer = -1;
+  bool atomic = false;
+  u32 readers = 0; // waves
+};
+
+struct GlobalWord {
+  u32 group = ~0u, epoch = 0;
+  i16 wave = -1;
+  u8 kind = 0; // 1 read, 2 write, 4 atomic
+  u64 time = 0;
+};
+
+// Belongs to one dispatch; shared by its threads.
+struct GlobalShadow {
+  static constexpr u32 kShards = 64;
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<u64, GlobalWord> reads, writes;
+  } shards[kShards];
+  std::atomic<u64> time{1};
+  std::vector<Facts> facts; // by Inst::name
+};
+
+struct Strict {
+  std::vector<std::unique_ptr<WaveShadow>> waves;
+  std::vector<LdsWord> words;
+  std::vector<u8> lds; // bits are ones where nobody wrote
+  GlobalShadow *global = nullptr;
+  u32 group = 0;
+  Footprint *footprint = nullptr;
+  Footprint::Line *line = nullptr; // last touched
+  u64 line_number = ~u64(0);
+  u64 own = 0, own_bytes = 0; // the dispatch's arguments: no memory of the program
+
+  void note(u64 address, u64 bytes, Touch how);
+};
+
+inline bool is_vmem(Class c) {
+  return c == Class::global_load || c == Class::global_store || c == Class::global_atomic ||
+         c == Class::flat || c == Class::scratch;
+}
+
+// A general scalar register, VCC or M0: their state is tracked.
+inline bool tracked(u32 reg) { return reg < kTtmp || reg == kM0; }
+inline bool tracked(const Operand &o) { return o.kind == O_SGPR && tracked(o.reg); }
+
+// An operand of a matrix instruction in this wave: decoded are the registers of wave32.
+Operand of_wave(const Wave &w, const Inst &in, Operand o, u8 MatrixOp::*registers);
+// Which registers of an operand take part: M0 says so for a block of them.
+u32 chosen(const Wave &w, const Inst &in, const Operand &o);
+// Lanes in which all registers of the operand are defined.
+u64 defined(const Wave &w, const WaveShadow &s, const Operand &o, u32 registers = ~0u);
+// Private memory by way of a buffer.
+bool is_private_buffer(const Wave &w, const Inst &in);
+// At most so many accesses of the kind are still on their way.
+void complete(WaveShadow &s, Counter c, u32 outstanding);
+
+inline const Facts &facts_of(const Wave &w, const Inst &in) {
+  return w.strict->global->facts[in.name];
+}
+// What only moves bits is executed on bits that say whether somebody wrote them; before the
+// instruction itself. False after a fault.
+bool mirror(Wave &w, const Inst &in);
+// Definedness of the results; after the instruction.
+void define_results(Wave &w, const Inst &in);
+
+} // namespace mgx::emu
