@@ -83,7 +83,35 @@ def chosen_tokens(width: int = 8) -> onnx.ModelProto:
     return b.model({"x": (TensorProto.FLOAT, shape)}, {"y": (y, shape)}, "chosen_tokens")
 
 
+def spoken_frames(width: int = 4) -> onnx.ModelProto:
+    """The data decide how many frames there are; pads are computed as PyTorch's exporter does."""
+    b = Builder()
+    end = np.iinfo(np.int64).max
+
+    def padded(x: str, amounts: str, rank: int) -> str:
+        length = b.op("Gather", b.op("Shape", amounts), b.constant(0), axis=0)
+        missing = b.op("Sub", b.op("Mul", b.constant(rank), b.constant(2)), length)
+        zeros = b.op("ConstantOfShape", b.op("Unsqueeze", missing, b.constant([0])))
+        zeros = b.op("Cast", zeros, to=TensorProto.INT64)
+        pairs = b.op("Reshape", b.op("Concat", amounts, zeros, axis=0), b.constant([-1, 2]))
+        bounds = [b.constant([n]) for n in (-1, -end, 0, -1)]
+        turned = b.op("Transpose", b.op("Slice", pairs, *bounds), perm=[1, 0])
+        flat = b.op("Reshape", turned, b.constant([-1]))
+        return b.op("Pad", x, b.op("Cast", flat, to=TensorProto.INT64))
+
+    total = b.op("ReduceSum", b.op("Abs", "x"), keepdims=0)
+    count = b.op("Cast", b.op("Ceil", total), to=TensorProto.INT64)
+    frames = b.op("Cast", b.op("Range", b.constant(0), count, b.constant(1)), to=1)
+    rows = b.op("Gather", b.op("Shape", "x"), b.constant([0]))
+    behind = b.op("Add", b.op("Gather", b.op("Shape", frames), b.constant([0])), rows)
+    y = padded(frames, b.op("Concat", rows, behind, axis=0), 1)
+    y = padded(b.op("Unsqueeze", y, b.constant([0])), b.constant([1, 0]), 2)
+    y = b.op("Add", y, b.op("ReduceMax", "x", keepdims=0))
+    return b.model({"x": (TensorProto.FLOAT, ["rows", width])}, {"y": (y, [1, "all"])}, "frames")
+
+
 MODELS = {
+    "spoken_frames": (spoken_frames, [(n, 4) for n in (3, 1, 2, 7, 5)]),
     "experts": (experts, [(n, 16) for n in (9, 1, 12, 30, 1, 17)]),
     "detector": (detector, [(1, 40, 12)] * 5),
     "chosen_tokens": (chosen_tokens, [(*n, 8) for n in ((2, 9), (1, 1), (3, 2), (1, 30), (4, 4))]),

@@ -18,15 +18,20 @@ from mgx_mlir.importer.loading import Source
 # Values known without running: an initialiser, a weight by reference, a Constant node.
 Known: TypeAlias = "TensorProto | Weight | NodeProto"
 
-# Operators that exporters compute sizes with, from the results of Shape and Size.
+# Operators that exporters compute sizes with, from the results of Shape and Size and constants.
 _ON_SHAPES = frozenset(
-    "Add Cast Ceil Concat Div Floor Gather Identity Max Min Mod Mul Neg ReduceProd Reshape Slice "
-    "Squeeze Sub Unsqueeze".split()
+    "Abs Add And Cast Ceil Clip Concat ConstantOfShape Div Equal Expand Flatten Floor Gather "
+    "Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow ReduceMax ReduceMin "
+    "ReduceProd ReduceSum Reshape Round Sign Slice Split Sqrt Squeeze Sub Sum Tile Transpose "
+    "Unsqueeze Where".split()
 )
 # The inputs of operators that decide the sizes of results.
 _SIZES = {
-    "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1,), "Range": (0, 1, 2), "Reshape": (1,),
-    "Resize": (3,), "Slice": (1, 2), "Tile": (1,),
+    "CenterCropPad": (1,), "Col2Im": (1, 2), "ConstantOfShape": (0,), "Expand": (1,), "Loop": (0,),
+    "MaxUnpool": (2,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2), "ReduceMax": (1,),
+    "ReduceMean": (1,), "ReduceMin": (1,), "ReduceSum": (1,), "Reshape": (1,), "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,),
+    "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,),
 }  # fmt: skip
 
 
@@ -85,7 +90,8 @@ def partition(
 
 
 def _shape_chains(graph: GraphProto, known: Collection[str]) -> dict[str, int]:
-    """The values that are arithmetic on shapes, and windows that only have a shape; their nodes."""
+    """The values that are arithmetic on shapes and constants, and windows that only have a shape;
+    their nodes."""
     chains: dict[str, int] = {}
     shaped = {node.input[0] for node in graph.node if node.op_type == "Shape"}
     for index, node in enumerate(graph.node):
@@ -93,7 +99,7 @@ def _shape_chains(graph: GraphProto, known: Collection[str]) -> dict[str, int]:
         if window and not shaped.isdisjoint(node.output):
             chains[node.output[0]] = index
             continue
-        follows = node.op_type in _ON_SHAPES and any(n in chains for n in node.input)
+        follows = node.op_type in _ON_SHAPES
         follows = follows and all(n in chains or n in known for n in node.input if n)
         if not node.domain and (follows or node.op_type in ("Shape", "Size")):
             chains |= dict.fromkeys(node.output, index)
