@@ -83,3 +83,14 @@ def test_failures_name_the_file_of_the_user(tmp_path: Path, monkeypatch) -> None
 def test_a_full_disk_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", DIGITS, "-o", "/dev/full"]) == 1
     assert capsys.readouterr().err.endswith("artifact: /dev/full: No space left on device\n")
+
+
+@pytest.mark.parametrize("name", ["pipe.onnx", "pipe.mgx"])
+@pytest.mark.parametrize("verb", ["check", "inspect", "params"])
+def test_a_pipe_in_place_of_a_model_is_not_waited_for(
+    verb: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / name)
+    assert main([verb, str(tmp_path / name)]) in (1, 2)
+    error = capsys.readouterr().err
+    assert f"{name} is no regular file" in error or "mgx check takes the .onnx model" in error

@@ -40,6 +40,8 @@ _REPAIR = "compile the model again, or fetch the file again"
 
 def open_file(path: Path, allow_absolute: bool, make: Callable[..., Made]) -> Made:
     """Maps `path` and reads it. See Artifact.open."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+        raise ArtifactError(f"{path} is no regular file, which artifacts are mapped from; copy it")
     try:
         with path.open("rb") as stream:
             if path.stat().st_size < HEADER.size:

@@ -71,6 +71,8 @@ def is_artifact(path: Path) -> bool:
 def begins_as_artifact(path: Path) -> bool:
     """Whether a file begins as artifacts do."""
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
         with path.open("rb") as stream:
             return stream.read(len(MAGIC)) == MAGIC
     except OSError:

@@ -137,6 +137,8 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
         there = sorted(file.name for file in path.glob("*.onnx"))
         hint = f"; it holds {listed(there)}" if there else ""
         raise ModelError(f"{path} is a folder, not a model{hint}")
+    if path.exists() and not path.is_file():
+        raise ModelError(f"{path} is no regular file, which a model is mapped from; copy it to one")
     if not path.is_file():
         near = [f.name for f in path.parent.glob("*") if f.suffix in (".onnx", ".mgx")]
         hint = instead(path.name, near, "", 0.8)
