@@ -13,7 +13,7 @@ import numpy as np
 from mgx_mlir._native import _mgx
 from mgx_mlir.array_files import read_array
 from mgx_mlir.artifact.files import atomic_file
-from mgx_mlir.errors import DeviceError, UsageError
+from mgx_mlir.errors import DeviceError, Edge, UsageError
 from mgx_mlir.migraphx.shape import shape, type_name
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class argument(_mgx.Buffer):
         return f"argument({self._shape!r})\n{self.numpy()}"
 
 
+@Edge("making an argument")
 def generate_argument(s: shape, seed: int = 0) -> argument:
     """Random elements, the same for the same seed: floats from -1 to 1, integers from 0 to 15."""
     random = np.random.default_rng(seed)
@@ -115,11 +116,13 @@ def generate_argument(s: shape, seed: int = 0) -> argument:
     return _shaped(random.uniform(-1, 1, _sizes(s)).astype(s.dtype), s)
 
 
+@Edge("making an argument")
 def fill_argument(s: shape, value: float) -> argument:
     """All elements are `value`."""
     return _shaped(np.full(_sizes(s), value).astype(s.dtype), s)
 
 
+@Edge("making an argument")
 def create_argument(s: shape, values: Sequence[Any]) -> argument:
     """The elements in row-major order. Raises UsageError where their number differs."""
     if len(values) != s.elements():
@@ -127,6 +130,7 @@ def create_argument(s: shape, values: Sequence[Any]) -> argument:
     return _shaped(np.array(values).astype(s.dtype).reshape(_sizes(s)), s)
 
 
+@Edge("making an argument")
 def argument_from_pointer(shape: shape, address: int) -> argument:
     """Memory at an address, the host's or a GPU's, as a tensor; the caller keeps it alive."""
     ordinal = _device_of(address)
@@ -142,6 +146,7 @@ def argument_from_pointer(shape: shape, address: int) -> argument:
     return argument(np.ndarray(shape.lens(), shape.dtype, raw, strides=steps), like=shape)
 
 
+@Edge("making an argument")
 def allocate_gpu(s: shape, host: bool = False) -> argument:
     """Memory on the first GPU, not initialised; with `host` memory of the host's.
 
@@ -155,6 +160,7 @@ def allocate_gpu(s: shape, host: bool = False) -> argument:
     return argument(DeviceTensor.empty(tuple(_sizes(s)), s.dtype))
 
 
+@Edge("making an argument")
 def to_gpu(arg: Any, host: bool = False) -> argument:
     """A copy on the first GPU; with `host` in memory of the host's. Raises DeviceError."""
     array = np.array(as_argument(arg).numpy())
@@ -166,6 +172,7 @@ def to_gpu(arg: Any, host: bool = False) -> argument:
     return argument(DeviceTensor.from_numpy(array))
 
 
+@Edge("copying an argument")
 def from_gpu(arg: argument) -> argument:
     """A copy on the host."""
     return argument(np.array(arg.numpy()))

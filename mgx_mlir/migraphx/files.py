@@ -20,7 +20,7 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import DTYPES
-from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.errors import ArtifactError, Edge, UsageError
 from mgx_mlir.migraphx.json_form import from_json, to_json
 from mgx_mlir.migraphx.parted import LoadedProgram
 from mgx_mlir.migraphx.program import get_target, program, target
@@ -38,6 +38,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOST_TEXT = 1 << 30
 
 
+@Edge("saving the program")
 def save(p: program, filename: str, format: str = "msgpack") -> None:
     """Writes a program, whole or not at all: compiled, an artifact of this project; else its IR.
 
@@ -51,6 +52,7 @@ def save(p: program, filename: str, format: str = "msgpack") -> None:
     write_atomically(Path(filename), save_buffer(p) if whole else to_json(p.graph()).encode())
 
 
+@Edge("saving the program")
 def save_buffer(p: program) -> bytes:
     """The bytes that `save` writes."""
     made = p._state.compiled
@@ -82,6 +84,7 @@ def save_buffer(p: program) -> bytes:
     return buffer.getvalue()
 
 
+@Edge("loading the program")
 def load(filename: str, format: str = "msgpack") -> program:
     """The program of a file: one that `save` wrote, or Python text of `to_py` (FILE.py).
 
@@ -103,6 +106,7 @@ def load(filename: str, format: str = "msgpack") -> program:
         raise ArtifactError(f"{filename}: {error}") from error
 
 
+@Edge("loading the program")
 def load_buffer(b: bytes) -> program:
     """The program of bytes that `save_buffer` gave. Raises ArtifactError as `load`."""
     if is_json(b[:64]):

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.migraphx import by_onnx
 from mgx_mlir.migraphx.argument import argument, as_argument
@@ -44,6 +44,7 @@ class module:
         # Holds a body until `if` or `loop` takes it.
         self._holder: ir.Operation | None = None
 
+    @Edge("building the program")
     def add_parameter(
         self, name: str, shape: shape, debug_symbols: Collection[str] = ()
     ) -> instruction_ref:
@@ -56,6 +57,7 @@ class module:
             self.state.names.append(name)
         return self._added([value], symbols=debug_symbols)
 
+    @Edge("building the program")
     def add_literal(self, data: Any, debug_symbols: Collection[str] = ()) -> instruction_ref:
         """A constant of an argument, or of anything that numpy reads."""
         array = as_argument(data).numpy()
@@ -66,6 +68,7 @@ class module:
             value = self._constants.materialise(Value("literal", array=array))
         return self._added([value], symbols=debug_symbols)
 
+    @Edge("building the program")
     def add_instruction(
         self,
         op: op,
@@ -81,6 +84,7 @@ class module:
             made = self._built(op, [a._values for a in args], list(mod_args))
             return self._added(*made, symbols=debug_symbols)
 
+    @Edge("building the program")
     def insert_instruction(
         self,
         ins: instruction_ref,
@@ -93,6 +97,7 @@ class module:
             values, is_tuple = self._built(op, [a._values for a in args], list(mod_args))
         return instruction_ref(self, values, is_tuple)
 
+    @Edge("building the program")
     def replace_instruction(
         self,
         ins: instruction_ref,
@@ -109,6 +114,7 @@ class module:
             self._last = new
         return new
 
+    @Edge("building the program")
     def add_macro(
         self,
         macro: macro,
@@ -122,6 +128,7 @@ class module:
             values = self._expanded(macro, [a._values[0] for a in args], mod_args)
         return [self._added([value], symbols=debug_symbols) for value in values]
 
+    @Edge("building the program")
     def insert_macro(
         self,
         ins: instruction_ref,
@@ -138,6 +145,7 @@ class module:
             self.add_debug_symbols(one, debug_symbols)
         return found
 
+    @Edge("building the program")
     def add_return(
         self, args: Sequence[instruction_ref], debug_symbols: Collection[str] = ()
     ) -> instruction_ref:
@@ -146,6 +154,7 @@ class module:
         self._returned = [value for one in args for value in one._values]
         return instruction_ref(self, self._returned, True)
 
+    @Edge("building the program")
     def replace_return(
         self, args: Sequence[instruction_ref], debug_symbols: Collection[str] = ()
     ) -> instruction_ref:

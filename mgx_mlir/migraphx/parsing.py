@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mgx_mlir import importer
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import MgxError, UnsupportedError
+from mgx_mlir.errors import Edge, MgxError, UnsupportedError
 from mgx_mlir.importer import loading, reopening
 from mgx_mlir.migraphx.parted import LateProgram, PartedProgram
 from mgx_mlir.migraphx.program import Origin, program
@@ -19,6 +19,7 @@ from mgx_mlir.models.staged.skipping import without_unknown
 from mgx_mlir.sizes.range import Range
 
 
+@Edge("parsing the model")
 def parse_onnx(
     filename: str,
     default_dim_value: int = 0,
@@ -50,6 +51,7 @@ def parse_onnx(
     return _parsed(source, sizes, trips, print_program_on_error, use_debug_symbols)
 
 
+@Edge("parsing the model")
 def parse_onnx_buffer(
     filename: bytes,
     default_dim_value: int = 0,

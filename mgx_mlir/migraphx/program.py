@@ -17,7 +17,7 @@ from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, import_model
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
+from mgx_mlir.errors import Edge, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.migraphx.argument import argument
 from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
@@ -224,6 +224,7 @@ class program:
         """Whether `compile` was called."""
         return self._state.compiled is not None
 
+    @Edge("compiling")
     def compile(
         self,
         t: target,
@@ -253,10 +254,12 @@ class program:
             artifact = self._model_of_parts(error).artifact(exact)
             self._state.compiled = Compiled.loaded(artifact, t.name, True)
 
+    @Edge("running the program")
     def run(self, params: Mapping[str, Any]) -> list[argument]:
         """The outputs, in order. Raises UsageError where inputs are missing or do not fit."""
         return self._runnable().run(params)
 
+    @Edge("running the program")
     def run_async(
         self, params: Mapping[str, Any], stream: int, name: str = "ihipStream_t"
     ) -> list[argument]:
@@ -330,6 +333,7 @@ class program:
         return str(self.graph().module)
 
 
+@Edge("quantizing")
 def quantize_fp16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
     """Changes a program to compute in f16; sums, statistics and what would overflow stay in f32.
 
@@ -338,11 +342,13 @@ def quantize_fp16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
     prog._narrow("f16", ins_names)
 
 
+@Edge("quantizing")
 def quantize_bf16(prog: program, ins_names: Sequence[str] = ("all",)) -> None:
     """As `quantize_fp16`, in bf16."""
     prog._narrow("bf16", ins_names)
 
 
+@Edge("quantizing")
 def quantize_int8(
     prog: program,
     t: target,
@@ -361,6 +367,7 @@ def quantize_int8(
     prog._quantize("int8", calibration, ins_names)
 
 
+@Edge("quantizing")
 def quantize_fp8(prog: program, t: target, calibration: Sequence[Mapping[str, Any]] = ()) -> None:
     """As `quantize_int8`, in fp8 (E4M3)."""
     prog._quantize("fp8", calibration, OPERATORS)
@@ -390,6 +397,7 @@ def samples_of(calibration: Sequence[Mapping[str, Any]]) -> list[dict[str, np.nd
     return [{n: np.array(a) for n, a in one.items()} for one in calibration] or None
 
 
+@Edge("casting the inputs")
 def autocast_fp8(prog: program) -> None:
     """Gives inputs and outputs of fp8 the type float: they are converted inside."""
     prog._autocast()

@@ -11,7 +11,7 @@ import numpy as np
 
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.elements import ELEMENTS
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.sizes.arithmetic import Symbol, bounds, symbols
 from mgx_mlir.sizes.parser import parse
 
@@ -66,6 +66,7 @@ class dynamic_dimension:
     optimals: set[int]
     name: str
 
+    @Edge("making a dimension")
     def __init__(
         self,
         min: int | str = 0,
@@ -144,6 +145,7 @@ class shape:
     type_t = type_t
     dynamic_dimension = dynamic_dimension
 
+    @Edge("making a shape")
     def __init__(
         self,
         *,

@@ -314,3 +314,22 @@ def test_programs_with_modules_are_equal_by_their_modules():
 
     assert chosen("neg", "relu") == chosen("neg", "relu")
     assert chosen("neg", "relu") != chosen("relu", "neg")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p, m: p.compile("cpu"), "t is 'cpu', of type str; it takes target"),
+        (lambda p, m: m.add_instruction(migraphx.op("relu"), None), "args is None"),
+        (lambda p, m: m.add_parameter("x", None), "shape is None"),
+        (lambda p, m: migraphx.save(None, "x"), "p is None, of type NoneType; it takes program"),
+        (lambda p, m: migraphx.shape(lens=["a"]), "lens is"),
+        (lambda p, m: migraphx.generate_argument(None), "s is None"),
+        (lambda p, m: migraphx.quantize_fp16(None), "prog is None"),
+        (lambda p, m: migraphx.parse_onnx(3), "filename is 3"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(call, words):
+    p = migraphx.program()
+    with pytest.raises(UsageError, match=words):
+        call(p, p.get_main_module())
