@@ -241,18 +241,18 @@ class program:
         are one here. `split_sizes` of the one open dimension get programs of their own, beside the
         one for any size; the target 'ref' takes none.
         """
-        exact = not fast_math
+        name, exact = name, not fast_math
         exhaustive = exhaustive_tune or nearest_mode(compile_mode) is compile_modes.max
-        if split_sizes and t.name == "ref":
+        if split_sizes and name == "ref":
             raise UsageError("split_sizes is not for the target 'ref', which compiles nothing")
         try:
             graph = self.graph()
             if split_sizes:
                 _split(graph, split_sizes)
-            self._state.compiled = Compiled.of(graph, t.name, offload_copy, exact, exhaustive)
+            self._state.compiled = Compiled.of(graph, name, offload_copy, exact, exhaustive)
         except OpenError as error:
             artifact = self._model_of_parts(error).artifact(exact)
-            self._state.compiled = Compiled.loaded(artifact, t.name, True)
+            self._state.compiled = Compiled.loaded(artifact, name, True)
 
     @Edge("running the program")
     def run(self, params: Mapping[str, Any]) -> list[argument]:
