@@ -241,7 +241,7 @@ class program:
         are one here. `split_sizes` of the one open dimension get programs of their own, beside the
         one for any size; the target 'ref' takes none.
         """
-        name, exact = name, not fast_math
+        name, exact = t.name, not fast_math
         exhaustive = exhaustive_tune or nearest_mode(compile_mode) is compile_modes.max
         if split_sizes and name == "ref":
             raise UsageError("split_sizes is not for the target 'ref', which compiles nothing")
