@@ -75,6 +75,11 @@ Differences:
 - `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
   `exhaustive_tune=True`, and a `compile_mode` of 75 and more, is `mgx tune --exhaustive`
   ([tuning.md](tuning.md)); the modes below are one, as no kernel is timed.
+- Models are read as its parser reads them, also where onnx's checker refuses: nodes in the forms
+  of other opsets, axes and sizes of i32, integers of two widths, outputs declared with another
+  type, no opset (13 then). An attribute that no opset has, a float beside an integer (but in Mod),
+  zero points of another type than their tensor's, and types that an operator is defined for
+  nowhere are errors.
 - Errors are those of `mgx_mlir.errors`, which are RuntimeErrors; a mistyped name of an operator or
   an attribute is one.
 """

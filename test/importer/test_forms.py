@@ -123,6 +123,27 @@ def test_integers_of_two_types_meet_in_the_wider_one():
     np.testing.assert_array_equal(y, [299, 402])
 
 
+@pytest.mark.parametrize("truncates", [0, 1])
+def test_a_remainder_of_floats_by_integers(truncates):
+    by = np.array([2, 3, -2, 5], np.int32)
+    node = helper.make_node("Mod", ["x", "z"], ["y"], fmod=truncates)
+    wanted = (np.fmod if truncates else np.mod)(MATRIX, by.astype(np.float32))
+    assert_close([run([node], {"x": MATRIX, "z": by})], [wanted])
+
+
+def test_a_float_and_an_integer_are_no_sum():
+    node = helper.make_node("Add", ["x", "z"], ["y"])
+    with pytest.raises(ModelError, match="operands of f32 and i64"):
+        run([node], {"x": MATRIX, "z": ints(1, 2, 3, 4)})
+
+
+@pytest.mark.parametrize("inputs", [{}, {"x": MATRIX}])
+def test_one_number_in_a_shape(inputs):
+    options = {"value": 2.0, "input_as_shape": 0} | ({} if inputs else {"shape": [2, 3, 4]})
+    node = helper.make_node("ConstantFill", list(inputs), ["y"], **options)
+    assert_close([run([node], inputs)], [np.full((2, 3, 4), 2, np.float32)])
+
+
 def test_a_second_operand_lay_along_an_axis_in_opset_6():
     b = floats(2, seed=1)
     node = helper.make_node("Mul", ["x", "b"], ["y"], broadcast=1, axis=0)

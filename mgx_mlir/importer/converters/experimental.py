@@ -81,9 +81,8 @@ def crop(node: Node) -> ir.Value:
 def constant_fill(node: Node) -> Any:
     """One number, in the shape of the attribute, of the input, or that the input holds."""
     element = element_types.of_onnx(node.attribute("dtype", 1))
-    sizes = list(node.attribute("shape", []))
+    sizes, held = list(node.attribute("shape", [])), node.attribute("input_as_shape", 0)
     if node.given(0):
-        held = node.attribute("input_as_shape", 0)
         sizes = node.integers(0, "shape") if held else list(tensors.static_dims(node.tensor(0)))
         sizes += node.attribute("extra_shape", [])
     value = np.array(node.attribute("value", 0.0)).astype(element.numpy)

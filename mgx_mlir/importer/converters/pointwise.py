@@ -143,8 +143,12 @@ def _is_whole(exponents: np.ndarray | None) -> bool:
 
 @operator("Mod", (10, 28), "mod fmod")
 def modulo(node: Node) -> ir.Value:
-    truncates = node.attribute("fmod")
-    return emit.binary(mgx.fmod if truncates else mgx.mod, node.tensor(0), node.tensor(1))
+    build = mgx.fmod if node.attribute("fmod") else mgx.mod
+    a, b = node.tensor(0), node.tensor(1)
+    if tensors.is_float(a) != tensors.is_float(b):  # MIGraphX takes a float's remainder by integers
+        element = tensors.element(a if tensors.is_float(a) else b)
+        a, b = emit.convert(a, element), emit.convert(b, element)
+    return emit.binary(build, a, b)
 
 
 @operator("BitShift", (11, 28), "shift_left shift_right")
