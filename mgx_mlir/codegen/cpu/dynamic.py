@@ -12,8 +12,9 @@ from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
+from mgx_mlir.codegen.generic.buffers.blocked_sums import block_sums
 from mgx_mlir.codegen.generic.dynamic.body import UNBOUNDED, Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     is_dynamic,
@@ -147,7 +148,7 @@ class Functions:
                     tiled = emit.value(emit.add(begin, emit.mul(blocks, ROWS)))
                     emit.loop(begin, tiled, ROWS, lambda item: some(item, ROWS))
                 emit.loop(tiled, end, 1, lambda item: some(item, 1))
-            block_sums(entry)
+            block_sums(entry, SUM_DEPTH)
             self.places.append(tuple(made.pointers))
             return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(
                 made.pointers

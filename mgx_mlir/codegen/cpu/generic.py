@@ -19,11 +19,12 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
 from mgx_mlir.codegen.cpu.transposes import is_copy
 from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers.blocked_sums import block_sums
 from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.buffers.memory import Piece
@@ -127,7 +128,7 @@ class _Generator(Walk):
                 build_single(body, group[0], begin, end)
             else:
                 self._build_other(body, group[0].op, begin, end)
-            block_sums(entry)
+            block_sums(entry, SUM_DEPTH)
             order: dict[ir.Value, int] = {
                 argument: number for number, argument in enumerate(entry.arguments)
             }

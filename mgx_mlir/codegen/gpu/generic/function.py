@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
+from mgx_mlir.codegen.generic.buffers.blocked_sums import block_sums
 from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Place
 from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, MemoryView, Piece
@@ -17,6 +18,8 @@ BLOCK_SIZE = 256
 # A small launch uses work-groups of one wave, to spread its threads over more compute units.
 SMALL_BLOCK_SIZE = 64
 SMALL_LAUNCH = 16384
+# Terms that a thread adds to one float before that is added to a total.
+SUM_TERMS = 1024
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class GpuFunction:
                 scf.yield_([])
         with ir.InsertionPoint(self.body.entry):
             gpu.return_([])
+        block_sums(self.body.entry, SUM_TERMS)
         values = list(self.body.entry.arguments)
         by_value = {value: piece for piece, value in self.body.pieces.items()}
         pieces = tuple(by_value[value] for value in values)

@@ -31,7 +31,12 @@ from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, schedules, splits
+from mgx_mlir.codegen.gpu.families.contraction.space import (
+    MOST_TERMS,
+    ProductSchedule,
+    schedules,
+    splits,
+)
 from mgx_mlir.codegen.gpu.families.contraction.tile import transposed_block
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.dialects import mgx
@@ -211,7 +216,14 @@ def choose(
         blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
         room = 2 * target.compute_units // (blocks * problem.batch)
         candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
-    return least(candidates, estimate, words) if len(candidates) > 1 else best
+    if len(candidates) > 1:
+        best = least(candidates, estimate, words)
+    if best is None or problem.accumulator != "f32" or MOST_TERMS * best.splits >= problem.K:
+        return best
+    # As many parts as a precise sum needs, or as there may be.
+    counts = list(splits(tiles))
+    enough = next((n for n in counts if MOST_TERMS * n >= problem.K), max(counts, default=1))
+    return replace(best, splits=max(best.splits, enough))
 
 
 @cache  # one enumeration for the many products of a model

@@ -14,6 +14,8 @@ _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 _TILES = (1, 2, 3, 4, 6, 8)
 _DISTANCES = (4, 2, 1)
 _MOST_SPLITS = 32
+# Products along k that one float may add up: the error of a sum grows with their number.
+MOST_TERMS = 1 << 15
 # Registers for sums and the fragments of two steps.
 _ROOM = 160
 

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, scf
 
-from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
 
@@ -24,11 +23,14 @@ from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
 _SHARED = 4
 
 
-def block_sums(block: ir.Block) -> None:
-    """Cuts every innermost loop below a block that does nothing but add up floats."""
+def block_sums(block: ir.Block, terms: int) -> None:
+    """Cuts every innermost loop below a block that does nothing but add up floats.
+
+    terms: of a sum that one register holds in a block.
+    """
     loops = [loop for op in block.operations for loop in ops_inside(op, scf.ForOp)]
-    for loop in [loop for loop in loops if _only_sums(loop) and not _few(loop)]:
-        _cut(loop)
+    for loop in [loop for loop in loops if _only_sums(loop) and not _few(loop, terms)]:
+        _cut(loop, terms)
 
 
 def _only_sums(loop: scf.ForOp) -> bool:
@@ -46,22 +48,22 @@ def _only_sums(loop: scf.ForOp) -> bool:
     return True
 
 
-def _depth(loop: scf.ForOp) -> int:
+def _depth(loop: scf.ForOp, terms: int) -> int:
     """The terms of a block. It is larger where LLVM makes a vector of sums, which share them."""
     *_, last = loop.body.operations
     add = last.operands[0].owner.opview
-    return SUM_DEPTH * (_SHARED if "reassoc" in str(add.fastmath) else 1)
+    return terms * (_SHARED if "reassoc" in str(add.fastmath) else 1)
 
 
-def _few(loop: scf.ForOp) -> bool:
+def _few(loop: scf.ForOp, terms: int) -> bool:
     """Whether a loop is known to have no more iterations than a block."""
     bound = definition(loop.upperBound)
-    return isinstance(bound, arith.ConstantOp) and bound.value.value <= _depth(loop)
+    return isinstance(bound, arith.ConstantOp) and bound.value.value <= _depth(loop, terms)
 
 
-def _cut(loop: scf.ForOp) -> None:
+def _cut(loop: scf.ForOp, terms: int) -> None:
     lower, upper, starts = loop.lowerBound, loop.upperBound, list(loop.initArgs)
-    depth = _depth(loop)
+    depth = _depth(loop, terms)
     results = list(loop.results)
     with ir.InsertionPoint(loop), loop.location:
         zeros = [arith.constant(x.type, ir.FloatAttr.get(x.type, 0.0)) for x in results]
