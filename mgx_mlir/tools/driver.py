@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if words[0] == "op":
                 return _print_operators(words[1:])
             with _with_test_model(words) as given:
-                return mgx.main(translate(given))
+                made = translate(given)
+                return mgx.main(made) if made else 0
         except UsageError as error:
             _tell(str(error))
             return 2
@@ -95,7 +96,10 @@ def _with_test_model(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def translate(words: Sequence[str]) -> list[str]:
-    """The words of mgx for those of migraphx-driver. Raises UsageError for a refused flag."""
+    """The words of mgx for those of migraphx-driver, none where there is nothing to do.
+
+    Raises UsageError for a refused flag.
+    """
     if words[0] in ("-v", "--version"):
         return ["--version"]
     if words[0] == "onnx":
@@ -118,6 +122,9 @@ def translate(words: Sequence[str]) -> list[str]:
         made.remove("--tune=exhaustive")  # a CPU has no schedules to time
     if verb == "read" and (forms or outputs) and forms != ["text"] and "--locations" in made:
         made.remove("--locations")  # the other forms name nodes, or have none
+    compiled = [word for word in made[1:] if _is_compiled(word)]
+    if compiled and verb in ("compile", "read"):
+        return _shown(verb, compiled[0], outputs, forms)
     made += _written(verb, outputs, forms)
     made = _of_compiled(made)
     running = verb in RUNNING or "--tune=exhaustive" in made
@@ -263,6 +270,21 @@ def _of_compiled(words: list[str]) -> list[str]:
         names = ", ".join(dict.fromkeys(dropped))
         _tell(f"{names}: {files[0]} is compiled already, which stays as it is")
     return left
+
+
+def _shown(verb: str, file: str, outputs: Sequence[str], forms: Sequence[str]) -> list[str]:
+    """The words of mgx that show a compiled file; none to compile it.
+
+    Raises UsageError where it were to be written.
+    """
+    if outputs:
+        raise UsageError(f"{file} is compiled already; copy it, or mgx finalize --arch adds code")
+    if verb == "compile":
+        _tell(f"{file} is compiled already, which stays as it is")
+        return []
+    if forms not in ([], ["text"], ["json"]):
+        raise UsageError(f"{file} is compiled; --json and --text show what it holds")
+    return ["inspect", file, *(["--json"] if forms == ["json"] else [])]
 
 
 def _batch(file: str, after: Sequence[str], word: str) -> list[str]:

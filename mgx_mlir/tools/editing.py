@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 
 from mgx_mlir.artifact.files import write_atomically
 from mgx_mlir.errors import UsageError
-from mgx_mlir.importer import io_types, loading, prepare, reopening, structure
+from mgx_mlir.importer import io_types, loading, reopening, structure
 from mgx_mlir.models.staged.skipping import skip_unknown, without_unknown
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing
 from mgx_mlir.tools.files import is_saved_program
+from mgx_mlir.tools.trimming import trim
 
 
 def model_of(options: argparse.Namespace) -> Path | loading.Source:
@@ -125,7 +125,8 @@ def edit(
     count, size = options.trim, getattr(options, "trim_size", 0)
     if count or size:
         structure.normalise(model)
-        inputs = _trim(model, inputs, count, size)
+        inputs = trim(model, inputs, count, size)
+        _set_outputs(model.graph, _ends(model.graph))
     if options.output_names:
         _choose_outputs(model.graph, options.output_names)
     changed = bool(count or size or options.output_names)
@@ -141,55 +142,10 @@ def edit(
     return inputs if changed or opened else None
 
 
-def _trim(
-    model: onnx.ModelProto, inputs: tuple[str, ...], count: int, size: int
-) -> tuple[str, ...]:
-    """Drops the last `count` nodes, and all but `size` of the others; the inputs that are left.
-
-    The results that nothing reads then are the outputs. Results of nodes before those that stay
-    are inputs, but for constants.
-    """
-    graph = model.graph
-    if count >= len(graph.node):
-        raise UsageError(f"--trim {count}: the model has {len(graph.node)} nodes, and one stays")
-    types = prepare.infer(loading.load(model).model) if size else {}
-    end = len(graph.node) - count
-    start = max(end - size, 0) if size else 0
-    fixed = set(_fixed_before(model, inputs, start))
-    kept = [
-        *(node for n, node in enumerate(graph.node[:start]) if n in fixed),
-        *graph.node[start:end],
-    ]
-    before = {name for n, node in enumerate(graph.node[:start]) if n not in fixed
-              for name in node.output}  # fmt: skip
-    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
-    del graph.node[:]
-    graph.node.extend(nodes)
+def _ends(graph: onnx.GraphProto) -> list[str]:
+    """The results that no node reads."""
     read = {name for node in graph.node for name in structure.uses_of(node)}
-    made = [name for node in graph.node[len(fixed) :] for name in node.output if name]
-    _set_outputs(graph, [name for name in made if name not in read])
-    if not start:
-        return inputs
-    unread = [n for n, value in enumerate(graph.input)
-              if value.name in inputs and value.name not in read]  # fmt: skip
-    for place in reversed(unread):
-        del graph.input[place]
-    new = sorted(before & read)
-    for name in new:
-        if name not in types:
-            raise UsageError(f"--trim-size {size}: the type of '{name}', then an input, is unknown")
-        graph.input.append(onnx.ValueInfoProto(name=name, type=types[name]))
-    return (*(name for name in inputs if name in read), *new)
-
-
-def _fixed_before(model: onnx.ModelProto, inputs: tuple[str, ...], start: int) -> Iterator[int]:
-    """The nodes before `start` that compute constants."""
-    open_values = {*inputs}
-    for place, node in enumerate(model.graph.node[:start]):
-        if structure.uses_of(node) & open_values:
-            open_values |= set(node.output)
-        else:
-            yield place
+    return [name for node in graph.node for name in node.output if name and name not in read]
 
 
 def _choose_outputs(graph: onnx.GraphProto, names: list[str]) -> None:

@@ -104,10 +104,11 @@ GPU; dimensions without a size have one element.
   JSON of it is not read again.
 - `compile` without `-o` prints the program, and leaves no file.
 - A compiled file stays as it is: `--fp16`, sizes and passes are named, and change nothing.
-  `--batch` is the size of its open dimensions.
+  `--batch` is the size of its open dimensions. `read` shows what it holds.
 - Where nothing is to be quantized, `--int8` and the like warn.
 - `perf` ends with the lines `Batch size:`, `Rate:` and `Total time:`, of the median run, `time` has
-  these alone. On an emulated GPU they are those of the model of the chip, of its kernels together.
+  these alone. On an emulated GPU those of `perf` come from the model of the chip, and are of its
+  kernels together; `time` has the emulator's own.
 - `--trim` and `--trim-size` count nodes of ONNX. `--replace-literals` leaves constants that are one
   number as they are. `--apply-pass` takes MIGraphX's names, where a pass here does that work, and
   those of `mgx-opt`.

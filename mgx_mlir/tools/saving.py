@@ -77,7 +77,7 @@ def write(artifact: Artifact, options: argparse.Namespace, output: Path | None) 
     graph = import_model(model_or_program_of(options), given)
     names = mode_pipelines(given.mode)
     if form == "py":
-        names = tuple(name for name in names if name not in ("fusion", "backend"))
+        names = tuple(name for name in names if name not in ("optimize", "fusion", "backend"))
     optimize(graph, given, Report(), pipelines=names)
     listings.write(graph, form, output)
 

@@ -263,6 +263,12 @@ def test_a_compiled_program_stays_as_it_is(
     shown = capsys.readouterr()
     assert "y: float32 2x3" in shown.out
     assert "--fp16, --int8, --input-dim, --batch, --exact: c.mxr is compiled" in shown.err
+    assert main("compile c.mxr --fp16".split()) == main("read c.mxr".split()) == 0
+    shown = capsys.readouterr()
+    assert "kernels" in shown.out and "c.mxr is compiled already" in shown.err
+    assert main("read c.mxr --json".split()) == 0 and capsys.readouterr().out.startswith("{")
+    assert main("read c.mxr -g".split()) == main("compile c.mxr -o d.mxr".split()) == 2
+    assert not Path("d.mxr").exists()
     onnx.save(model("n"), "open.onnx")
     words = "compile open.onnx --cpu --mode full-dynamic --default-dyn-dim {1,9} -o open.mxr"
     assert main(words.split()) == 0
@@ -309,6 +315,10 @@ def test_a_program_is_trimmed_on_both_sides(
     assert "d: float32 2x3, min 1, max 1" in capsys.readouterr().out
     assert main("verify n.onnx -s 1 --cpu".split()) == 0
     assert main("read n.onnx -s 99 --brief".split()) == 0
+    text = """g (float[2, 6] x) => (float[2, 6] y) {
+        a = Neg(x) s = Shape(a) b = Exp(a) c = Flatten<axis = 0>(b) y = Reshape(c, s) }"""
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}'), "s.onnx")
+    assert main("verify s.onnx -s 1 --cpu".split()) == 0
 
 
 def test_literals_become_parameters(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
