@@ -59,8 +59,9 @@ def test_check_and_params(tmp_path: Path, capsys: Output) -> None:
     node = helper.make_node("Relu", ["x"], ["y"])
     any_sizes, made = str(tmp_path / "any.onnx"), str(tmp_path / "any.mgx")
     onnx.save(helper.make_model(helper.make_graph([node], "g", [x], [y])), any_sizes)
-    found = record(capsys, "check", any_sizes, code=3)
-    assert found["state"] == "sizes" and found["open_dims"][0]["symbol"] == "n"
+    found = record(capsys, "check", any_sizes)
+    assert found["state"] == "any" and found["open_dims"][0]["symbol"] == "n"
+    assert found["sizes"] == ["n from 1"] and found["slow"] == []
     assert record(capsys, "check", DIGITS)["state"] == "artifact"
     expected = {"name": "x", "type": "float32 n x 3", "dtype": "float32", "shape": ["n", 3]}
     assert record(capsys, "params", any_sizes)["inputs"] == [expected]

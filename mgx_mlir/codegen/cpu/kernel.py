@@ -75,6 +75,21 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         return compile_generic(kernel, target)
 
 
+def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
+    """Whether a kernel of symbolic sizes takes the path for all, for want of a better one."""
+    machine, halves = Machine.of(target), split_kernel(kernel)
+    whole = halves.first if halves else kernel
+    if not is_dynamic(kernel) or match_product(whole, machine) is not None:
+        return False
+    if not isinstance(images_of(whole), Refusal):
+        return False
+    match = match_contraction(whole)
+    if match and window_product(match, machine):
+        return False
+    channels = filters_of_channels(match) if match else pooling_of_channels(whole)
+    return channels is None and host_attention(kernel) is None
+
+
 def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     """The code object of a product of any number of rows, and of work on its rows; else None."""
     machine, halves = Machine.of(target), split_kernel(kernel)

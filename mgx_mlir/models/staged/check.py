@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import (
     CompileOptions,
@@ -22,7 +23,9 @@ from mgx_mlir.compiler import (
 from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError, UsageError
 from mgx_mlir.importer import examine, loading, structure
 from mgx_mlir.importer.loading import AnySource, Source
+from mgx_mlir.models.specialize import ANY_SIZES
 from mgx_mlir.models.staged import Model
+from mgx_mlir.models.staged.coverage import served_sizes, slow_nodes
 from mgx_mlir.sizes.range import Given, Range
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class State(enum.Enum):
     """The outcome for a model."""
 
     ARTIFACT = "compiles to an artifact"
+    ANY = "compiles to one program for any sizes"
     SIZES = "needs sizes to compile to an artifact"
     PARTS = "compiles to an artifact in parts, with nodes that the host runs"
     MODEL = "runs with mgx_mlir.Model and `mgx run`, and has no artifact"
@@ -50,9 +54,10 @@ class Check:
 
     `targets` are those that an artifact can be finalized for: all but SPIR-V, which has no form
     of some kernels. `open_dims` are the inputs' dimensions without a size, `tried` the trial
-    sizes used for them. `host` are nodes that the host runs, `late` nodes that wait for a run's
-    sizes or values, `unsupported` those that nothing runs, with a reason for each; `reason` is
-    that of the whole model.
+    sizes used for them. `sizes` says which sizes the one program for any serves, `slow` are nodes
+    that it computes by the generic path. `host` are nodes that the host runs, `late` nodes that
+    wait for a run's sizes or values (`Model` compiles anew for these), `unsupported` those that
+    nothing runs, with a reason for each; `reason` is that of the whole model.
     """
 
     name: str
@@ -61,6 +66,8 @@ class Check:
     targets: tuple[str, ...] = ()
     open_dims: tuple[OpenDim, ...] = ()
     tried: Mapping[str, int] | None = None
+    sizes: tuple[str, ...] = ()
+    slow: tuple[Unsupported, ...] = ()
     host: tuple[Unsupported, ...] = ()
     late: tuple[Unsupported, ...] = ()
     unsupported: tuple[Unsupported, ...] = ()
@@ -68,7 +75,12 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON values. `state` is the name of the state in small letters."""
-        lists = {"host": self.host, "late": self.late, "unsupported": self.unsupported}
+        lists = {
+            "slow": self.slow,
+            "host": self.host,
+            "late": self.late,
+            "unsupported": self.unsupported,
+        }
         return {
             "name": self.name,
             "nodes": self.nodes,
@@ -76,6 +88,7 @@ class Check:
             "targets": list(self.targets),
             "open_dims": [asdict(dim) for dim in self.open_dims],
             "tried": dict(self.tried or {}),
+            "sizes": list(self.sizes),
             "reason": self.reason,
             **{name: [asdict(entry) for entry in entries] for name, entries in lists.items()},
         }
@@ -89,9 +102,20 @@ class Check:
         if self.tried:
             listed = ", ".join(f"{name} = {size}" for name, size in self.tried.items())
             parts.append(f"looked at with {listed}")
+        if self.sizes:
+            parts += ["one program for:", *(f"  {one}" for one in self.sizes)]
+        if self.state is State.ANY:
+            parts.append(
+                "mgx_mlir.Model and `mgx run` compile it once; an artifact is for all sizes "
+                f"({advice.ALL_SIZES}), or for given ones"
+            )
+        parts += self._listed("slow in that program", self.slow)
         parts += self._listed("not supported", self.unsupported)
         parts += self._listed("on the host, between compiled parts", self.host)
-        parts += self._listed("compiled, or on the host, once a run shows the data", self.late)
+        late = "compiled, or on the host, once a run shows the data"
+        if self.state is State.SIZES:
+            late = "for each combination of sizes Model compiles anew, as these need them"
+        parts += self._listed(late, self.late)
         if self.reason and not (self.unsupported or self.host or self.late):
             parts.append(self.reason)
         return "\n".join(parts)
@@ -112,7 +136,7 @@ def check(
     """Compiles the model to its portable form; where that is refused, partitions it as Model does.
 
     Nothing is finalized and nothing runs. A model whose inputs have dimensions without a size
-    is compiled with some of TRIAL_SIZES. The parts are those for `target`. Raises
+    is compiled for any, else with some of TRIAL_SIZES. The parts are those for `target`. Raises
     ModelError where the model is malformed, UsageError and CompilerError.
     """
     options = with_keywords(options, keywords, "target") or CompileOptions()
@@ -125,8 +149,9 @@ def check(
         found = replace(found, nodes=imported.nodes)
         if graph is None:
             raise imported.error()
-        compile_to_bytecode(graph, options_for(options, target))
-        return replace(found, state=State.ARTIFACT, targets=_targets())
+        artifact = compile_to_bytecode(graph, options_for(options, target))
+        served, slow = _covered(artifact, source, target)
+        return replace(found, state=State.ARTIFACT, targets=_targets(), sizes=served, slow=slow)
     except UnsupportedError as error:
         refused = error
     if imported is None:  # it could not even be prepared
@@ -135,6 +160,15 @@ def check(
     if not imported.open_dims:
         return _parted(found, source, options, target, refused)
     found = replace(found, open_dims=imported.open_dims)
+    try:
+        any_sizes = replace(options_for(options, target), mode=ANY_SIZES)
+        served, slow = _covered(compile_to_bytecode(source, any_sizes), source, target)
+        return replace(found, state=State.ANY, targets=_targets(), sizes=served, slow=slow)
+    except UnsupportedError as error:
+        if error.entries:
+            refused = error
+    except (ModelError, UsageError):
+        pass  # trial sizes show it
     for size in TRIAL_SIZES:
         tried = {d.symbol: _within(d, size) for d in imported.open_dims}
         if _elements(imported.open_dims, tried) > MOST_TRIED:
@@ -202,6 +236,16 @@ def _parted(
         late=tuple(entry for _, entry in sorted(survey.late.items())),
         unsupported=tuple(survey.lacking),
     )
+
+
+def _covered(
+    artifact: Artifact, source: Source, target: str | Target
+) -> tuple[tuple[str, ...], tuple[Unsupported, ...]]:
+    """The sizes that a program for any serves, and its slow nodes."""
+    if not artifact.plan.dims:
+        return (), ()
+    slow = slow_nodes(artifact, source.model, target)
+    return served_sizes(artifact.plan), tuple(slow)
 
 
 def _targets() -> tuple[str, ...]:

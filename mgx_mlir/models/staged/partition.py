@@ -21,9 +21,9 @@ Known: TypeAlias = "TensorProto | Weight | NodeProto"
 # Operators that exporters compute sizes with, from the results of Shape and Size and constants.
 _ON_SHAPES = frozenset(
     "Abs Add And Cast Ceil Clip Concat ConstantOfShape Div Equal Expand Flatten Floor Gather "
-    "Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow ReduceMax ReduceMin "
-    "ReduceProd ReduceSum Reshape Round Sign Slice Split Sqrt Squeeze Sub Sum Tile Transpose "
-    "Unsqueeze Where".split()
+    "Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow ReduceMax "
+    "ReduceMin ReduceProd ReduceSum Reshape Round Sign Slice Split Sqrt Squeeze Sub Sum Tile "
+    "Transpose Unsqueeze Where".split()
 )
 # The inputs of operators that decide the sizes of results.
 _SIZES = {

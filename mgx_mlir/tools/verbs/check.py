@@ -1,10 +1,13 @@
 """check: say whether a model compiles to an artifact, runs in parts, or is refused, and why.
 
-Compiles the model to its portable form and writes nothing. Where that is refused, finds what
-the host would run between compiled parts (`mgx run`, mgx_mlir.Model), and what nothing runs.
+Compiles the model to its portable form and writes nothing. A model whose inputs have open sizes is
+compiled for any: which sizes that one program serves, and which nodes are slow in it. Where that is
+refused, finds the nodes for which each new size is compiled anew, what the host would run between
+compiled parts (`mgx run`, mgx_mlir.Model), and what nothing runs.
 
-exit code: 0: `mgx compile` with these options gives an artifact, whole or in parts; 3: it does
-not, and the model runs, or would compile with sizes; 1: the model is refused, or malformed; 2:
+exit code: 0: one program, or an artifact in parts, serves the model: with these options, or for
+any sizes; 3: none does, and the model runs, with a compile for each size, or would compile with
+sizes; 1: the model is refused, or malformed; 2:
 wrong usage
 """
 
@@ -35,4 +38,4 @@ def run(options: argparse.Namespace) -> int:
     report = check(model_of(options), shared.compile_options(options), options.target)
     text = json.dumps(report.to_json(), indent=2) if options.json else str(report)
     print(on_command_line(text))
-    return {State.ARTIFACT: 0, State.PARTS: 0, State.REFUSED: 1}.get(report.state, 3)
+    return {State.ARTIFACT: 0, State.ANY: 0, State.PARTS: 0, State.REFUSED: 1}.get(report.state, 3)
