@@ -19,10 +19,11 @@ from mgx_mlir.importer import registry, structure
 # Operators whose definitions ask for operands of one type, or for sizes and axes of i64, where
 # converters take any.
 _OF_ANY_TYPES = frozenset(
-    """Add And BitwiseAnd BitwiseOr BitwiseXor Clip ConstantOfShape CumSum Div Equal Expand Greater GreaterOrEqual Less LessOrEqual
-    Max Min Mod Mul OneHot Or Pad Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
-    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize Slice Split
-    Squeeze Sub Sum Tile TopK Unsqueeze Upsample Where Xor""".split()
+    """Add And BitwiseAnd BitwiseOr BitwiseXor Clip ConstantOfShape CumSum Div Equal Expand Greater
+    GreaterOrEqual Less LessOrEqual Max Min Mod Mul OneHot Or Pad Range ReduceL1 ReduceL2
+    ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare Relu Reshape Resize Slice Split Squeeze Sub Sum Tile TopK Unsqueeze Upsample
+    Where Xor""".split()
 )
 # Those whose indices may be of i32 too.
 _OF_INDICES = frozenset(("GatherND", "Scatter", "ScatterElements", "ScatterND"))
