@@ -18,6 +18,8 @@ from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
     blocks,
+    broadcast_source,
+    broadcast_to,
     definition,
     element_bits,
     element_type,
@@ -207,8 +209,10 @@ def _less_128(op: _Linear) -> ir.Value:
     if op.zero_point is None or number is not None:
         type_ = mgx.tensor_type(shape(op.scale), i8)
         return mgx.splat(int(number or 0) - 128, type_)
-    wide = mgx.convert(op.zero_point, "int32")
-    return mgx.convert(mgx.sub(wide, mgx.splat(128, wide.type)), i8)
+    # Below the broadcast, so that products see that it is one number.
+    wide = mgx.convert(broadcast_source(op.zero_point), "int32")
+    narrow = mgx.convert(mgx.sub(wide, mgx.splat(128, wide.type)), i8)
+    return broadcast_to(narrow, shape(op.zero_point))
 
 
 def _dequantize(value: ir.Value) -> mgx.DequantizelinearOp | None:

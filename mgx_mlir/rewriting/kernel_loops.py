@@ -31,6 +31,7 @@ _HELD = (
     mgx.GatherOp,
     mgx.LogsoftmaxOp,
     mgx.PointwiseOp,
+    mgx.QuantDotOp,
     mgx.SoftmaxOp,
     mgx.YieldOp,
     *mgx.SOURCES,

@@ -150,8 +150,9 @@ def test_the_command_line_smooths_and_equalizes(tmp_path, capsys):
     assert "products: 2 int8" in capsys.readouterr().out
     assert main([*words, "--smooth"]) == 2
     assert "--smooth is for --int8" in capsys.readouterr().err
-    assert main([*words, "--int8", "--smooth=2"]) == 2
-    assert "a share is from 0 to 1" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main([*words, "--int8", "--smooth=2"])
+    assert "'2' is no number from 0 to 1" in capsys.readouterr().err
 
 
 def test_balancing_without_products_is_refused():

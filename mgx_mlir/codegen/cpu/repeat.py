@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import scf, vector
+from mlir.dialects import arith, scf, vector
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
 from mgx_mlir.codegen.cpu.dynamic import finished
+from mgx_mlir.codegen.cpu.extremes import widen_extremes
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.body import (
@@ -32,7 +34,7 @@ from mgx_mlir.codegen.generic.dynamic.repeat import (
     loop_of,
 )
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Indices
+from mgx_mlir.codegen.generic.lowering.body import Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.index import (
     Atom,
     Dim,
@@ -40,6 +42,7 @@ from mgx_mlir.codegen.generic.lowering.index import (
     Quotient,
     Remainder,
     index_constant,
+    linear,
     symbol_values,
 )
 from mgx_mlir.dialects import mgx
@@ -67,8 +70,9 @@ def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
 
 
 def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) -> CodeObject:
-    symbols, formulas = kernel_symbols(kernel), Formulas()
+    symbols, formulas, machine = kernel_symbols(kernel), Formulas(), Machine.of(target)
     builder = KernelBuilder(kernel.sym_name.value, ir.Module.create())
+    packed = [] if parts else pack_weights(kernel, builder, machine)
     places: list[Place] = []
 
     def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
@@ -76,18 +80,46 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
 
         def one(item: emit.Index) -> None:
             function.part = split(emit.value(item), parts)
-            lower_dynamic(kernel, group, RepeatKernel(group))
+            lower_dynamic(kernel, group, _Kernel(group, packed))
 
         function = PartFunction(entry, parts=parts)
-        machine = Machine.of(target)
         group = _Group(function, machine.lanes("f32"), machine.registers // 2)
         with symbol_values(dict(zip(symbols, values, strict=True))):
             emit.loop(begin, end, 1, one)
+        widen_extremes(entry, machine.lanes("f32"))
         places.extend(function.pointers)
         return [Argument("size", 0)] * len(symbols) + [Argument("scratch", 0)] * len(places)
 
     builder.add_function(formulas.number(math.prod(parts)), build)
-    return finished(kernel, builder, [tuple(places)], formulas, target)
+    functions = [*((own.source, own.place) for own in packed), tuple(places)]
+    return finished(kernel, builder, functions, formulas, target)
+
+
+class _Kernel(RepeatKernel):
+    """A loop's kernel that has some weights packed."""
+
+    def __init__(self, group: _Group, packed: Sequence[PackedBytes]) -> None:
+        super().__init__(group)
+        self._function, self._packed = group.function, packed
+
+    def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
+        """The product by packed weights; rows that it reads are laid out for it first."""
+        weights = next((p for p in self._packed if p.serves(op, self.values)), None)
+        if weights is None:
+            return None
+        (left,) = operands[:1]
+        rows = left.shape[0]
+        codes = weights.codes(rows)
+
+        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
+            for dims in elements:
+                value = body.at(left, dims)
+                if weights.joined == 2:
+                    value = arith.extsi(body.arithmetic.type(codes.type), value)
+                body.put(value, codes, linear(dims, (rows, weights.row)))
+
+        self._group.add(left.shape, build, True)
+        return weights.product(self._function, codes, rows)
 
 
 class _NoVectorsError(Exception):

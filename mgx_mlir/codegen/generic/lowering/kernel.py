@@ -93,6 +93,10 @@ class Kernel:
             results.append(result.value)
         return results
 
+    def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
+        """A product of integers by an instruction for bytes; None where there is none for it."""
+        return None
+
     # Putting values into memory
 
     def stored(self, value: Lazy) -> Stored:
