@@ -123,6 +123,14 @@ MODELS: dict[str, tuple[str, str]] = {
         "t = Slice(x, zero_axis, n, one_axis) l = LessOrEqual(s, five) m = Where(l, five, s) "
         "z = Expand(one_float, m) u = ReduceSum(z) y = Add(t, u)",
     ),
+    "deformed windows": (
+        "float[c, 2, a, b] x, float[c, 24, a, b] o => y",
+        "y = DeformConv <pads = [1, 1, 1, 2]> (x, filters, o)",
+    ),
+    "deformed windows, weighed": (
+        "float[c, 2, a, b] x, float[c, 48, d, 3] o, float[c, 24, d, 3] m => y",
+        "y = DeformConv <offset_group = 2, strides = [2, 1]> (x, filters, o, biases, m)",
+    ),
     "depth to space": ("float[a, 8, b, 3] x => y", "y = DepthToSpace <blocksize = 2> (x)"),
     "padding by sizes": (
         "float[a, b] x => y",
@@ -416,6 +424,11 @@ SIZES: dict[str, Sizes] = {
         for n in MODELS
         if n.startswith("blocks in the batch")
     },
+    "deformed windows": IMAGES,
+    "deformed windows, weighed": [
+        {"a": 5, "b": 6, "c": 2, "d": 2},
+        {"a": 9, "b": 6, "c": 1, "d": 4},
+    ],
     "blocks of channels by a name": [{"a": 1, "b": 4, "c": 8}, {"a": 2, "b": 1, "c": 4}],
     "a choice by a size": [{"a": 2, "b": b} for b in (4, 5, 9)],
     "blocks of an image": [{"a": 1, "b": 4, "c": 6}, {"a": 2, "b": 8, "c": 2}],

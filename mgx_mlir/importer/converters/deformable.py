@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
@@ -14,6 +15,7 @@ from mgx_mlir.importer.converters.sampling import Sampler
 from mgx_mlir.importer.converters.windows import Window, kernel_shape, with_bias
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @operator("DeformConv", (19, 22), "gathernd floor mul add dot transpose reshape")
@@ -25,8 +27,8 @@ def deform_conv(node: Node) -> ir.Value:
     """
     x, weights = node.tensor(0), node.tensor(1)
     window = Window(node, x, kernel_shape(node, weights))
-    batch, channels = tensors.known_sizes(x)[0], tensors.size_of(x, 1, "the number of channels")
-    image = [tensors.size_of(x, d, "the size of its images") for d in range(2, tensors.rank(x))]
+    batch, _, *image = tensors.known_sizes(x)
+    channels = tensors.size_of(x, 1, "the number of channels")
     outputs, per_group, *lengths = tensors.static_dims(weights)
     group, groups = int(node.attribute("group")), int(node.attribute("offset_group"))
     if channels % groups or channels != group * per_group or outputs % group:
@@ -34,34 +36,52 @@ def deform_conv(node: Node) -> ir.Value:
             f"{channels} channels in {group} groups of {per_group}, and {groups} of offsets"
         )
     offsets = node.tensor(2)
-    places = [tensors.size_of(offsets, d, "how many windows there are")
-              for d in range(2, tensors.rank(offsets))]  # fmt: skip
+    places = tensors.known_sizes(offsets, "its offsets")[2:]
     elements = list(itertools.product(*map(range, lengths)))
     count, total = len(elements), math.prod(places)
-    # The windows' elements without offsets: (1, elements, dimension, places).
     budget.check_work(count, "elements of a window, each a step of its own")
-    budget.check_made(count, len(image), total)
-    grid = np.zeros((1, count, len(image), *places))
-    for number, element in enumerate(elements):
-        for axis, at in enumerate(element):
-            steps = np.arange(places[axis]) * window.strides[axis] - window.pads[axis]
-            shape = [-1 if i == axis else 1 for i in range(len(image))]
-            grid[0, number, axis] = (steps + at * window.dilations[axis]).reshape(shape)
-    offsets = emit.reshape_to(offsets, batch * groups, count, len(image), *places)
-    where = emit.add(offsets, node.make(grid.astype(emit.numpy_type(offsets))))
+    offsets = _reshaped(offsets, batch * groups, count, len(image), *places)
     # The channels of one group of offsets, last: (batch * groups, sizes..., channels / groups).
-    parts = emit.reshape_to(x, batch * groups, channels // groups, *image)
+    parts = _reshaped(x, batch * groups, channels // groups, *image)
     sampler = Sampler(parts, "zeros", True)
-    read = [
-        emit.reshape_to(emit.take(where, 2, axis, axis + 1), batch * groups, count * total)
-        for axis in range(len(image))
-    ]
+    read = []
+    for axis in range(len(image)):
+        ticks = _ticks(node, offsets, window, elements, axis, places)
+        where = emit.add(emit.take(offsets, 2, axis, axis + 1), ticks)
+        read.append(_reshaped(where, batch * groups, count * total))
     values = sampler.interpolated(read, "linear")
     if node.given(4):
-        values = emit.mul(values, emit.reshape_to(node.tensor(4), batch * groups, count * total, 1))
-    values = emit.reshape_to(values, batch * groups, count, total, channels // groups)
+        values = emit.mul(values, _reshaped(node.tensor(4), batch * groups, count * total, 1))
+    values = _reshaped(values, batch * groups, count, total, channels // groups)
     values = emit.transpose(values, [0, 3, 1, 2])
-    columns = emit.reshape_to(values, batch, group, per_group * count, total)
+    columns = _reshaped(values, batch, group, per_group * count, total)
     matrix = emit.reshape(weights, (1, group, outputs // group, per_group * count))
-    y = emit.reshape_to(emit.dot(matrix, columns), batch, outputs, *places)
+    y = _reshaped(emit.dot(matrix, columns), batch, outputs, *places)
     return with_bias(y, node.optional(3))
+
+
+def _ticks(
+    node: Node,
+    offsets: ir.Value,
+    window: Window,
+    elements: Sequence[Sequence[int]],
+    axis: int,
+    places: Sequence[Number],
+) -> ir.Value:
+    """The windows' elements without offsets: (1, elements, 1, places along the axis)."""
+    ranks, size = len(places), places[axis]
+    steps = np.array([e[axis] * window.dilations[axis] - window.pads[axis] for e in elements])
+    along = [1, 1, 1, *(size if i == axis else 1 for i in range(ranks))]
+    dtype = emit.numpy_type(offsets)
+    steps = steps.reshape([1, len(elements), 1, *[1] * ranks])
+    if isinstance(size, int):
+        budget.check_made(len(elements), size)
+        starts = (np.arange(size) * window.strides[axis]).reshape([int(n) for n in along])
+        return node.make((starts + steps).astype(dtype))
+    starts = emit.mul(emit.counted(tensors.named([size])[0]), window.strides[axis])
+    starts = _reshaped(emit.convert(starts, tensors.element(offsets)), *along)
+    return emit.add(starts, node.make(steps.astype(dtype)))
+
+
+def _reshaped(x: ir.Value, *sizes: Number) -> ir.Value:
+    return emit.reshape(x, tensors.named(sizes))
