@@ -42,12 +42,14 @@ class Interface:
     """A kernel's inputs, which it reads, and outputs, which it writes, in the order of arguments.
 
     `dims` are the least and the greatest size of each symbol that the code depends on; None: no
-    bound. The code is for no other sizes.
+    bound. `zeros` refer to formulas that are 0 where all that the code does lies inside of its
+    tensors. The code is for no other sizes.
     """
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     dims: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    zeros: tuple[int, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -67,6 +69,10 @@ class Interface:
                     f"a kernel is for '{name:.80}' from {low} to {most}; the plan gives it {size}"
                 )
 
+        if any(bound(number, found) for number in self.zeros):
+            sizes = ", ".join(f"{name} = {size}" for name, size in known.items())
+            raise ArtifactError(f"the sizes in a kernel do not agree where {sizes}"[:200])
+
         def one(operand: Operand) -> Operand:
             return replace(operand, bytes=bound(operand.bytes, found))
 
@@ -79,6 +85,7 @@ class Interface:
             "inputs": [operand.to_json() for operand in self.inputs],
             "outputs": [operand.to_json() for operand in self.outputs],
             **(dims if self.dims else {}),
+            **({"zeros": list(self.zeros)} if self.zeros else {}),
         }
 
     @classmethod
@@ -88,7 +95,13 @@ class Interface:
             raise ValueError(f"an interface has inputs, outputs and dims, got {value!r:.80}")
         inputs = tuple(_operand(v, formulas, 0) for v in _list(value, "inputs"))
         outputs = tuple(_operand(v, formulas, len(inputs)) for v in _list(value, "outputs"))
-        return cls(inputs, outputs, {k: _ends(v) for k, v in value.get("dims", {}).items()})
+        zeros = value.get("zeros", [])
+        if not isinstance(zeros, list) or not all(
+            type(n) is int and -formulas <= n < 0 for n in zeros
+        ):
+            raise ValueError(f"an interface's zeros are numbers of formulas, got {zeros!r:.80}")
+        dims = {name: _ends(ends) for name, ends in value.get("dims", {}).items()}
+        return cls(inputs, outputs, dims, tuple(zeros))
 
 
 def _list(value: dict[str, Any], name: str) -> list[Any]:

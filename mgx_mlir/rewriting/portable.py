@@ -26,6 +26,7 @@ from mgx_mlir.rewriting.graph import node_name, symbol_name
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.kernel_loops import is_counted
 from mgx_mlir.rewriting.queries import walk
+from mgx_mlir.rewriting.size_claims import size_claims
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, symbols
 
@@ -201,6 +202,7 @@ def interface_of(kernel: mgx.KernelOp, formulas: Formulas) -> Interface:
         tuple(operand(type_) for type_ in inputs),
         tuple(operand(type_, over) for type_ in results),
         _symbol_bounds([*inputs, *results]),
+        tuple(formulas.number(claim) for claim in size_claims(kernel)),
     )
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,27 @@ def test_a_program_on_a_gpu_needs_numpy_and_hip_python(deployed, artifact) -> No
     done = run(deployed, RUN, str(artifact), "gfx942", "trust")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[0] == "hip mgx_mlir numpy rocm"
+
+
+def test_code_that_this_machine_made_needs_no_consent_and_no_compiler(
+    deployed, artifact, tmp_path, monkeypatch
+) -> None:
+    """The cache vouches for code, not for a plan: that is checked by what the code touches."""
+    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "kernels"))
+    portable = mgx_mlir.compile_to_bytecode(parser.parse_model(MODEL))
+    own = mgx_mlir.finalize(portable, ["cpu", "gfx942"])
+    mgx_mlir.save(own, tmp_path / "own.mgx")
+    short = replace(own.plan.outputs[0], shape=(1, 5))
+    buffers = [replace(b, bytes=20) if b.kind == "output" else b for b in own.plan.buffers]
+    plan = replace(own.plan, outputs=(short,), buffers=tuple(buffers))
+    data = replace(own, plan=plan, code_objects={}).to_bytes()
+    forged = replace(mgx_mlir.Artifact.from_bytes(data), code_objects=own.code_objects)
+    mgx_mlir.save(forged, tmp_path / "forged.mgx")
+    for target in ("cpu", "gfx942"):
+        done = run(deployed, RUN, str(tmp_path / "own.mgx"), target)
+        assert done.returncode == 0, done.stderr
+        done = run(deployed, RUN, str(tmp_path / "forged.mgx"), target)
+        assert "ArtifactError" in done.stderr and "20 bytes for output 0" in done.stderr
 
 
 @pytest.mark.parametrize(
