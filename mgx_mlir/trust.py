@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mgx_mlir.settings import Settings
 
 Program = TypeVar("Program", bound=Contents)
+# The most bytes of a file that holds a key.
+_LARGEST_KEY = 1 << 20
 CONSENT = "trust_code=True, or MGX_TRUST=all"
 
 _log = logging.getLogger(__name__)
@@ -294,9 +296,13 @@ def _is_gpu(name: str) -> bool:
 
 def _read(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        with file.open("rb") as stream:  # which may be a pipe
+            text = stream.read(_LARGEST_KEY + 1)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+    if len(text) > _LARGEST_KEY:
+        raise UsageError(f"{file} is no key: it has more than {_LARGEST_KEY} bytes")
+    return text
 
 
 def _cryptography() -> tuple[Any, Any, Any]:

@@ -224,3 +224,11 @@ def test_half_of_a_pair_of_keys_is_not_left(tmp_path: Path) -> None:
 
 def test_the_database_is_called_so(files: Path) -> None:
     assert (files / "cache" / NAME).is_file()
+
+
+def test_a_device_in_place_of_a_key_is_not_read_for_ever(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("cryptography")
+    assert main(["sign", "m.mgx", "--key", "/dev/zero"]) == 2
+    assert "/dev/zero is no key" in capsys.readouterr().err
