@@ -180,6 +180,7 @@ def import_arguments(options: CompileOptions) -> dict[str, Any]:
         "input_values": dict(options.input_values),
         "io": dict(options.io),
         "max_loop_iterations": options.max_loop_iterations,
+        "least": 0 if options.mode in MODES and MODES[options.mode].symbolic else 1,
     }
 
 

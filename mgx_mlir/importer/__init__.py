@@ -45,9 +45,11 @@ from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.rewriting.graph import (
     Graph,
     open_dims,
+    required_numbers,
     set_required_numbers,
     set_signature,
     set_value_limits,
@@ -111,12 +113,14 @@ def parse_onnx(
     io: Mapping[str, str] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
+    least: int = 1,
 ) -> Graph:
     """Imports an ONNX model, given as a path, as bytes or as a ModelProto.
 
     `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
     name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
-    are symbolic; a Range bounds the sizes of one. Inputs that `input_values`
+    are symbolic; a Range bounds the sizes of one, and the others begin at `least`: where that is
+    0 and a node does not take it, at 1. Inputs that `input_values`
     gives become constants, and `io` gives inputs and outputs other types (io_types.change).
     A loop that states no number of trips fails after `max_loop_iterations`. Weights stay in
     the model's file, and in those of its external data.
@@ -133,6 +137,7 @@ def parse_onnx(
         io=io,
         external_data_folder=external_data_folder,
         max_loop_iterations=max_loop_iterations,
+        least=least,
     )
     if graph is None:
         raise report.error()
@@ -158,6 +163,7 @@ def examine(
     io: Mapping[str, str] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
+    least: int = 1,
 ) -> tuple[Graph | None, CheckReport]:
     """The graph that `parse_onnx` gives, or None, and the nodes that cannot be imported.
 
@@ -176,7 +182,31 @@ def examine(
         if not unsupported:  # onnx's library may not know unsupported operators either
             raise
         return None, _report(source, unsupported)
+    if least < 1:
+        copy = source.copy()
+        found = _converted(copy, opsets, unsupported, ranges, max_loop_iterations, least)
+        if found[0] is not None and not _needs_empty(found[0]):
+            return found
+    return _converted(source, opsets, unsupported, ranges, max_loop_iterations, 1)
+
+
+def _needs_empty(graph: Graph) -> bool:
+    """Whether no run whose sizes are 1 or more gives the numbers that a program requires."""
+    with graph.module.context:
+        return any(symbolic.named(text, {}) < 0 for text in required_numbers(graph.main))
+
+
+def _converted(
+    source: loading.Source,
+    opsets: Mapping[str, int],
+    unsupported: Sequence[Unsupported],
+    given: Mapping[str, Range],
+    max_loop_iterations: int,
+    least: int,
+) -> tuple[Graph | None, CheckReport]:
+    """As `examine`, of a model that is prepared; symbols without a range begin at `least`."""
     same: dict[str, Dim] = {}
+    ranges = {**symbols.plain(source.model, source.inputs, Range(least)), **given}
     while True:
         inferred = prepare.infer(source.model)
         with context() as made, ir.Location.unknown(), tensors.within(ranges):
@@ -189,7 +219,7 @@ def examine(
             if not entries:
                 return converter.finish(), _report(source, entries, found_open)
             equations = converter.conversion.equations
-        if symbols.equate(source.model, source.inputs, equations, ranges):
+        if symbols.equate(source.model, source.inputs, equations, given):
             same.clear()
         elif not symbols.assume_equal(source.model, source.inputs, equations, same):
             return None, _report(source, entries, found_open)

@@ -92,6 +92,13 @@ def write_formulas(
         dim.dim_param = str(size)
 
 
+def plain(model: onnx.ModelProto, inputs: Sequence[str], range_: Range) -> dict[str, Range]:
+    """The range for each symbol that is a dimension of an input."""
+    dims = (d for v in model.graph.input if v.name in set(inputs) for d in _dims(v))
+    found = (alone(_size_of(dim)) for dim in dims)
+    return {symbol.name: range_ for symbol in found if symbol is not None}
+
+
 def _meanings(
     dims: Sequence[TensorShapeProto.Dimension], given: Mapping[str, int | Range]
 ) -> list[Number]:

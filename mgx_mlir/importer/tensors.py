@@ -18,7 +18,7 @@ from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 from mgx_mlir.sizes.range import Range
 
 Dim: TypeAlias = "int | str | None"
@@ -29,7 +29,9 @@ _empty: ContextVar[Mapping[str, Symbol]] = ContextVar("_empty", default={})  # n
 @contextmanager
 def within(ranges: Mapping[str, Range]) -> Iterator[None]:
     """Proofs inside of the context allow a symbol to be 0 if its range begins there."""
-    found = {n: Symbol(n, 0, given.high) for n, given in ranges.items() if given.low == 0}
+    found = {
+        n: Symbol(n, 0, given.high, given.optimals) for n, given in ranges.items() if given.low == 0
+    }
     token = _empty.set(found)
     try:
         yield
@@ -48,7 +50,8 @@ def tensor_type(element: ir.Type | str, dims: Sequence[Dim]) -> ir.RankedTensorT
         element = ir.Type.parse(element)
     if math.prod(d for d in dims if isinstance(d, int)) > MAX_ELEMENTS:
         raise UnsupportedError(f"a tensor of {list(dims)} has too many elements")
-    return mgx.tensor_type(dims, element)
+    named = [_empty.get().get(d.strip("`"), d) if isinstance(d, str) else d for d in dims]
+    return mgx.tensor_type([Size.of(d) if isinstance(d, Symbol) else d for d in named], element)
 
 
 def dims_of_type(type_: ir.Type) -> tuple[Dim, ...]:
