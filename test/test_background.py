@@ -117,15 +117,13 @@ time.sleep(0.3)
 
 def test_weights_in_memory_are_mapped_and_come_back_as_they_are() -> None:
     arrays = [np.arange(5.0), np.zeros((3, 4), np.float32), np.ones(2, np.int8)]
-    handed = Handed(arrays)
-    path, places = handed.places()
-    other = Handed.mapped(path, places)
-    there = other.loads(handed.dumps((arrays[2], arrays[0], np.broadcast_to(3.0, (1 << 20,)))))
-    np.testing.assert_array_equal(there[1], arrays[0])
-    back = handed.loads(other.dumps([*there, np.float32(7)]))
+    with Handed(arrays) as handed:
+        other = Handed.mapped(*handed.places())
+        there = other.loads(handed.dumps((arrays[2], arrays[0], np.broadcast_to(3.0, (1 << 20,)))))
+        np.testing.assert_array_equal(there[1], arrays[0])
+        back = handed.loads(other.dumps([*there, np.float32(7)]))
     assert back[0] is arrays[2] and back[1] is arrays[0]
     assert back[2].strides == (0,) and back[2][9] == 3
-    handed.close()
 
 
 def test_a_model_with_weights_is_compiled_beside_requests() -> None:

@@ -29,7 +29,10 @@ class Handed:
         self._file: int | None = None
         self._places: list[tuple[int, str, tuple[int, ...]]] = []
 
-    def close(self) -> None:
+    def __enter__(self) -> Handed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Frees the copy that the other process maps."""
         if self._file is not None:
             os.close(self._file)

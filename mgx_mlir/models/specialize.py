@@ -114,8 +114,6 @@ class SpecializedModel:
         self._warned: set[str] = set()
         self._contradicted = lru_cache(64)(self._names_contradicted)
         self._background = _BACKGROUND
-        # The weights that compiles in the background map.
-        self._handed: Handed | None = None
         # Runs of the program for any sizes, by the key of their inputs.
         self._runs: Counter[Any] = Counter()
         self._compiled = 0
@@ -246,13 +244,13 @@ class SpecializedModel:
     def _compiled_beside(self, inputs: Arrays) -> Artifact:
         """The artifact for inputs of these sizes, with code, made by the process in background."""
         source = loading.load(self._model)
-        if self._handed is None:
-            self._handed = Handed([w.data for w in source.weights.values() if w.data is not None])
         target = target_of(self._target, self._settings, self._device)
         options = options_for(self._static(inputs, {}), self._target)
-        call = self._handed.dumps((source, options, target, self._settings))
-        made = self._background.call(_compile_beside, self._handed.places(), call)
-        return Artifact(**self._handed.loads(made))
+        arrays = [w.data for w in source.weights.values() if w.data is not None]
+        with Handed(arrays) as handed:
+            call = handed.dumps((source, options, target, self._settings))
+            made = self._background.call(_compile_beside, handed.places(), call)
+            return Artifact(**handed.loads(made))
 
     def _load(self, artifact: Artifact, trust_code: bool = False) -> Program:
         return compile(

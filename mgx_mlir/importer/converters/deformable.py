@@ -71,12 +71,14 @@ def _ticks(
     """The windows' elements without offsets: (1, elements, 1, places along the axis)."""
     ranks, size = len(places), places[axis]
     steps = np.array([e[axis] * window.dilations[axis] - window.pads[axis] for e in elements])
-    along = [1, 1, 1, *(size if i == axis else 1 for i in range(ranks))]
+    along: list[Number] = [1] * (3 + ranks)
+    along[3 + axis] = size
     dtype = emit.numpy_type(offsets)
     steps = steps.reshape([1, len(elements), 1, *[1] * ranks])
     if isinstance(size, int):
         budget.check_made(len(elements), size)
-        starts = (np.arange(size) * window.strides[axis]).reshape([int(n) for n in along])
+        starts = np.arange(size) * window.strides[axis]
+        starts = starts.reshape([-1 if i == 3 + axis else 1 for i in range(3 + ranks)])
         return node.make((starts + steps).astype(dtype))
     starts = emit.mul(emit.counted(tensors.named([size])[0]), window.strides[axis])
     starts = _reshaped(emit.convert(starts, tensors.element(offsets)), *along)
