@@ -353,7 +353,8 @@ class _Program:
         found: list[int | mgx.DimAttr | str | None] = []
         for dim in dims:
             symbol = alone(tensors.size(dim)) if isinstance(dim, str) else None
-            if symbol is not None and (given := self.ranges.get(symbol.name)) is not None:
+            given = None if symbol is None else self.ranges.get(symbol.name)
+            if isinstance(dim, str) and given is not None:
                 found.append(mgx.DimAttr.get(dim, given.low, given.high, given.optimals))
             else:
                 found.append(dim)

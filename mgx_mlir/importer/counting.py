@@ -130,7 +130,7 @@ class Counting:
 
     def _of_trip(self, line: _Line, type_: ir.Type) -> ir.Value:
         """A counter's value, from the number of the trip."""
-        value = self._block.arguments[0]
+        value: ir.Value = self._block.arguments[0]
         if line.step != 1:
             value = emit.mul(value, line.step)
         if line.first != 0:
@@ -197,8 +197,9 @@ class Counting:
             return _Line(plain(found), 0)
         if value == self._block.arguments[0]:
             return _Line(0, 1)
-        if value in list(self._block.arguments):
-            number = list(self._block.arguments).index(value) - 2
+        arguments: list[ir.Value] = list(self._block.arguments)
+        if value in arguments:
+            number = arguments.index(value) - 2
             first = self.find(self.loop.init[number]) if number >= 0 else None
             step = _step(self._following[number], value, self.find)
             return None if first is None or step is None else _Line(plain(first), step)

@@ -29,6 +29,9 @@ class Importing(Protocol):
     """The conversion of a model, as far as its nodes ask it (see conversion.Conversion)."""
 
     constants: Constants
+    converted: int
+    equations: list[tuple[Dim, Dim]]
+    kept_loops: set[tuple[str, ...]]
     limits: dict[str, int]
     required: dict[str, None]
     max_loop_iterations: int

@@ -209,7 +209,8 @@ def _add(builder: KernelBuilder, own: PackedBytes) -> None:
     def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
         unknown, places = ir.Location.unknown(), (own.source, own.place)
         types = [ir.MemRefType.get([UNBOUNDED], place.type) for place in places]
-        own.pack(*(entry.add_argument(type_, unknown) for type_ in types), begin, end)
+        source, target = (entry.add_argument(type_, unknown) for type_ in types)
+        own.pack(source, target, begin, end)
         return [Argument("scratch", 0)] * len(places)
 
     builder.add_function(own.columns, build)

@@ -46,15 +46,18 @@ def _extreme(loop: scf.ForOp) -> _Extreme | None:
     step = definition(loop.step)
     if len(loop.inner_iter_args) != 1 or not isinstance(step, arith.ConstantOp):
         return None
-    *places, load, op = operations if len(operations) > 1 else (None, None)
-    if not isinstance(load, memref.LoadOp) or type(op) not in _KINDS or step.value.value != 1:
+    if len(operations) < 2 or step.value.value != 1:
         return None
-    operands = {loop.inner_iter_args[0], load.result}
-    if not isinstance(load.result.type, ir.F32Type) or {op.lhs, op.rhs} != operands:
+    *places, load, op = operations
+    if not isinstance(load, memref.LoadOp) or not isinstance(
+        op, arith.MaximumFOp | arith.MinimumFOp
+    ):
+        return None
+    if not isinstance(load.result.type, ir.F32Type) or last.operands[0] != op.result:
+        return None
+    if {op.lhs, op.rhs} != {loop.inner_iter_args[0], load.result}:
         return None
     (index,), own = load.indices, loop.induction_variable
-    if last.operands[0] != op.result:
-        return None
     if not places:
         return _Extreme(op, load, None) if index == own else None
     *invariant, place = places
