@@ -61,13 +61,13 @@ def test_check_and_params(tmp_path: Path, capsys: Output) -> None:
     onnx.save(helper.make_model(helper.make_graph([node], "g", [x], [y])), any_sizes)
     found = record(capsys, "check", any_sizes)
     assert found["state"] == "any" and found["open_dims"][0]["symbol"] == "n"
-    assert found["sizes"] == ["n from 1"] and found["slow"] == []
+    assert found["sizes"] == ["n from 0"] and found["slow"] == []
     assert record(capsys, "check", DIGITS)["state"] == "artifact"
     expected = {"name": "x", "type": "float32 n x 3", "dtype": "float32", "shape": ["n", 3]}
     assert record(capsys, "params", any_sizes)["inputs"] == [expected]
     assert main(["compile", any_sizes, "--mode", "full-dynamic", "-o", made]) == 0
     found = record(capsys, "params", made)
-    assert found["inputs"] == [expected] and found["sizes"] == ["n from 1"]
+    assert found["inputs"] == [expected] and found["sizes"] == ["n from 0"]
 
 
 def test_verbose_says_what_each_stage_does(capsys: Output) -> None:
