@@ -26,6 +26,7 @@ from mgx_mlir.rewriting.queries import (
     fused_location,
     identity,
     is_constant,
+    is_dead,
     memory_of,
     shape,
     used_values,
@@ -75,7 +76,7 @@ class JoinLaunches(Pass):
             made.update(table.made.values())
 
     def _join(self, table: _Kernels, context: PassContext) -> None:
-        for block in blocks(main_function(table.module)):
+        for block in blocks(table.main):
             order, joined = Order(block), False
             left = {identity(op): op for op in block.operations if table.is_light(op)}
             for key, op in list(left.items()):
@@ -110,6 +111,7 @@ class _Kernels:
     made: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.main = main_function(self.module)
         self.by_symbol = {symbol_name(op): op for op in kernels(self.module)}
         left = ((name, op) for name, op in self.by_symbol.items() if name not in self.done)
         self._light = {name for name, op in left if self.rule.may_join(op)}
@@ -138,7 +140,7 @@ class _Kernels:
             for value in op.outputs
             if any(user not in members for user in _readers(value))
         ]
-        with ir.InsertionPoint(main_function(self.module)), location:
+        with ir.InsertionPoint(self.main), location:
             types = [value.type for value in inputs]
             type_ = ir.FunctionType.get(types, [value.type for value in results])
             kernel = mgx.KernelOp("kernel", ir.TypeAttr.get(type_), self.of(members[0]).arch)
@@ -157,10 +159,14 @@ class _Kernels:
         for value, new in zip(results, launch.outputs, strict=True):
             value.replace_all_uses_with(new)
         group.order.replaced(keys, launch)
+        # A query looks at few users of a value: those that are joined must not hide the others.
+        for op in reversed(members):
+            if is_dead(op):
+                op.erase()
 
     def erase_unused(self) -> None:
         """Erases the kernels that no launch names any more."""
-        named = {op.kernel.value for block in blocks(main_function(self.module))
+        named = {op.kernel.value for block in blocks(self.main)
                  for op in block.operations if isinstance(op, mgx.LaunchOp)}  # fmt: skip
         for op in list(kernels(self.module)):
             if symbol_name(op) not in named:
@@ -183,26 +189,29 @@ class _Group:
     table: _Kernels
     order: Order
     members: list[mgx.LaunchOp]
+    # The member that makes each value.
+    makers: dict[ir.Value, mgx.LaunchOp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.makers = {value: op for op in self.members for value in op.outputs}
 
     def grow(self, left: dict[ir.Value | None, mgx.LaunchOp]) -> None:
         """Takes in launches of `left` that read what a member reads, or copy its results."""
         for member in self.members:  # which grows
+            if len(self.members) == self.table.rule.most:
+                break
             for op in self._near(member):
                 if op in self.members or not self.table.is_light(op) or identity(op) not in left:
                     continue
                 if len(self.members) == self.table.rule.most or not self._may_enter(op):
                     continue
                 self.members.append(op)
+                self.makers.update(dict.fromkeys(op.outputs, op))
         self.members.sort(key=self.order.of)
 
     def outside(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands of a member that no member makes."""
-        made = self._makers()
-        return [value for value in op.operands if memory_of(value) not in made]
-
-    def _makers(self) -> dict[ir.Value, mgx.LaunchOp]:
-        """The member that makes each value."""
-        return {value: op for op in self.members for value in op.outputs}
+        return [value for value in op.operands if memory_of(value) not in self.makers]
 
     def _near(self, op: mgx.LaunchOp) -> list[ir.OpView]:
         read = [memory_of(value) for value in op.operands if not is_constant(memory_of(value))]
@@ -238,8 +247,7 @@ class _Group:
 
     def made(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands of a launch that the group makes."""
-        makers = self._makers()
-        return [value for value in op.operands if memory_of(value) in makers]
+        return [value for value in op.operands if memory_of(value) in self.makers]
 
     def read_in_place(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands that the group makes and the launch reads element by element."""
@@ -249,11 +257,11 @@ class _Group:
 
     def copied(self, op: mgx.LaunchOp) -> list[ir.Value]:
         """The operands of a concat that pointwise work of the group makes."""
-        kernel, makers, found = self.table.of(op), self._makers(), []
+        kernel, found = self.table.of(op), []
         arguments = kernel.regions[0].blocks[0].arguments
         for value, argument in zip(op.operands, arguments, strict=True):
             source = memory_of(value)
-            maker = makers.get(source)
+            maker = self.makers.get(source)
             if maker is None or not _is_copied(argument):
                 continue
             number = next(i for i, made in enumerate(maker.outputs) if made == source)

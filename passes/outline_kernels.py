@@ -75,8 +75,8 @@ class OutlineKernels(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         table = _Kernels(module, context, self.arch)
-        table.outline_loops(main_function(module))
-        found = list(blocks(main_function(module)))
+        table.outline_loops(table.main)
+        found = list(blocks(table.main))
         for block in found:
             table.prologues |= prologue_values(block, fused=True)
             for op in list(block.operations):
@@ -224,6 +224,10 @@ class _Kernels:
     symbols: dict[str, str] = field(default_factory=dict)
     # Values that a product's kernel computes from an operand as it reads it.
     prologues: set[ir.Value] = field(default_factory=set)
+    main: ir.OpView = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.main = main_function(self.module)
 
     def outline_loops(self, op: ir.OpView) -> None:
         """Outlines the loops that are kernels, outer ones first."""
@@ -275,7 +279,7 @@ class _Kernels:
         inputs = [value.type for value in body.inputs]
         results = [r.type for r in taken[-1].results]
         location = fused_location(taken)
-        with ir.InsertionPoint(main_function(self.module)), location:
+        with ir.InsertionPoint(self.main), location:
             kernel = mgx.KernelOp(
                 "kernel",
                 ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),

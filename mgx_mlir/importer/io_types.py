@@ -52,7 +52,8 @@ def change(model: onnx.ModelProto, inputs: Iterable[str], types: Mapping[str, st
     these types, UnsupportedError where the model's opset has no such Cast.
     """
     graph = model.graph
-    given = {value.name: value for value in graph.input if value.name in set(inputs)}
+    names = set(inputs)
+    given = {value.name: value for value in graph.input if value.name in names}
     made = {value.name: value for value in graph.output if value.name not in given}
     _check_patterns(types, given, made)
     changes = [(value, TYPES[to]) for value in (*given.values(), *made.values())

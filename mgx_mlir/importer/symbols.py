@@ -36,7 +36,7 @@ def bind(
     does. Returns the ranges of sizes that are given, by name.
     Raises UsageError where the caller contradicts the model or themselves.
     """
-    values = {v.name: v for v in model.graph.input if v.name in set(inputs)}
+    values = {v.name: v for v in _declared(model, inputs)}
     for name in input_dims.keys() - values.keys():
         hint = instead(name, inputs, f"its inputs are {listed(inputs)}")
         raise UsageError(f"the model has no input '{name}'; {hint}")
@@ -87,14 +87,14 @@ def write_formulas(
 
     A name with a range stays a symbol, also where it is a formula.
     """
-    dims = [d for v in model.graph.input if v.name in set(inputs) for d in _dims(v) if d.dim_param]
+    dims = [d for v in _declared(model, inputs) for d in _dims(v) if d.dim_param]
     for dim, size in zip(dims, _meanings(dims, ranges), strict=True):
         dim.dim_param = str(size)
 
 
 def plain(model: onnx.ModelProto, inputs: Sequence[str], range_: Range) -> dict[str, Range]:
     """The range for each symbol that is a dimension of an input."""
-    dims = (d for v in model.graph.input if v.name in set(inputs) for d in _dims(v))
+    dims = (d for v in _declared(model, inputs) for d in _dims(v))
     found = (alone(_size_of(dim)) for dim in dims)
     return {symbol.name: range_ for symbol in found if symbol is not None}
 
@@ -134,7 +134,7 @@ def equate(
     A run checks the sizes of its inputs against their shapes. Returns whether a symbol is gone;
     one with a range of sizes stays, but for a size of it or a symbol with the same.
     """
-    declared = [v for v in model.graph.input if v.name in set(inputs)]
+    declared = _declared(model, inputs)
     plain = (alone(_size_of(d)) for v in declared for d in _dims(v))
     known = list(dict.fromkeys(symbol.name for symbol in plain if symbol is not None))
     for pair in equations:
@@ -165,7 +165,7 @@ def assume_equal(
 
     Returns whether there is more than before. Sizes of symbols that no input has say nothing.
     """
-    dims = [d for v in model.graph.input if v.name in set(inputs) for d in _dims(v)]
+    dims = [d for v in _declared(model, inputs) for d in _dims(v)]
     known = {symbol.name for d in dims for symbol in symbols_in(_size_of(d) or 0)}
     before = len(same)
     for pair in equations:
@@ -327,6 +327,12 @@ def _finish_input(
     if math.prod(d.dim_value or 1 for d in _dims(value)) > MAX_ELEMENTS:
         sizes = [d.dim_value or d.dim_param for d in _dims(value)]
         raise ModelError(f"input '{value.name}' is impossibly large: {sizes}")
+
+
+def _declared(model: onnx.ModelProto, inputs: Sequence[str]) -> list[ValueInfoProto]:
+    """What the model's graph declares of its inputs, in the graph's order."""
+    names = set(inputs)
+    return [value for value in model.graph.input if value.name in names]
 
 
 def _dims(value: ValueInfoProto) -> list[TensorShapeProto.Dimension]:
