@@ -12,11 +12,17 @@ import onnx
 from mgx_mlir.models.staged import Model
 
 
-def agree(path: Path, model: Model, sets: int = 1) -> list[int]:
+def agree(
+    path: Path,
+    model: Model,
+    sets: int = 1,
+    tolerance: float | None = None,
+    most: int | None = None,
+) -> list[int]:
     """Runs each set of inputs, `sets` times over; how many programs were compiled by then.
 
-    Raises AssertionError where a result is neither that of onnxruntime with its optimisations nor
-    that without.
+    most: only so many sets. Raises AssertionError where a result is neither that of onnxruntime
+    with its optimisations nor that without, within `tolerance` or that of the model's types.
     """
     import onnxruntime
 
@@ -27,9 +33,9 @@ def agree(path: Path, model: Model, sets: int = 1) -> list[int]:
         session_of(onnxruntime, path, level)
         for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL)
     ]
-    tolerance = tolerance_of(path)
+    tolerance = tolerance_of(path) if tolerance is None else tolerance
     compiled = []
-    for inputs in list(inputs_of(path)) * sets:
+    for inputs in list(inputs_of(path))[:most] * sets:
         found = model.run(inputs)
         expected = (session.run(None, inputs) for session in sessions)
         for key, plain, optimised in zip(model.outputs, *expected, strict=True):
@@ -44,6 +50,7 @@ def agree(path: Path, model: Model, sets: int = 1) -> list[int]:
 def session_of(onnxruntime: Any, path: Path, level: Any) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
+    options.intra_op_num_threads = 1  # of several, each rounds what is its own by its own range
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 

