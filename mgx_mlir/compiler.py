@@ -262,6 +262,25 @@ def compile_to_bytecode(
     _log.info(
         "import of %s: %.1f ms, %d weights", graph.name, _spent(report)[1], len(graph.weights)
     )
+    before = len(report.stages)
+    try:
+        return _compiled(graph, options, version, report, reproducer)
+    except OpenError:
+        if graph.from_one is None:
+            raise
+    # What follows from sizes of 1 or more may be known where that of 0 is not.
+    del report.stages[before:]
+    return _compiled(graph.from_one(), options, version, report, reproducer)
+
+
+def _compiled(
+    graph: Graph,
+    options: CompileOptions,
+    version: tuple[int, int] | None,
+    report: Report,
+    reproducer: Path | None,
+) -> Artifact:
+    """The artifact of a graph, which changes in place. Errors as `compile_to_bytecode`'s."""
     table = KernelTable(version)
     programs = []
     any_sizes = options.mode == "full-dynamic"

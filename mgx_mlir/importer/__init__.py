@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -128,7 +128,8 @@ def parse_onnx(
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
     """
-    graph, report = examine(
+    read = partial(
+        examine,
         model,
         input_dims=input_dims,
         dim_params=dim_params,
@@ -137,8 +138,14 @@ def parse_onnx(
         io=io,
         external_data_folder=external_data_folder,
         max_loop_iterations=max_loop_iterations,
-        least=least,
     )
+    graph = _graph_of(*read(least=least))
+    if least < 1:
+        graph.from_one = lambda: _graph_of(*read(least=1))
+    return graph
+
+
+def _graph_of(graph: Graph | None, report: CheckReport) -> Graph:
     if graph is None:
         raise report.error()
     return graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -26,11 +26,15 @@ LIMITS = "limits"
 
 @dataclass
 class Graph:
-    """`module` holds `func.func @main`; its arguments and results carry `mgx.name`."""
+    """`module` holds `func.func @main`; its arguments and results carry `mgx.name`.
+
+    `from_one` imports the same model anew, for sizes of 1 or more, where this is for those from 0.
+    """
 
     module: ir.Module
     weights: WeightStore
     name: str = "main"
+    from_one: Callable[[], Graph] | None = None
 
     @property
     def main(self) -> ir.OpView:

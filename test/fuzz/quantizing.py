@@ -108,9 +108,10 @@ def problems(seed: int, targets: list[str], mode: str) -> list[str]:
     try:
         f32 = run(model)
         made = quantize(model, precision, calibration)
+        found = run(made.source)
     except UserError as error:
         return [] if is_open or "nothing is to be quantized" in str(error) else [str(error)]
-    proto, found = made.proto(), run(made.source)
+    proto = made.proto()
     if not is_open:
         onnx.checker.check_model(proto, full_check=True)
     others = {target: (SAME, run(made.source, target)) for target in targets}
