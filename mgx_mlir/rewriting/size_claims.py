@@ -52,7 +52,11 @@ def _claims(op: ir.Operation) -> Iterator[Number]:
     if isinstance(view, mgx.SliceOp):
         yield from _slice(view, operands[0], results[0])
     for a, b in _pairs(view, operands, results):
-        if a is not None and b is not None:
+        if a is None or b is None:
+            continue
+        if isinstance(view, mgx.MultibroadcastOp) and 1 in (a, b):
+            yield maximum(1 - (a if b == 1 else b), 0)  # the first one is read
+        else:
             yield a - b
 
 
