@@ -45,7 +45,7 @@ from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.rewriting import symbolic as symbolic
+from mgx_mlir.rewriting import symbolic
 from mgx_mlir.rewriting.graph import (
     Graph,
     open_dims,

@@ -1,4 +1,4 @@
-"""Gates and norms of com.microsoft that exporters of language models write, beside onnxruntime."""
+"""Gates and norms of com.microsoft that exporters of decoders write, beside onnxruntime."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # Rows whose sums are taken together, and at most so many vectors of their columns.
-_TOGETHER, MOST_VECTORS = (4, 2, 1), 8
+_TOGETHER, _MOST_VECTORS = (4, 2, 1), 8
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def pack_weights(
 def _packed(number: int, depth: int, columns: int, rows: int, machine: Machine) -> PackedBytes:
     """The layout of weights for products of so many rows: all sums of a tile stay in registers."""
     lanes = machine.lanes("i32")
-    vectors = min(MOST_VECTORS, max(1, machine.registers // 2 // rows), ceil_div(columns, lanes))
+    vectors = min(_MOST_VECTORS, max(1, machine.registers // 2 // rows), ceil_div(columns, lanes))
     source = Place(emit.element_type("i8"), depth * columns, Argument("input", number))
     place = Place(emit.element_type(JOINED[machine.joined]), 0)
     own = PackedBytes(source, place, depth, columns, lanes, vectors, machine.joined)
@@ -226,7 +226,7 @@ def _argument(kernel: mgx.KernelOp, value: ir.Value) -> int | None:
 
 def _rows(type_: ir.Type) -> Number | None:
     """The rows of a matrix of signed bytes with a known row."""
-    if str(element_of(type_).name) != "i8" or len(sizes := sizes_of(type_)) != 2:
+    if element_of(type_).name != "i8" or len(sizes := sizes_of(type_)) != 2:
         return None
     return sizes[0] if isinstance(sizes[1], int) and sizes[1] else None
 

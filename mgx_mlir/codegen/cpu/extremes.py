@@ -9,6 +9,7 @@ The largest of some numbers does not depend on their order; where one is NaN, Na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -33,11 +34,13 @@ def widen_extremes(block: ir.Block, lanes: int) -> None:
 
 @dataclass(frozen=True)
 class _Extreme:
-    """The op that finds the extreme of what is loaded; `before`: the elements before the loop's."""
+    """The op that finds the extreme of what is loaded; `before`: the elements before the loop's,
+    by the ops `invariant` of the body, which are the same in each iteration."""
 
     op: arith.MaximumFOp | arith.MinimumFOp
     load: memref.LoadOp
-    before: ir.Value | None
+    before: ir.Value | None = None
+    invariant: Sequence[ir.OpView] = ()
 
 
 def _extreme(loop: scf.ForOp) -> _Extreme | None:
@@ -59,22 +62,22 @@ def _extreme(loop: scf.ForOp) -> _Extreme | None:
         return None
     (index,), own = load.indices, loop.induction_variable
     if not places:
-        return _Extreme(op, load, None) if index == own else None
+        return _Extreme(op, load) if index == own else None
     *invariant, place = places
     if not isinstance(place, arith.AddIOp) or place.result != index or own not in place.operands:
         return None
     if not all(type(x) in _PLACES and own not in x.operands for x in invariant):
         return None
-    for x in invariant:
-        x.operation.move_before(loop.operation)
     (before,) = [x for x in place.operands if x != own] or [own]
-    return None if before == own else _Extreme(op, load, before)
+    return None if before == own else _Extreme(op, load, before, invariant)
 
 
 def _widen(loop: scf.ForOp, found: _Extreme, lanes: int) -> None:
     kind, load = type(found.op), found.load
     type_ = ir.VectorType.get([lanes], load.result.type)
     (start,) = loop.initArgs
+    for op in found.invariant:
+        op.operation.move_before(loop.operation)
     with ir.InsertionPoint(loop), loop.location:
         count = emit.div(emit.sub(loop.upperBound, loop.lowerBound), lanes)
         end = emit.value(emit.add(loop.lowerBound, emit.mul(count, lanes)))

@@ -1,4 +1,4 @@
-"""Gates and norms of com.microsoft that exporters of language models write.
+"""Gates and norms of com.microsoft that exporters of decoders write.
 
 Source of their meaning: onnxruntime's docs/ContribOperators.md. They are computed in f32.
 """
