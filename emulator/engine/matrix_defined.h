@@ -7,7 +7,7 @@ namespace mgx::emu {
 
 constexpr int kMaxMatrixRegisters = 32; // of an accumulator in one lane
 
-// Of each register of an operand, lane by lane: whether somebody wrote it.
+// Whether each register of an operand was written, lane by lane.
 struct MatrixDefined {
   const uint64_t *a = nullptr, *b = nullptr;
   const uint64_t *c = nullptr; // null: an inline constant or a scalar, defined by `all_of_c`

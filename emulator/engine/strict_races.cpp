@@ -20,8 +20,8 @@ void Strict::note(u64 address, u64 bytes, Touch how) {
 
 namespace {
 
-// What an access that is no plain LDS instruction (those are mirrored) does to what is known of
-// LDS. False after a fault.
+// Records an access to LDS by an instruction other than the plain ones, which are mirrored. False
+// after a fault.
 bool define_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load,
                 bool store) {
   Strict &t = *w.strict;

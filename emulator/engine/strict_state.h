@@ -1,5 +1,5 @@
-// What the strict mode knows of a work-group: which values somebody wrote, what is on its way, and
-// who touched which memory.
+// The strict mode's state of a work-group: which values were written, which accesses are under
+// way, and which waves touched which memory.
 #pragma once
 
 #include "decode_fields.h"
@@ -32,7 +32,7 @@ enum class Rule : u8 {
   write_lane,   // a scalar goes to one lane
 };
 
-// What the strict mode asks of a mnemonic, worked out once a dispatch.
+// Facts of a mnemonic for the strict mode, derived once a dispatch.
 struct Facts {
   Rule rule = Rule::plain;
   bool dual = false, exchange = false, asks_scc = false, asks_vcc = false;
