@@ -328,6 +328,27 @@ def test_inspect_shows_what_a_schedule_was_chosen_from(
     assert why.endswith("; untuned") and shown[-1] == "untuned"
 
 
+def test_inspect_prints_each_stage_of_a_kernel(
+    artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    kernel = mgx_mlir.load(artifact).kernels[0].name
+    shown = {}
+    for stage in ("portable", "gpu", "llvm", "isa"):
+        assert main(["inspect", str(artifact), "--ir", kernel, "--stage", stage]) == 0
+        shown[stage] = capsys.readouterr().out
+    assert "mgx.kernel" in shown["portable"] and "gpu.func" in shown["gpu"]
+    assert "define amdgpu_kernel" in shown["llvm"] and "s_endpgm" in shown["isa"]
+    # Without code for a chip, its stages are made.
+    assert main(["inspect", str(artifact), "--ir", kernel, "--stage", "cpu", "--arch", "cpu"]) == 0
+    assert "func.func" in capsys.readouterr().out
+    assert main(["inspect", str(artifact), "--ir", kernel, "--stage", "cpu"]) == 2
+    assert "a kernel for gfx942 has no stage 'cpu'; it has portable, gpu, llvm, isa" in (
+        capsys.readouterr().err
+    )
+    assert main(["inspect", str(artifact), "--stage", "gpu"]) == 2
+
+
 def test_a_verb_imports_what_it_needs() -> None:
     """`finalize` needs neither the importer nor the passes, nor ONNX."""
     code = (

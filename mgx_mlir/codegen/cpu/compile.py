@@ -26,6 +26,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import functions
 from mgx_mlir.codegen.cpu.conversions import called_functions
 from mgx_mlir.codegen.generic.lowering.expand import expand, expand_pass
+from mgx_mlir.codegen.stages import pass_stage
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.machine import link as elf
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
@@ -70,6 +71,7 @@ def compile_module(
     which is passed in place of a pointer. The module holds the body of `name` as `name_body`. The
     same module gives the same bytes.
     """
+    pass_stage("cpu", lambda: str(module))
     rounds = "bf16-round" in target.features
     rounding = "" if rounds else "arith-expand{include-bf16=true},"
     expansion = expand_pass(
@@ -97,6 +99,7 @@ def compile_module(
 def compile_lowered(module: ir.Module, target: Target, explicit: bool = False) -> bytes:
     """The shared object of a module of the LLVM dialect, with the functions that LLVM may call."""
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
+    pass_stage("llvm", lambda: text)
     called = called_functions(_floats(text), target)
     libraries = (called.encode(),) if called else ()
     passes = _EXPLICIT_PASSES if explicit else "default<O3>"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.finalizer.explain import STAGES
 from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
@@ -16,6 +17,8 @@ from mgx_mlir.text import name_text
 if TYPE_CHECKING:
     from mgx_mlir.artifact.contents import PortableKernel
     from mgx_mlir.artifact.record import Artifact
+    from mgx_mlir.artifact.schedule import Tuned
+    from mgx_mlir.artifact.target import Target
 
 # Seconds to read a kernel.
 READ_LIMIT = 60
@@ -27,6 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="everything but the bytes, as JSON")
     add("--kernel", metavar="NAME", help="print the portable IR of a kernel")
     add("--isa", metavar="KERNEL", help="print the disassembly of a kernel's code objects")
+    add("--ir", metavar="KERNEL", help="print a kernel at a stage of its compilation")
+    add(
+        "--stage",
+        choices=("portable", *STAGES, "isa"),
+        help="of --ir: portable (the default; as --kernel), gpu (functions for GPUs, before they "
+        "are lowered), cpu (functions for CPUs), llvm (LLVM IR as LLVM gets it), isa (as --isa)",
+    )
     add(
         "--why",
         action="store_true",
@@ -42,7 +52,15 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.files import expect_artifact
 
     expect_artifact(options.artifact, options.verb)
+    if options.stage and not options.ir:
+        raise UsageError("--stage goes with --ir KERNEL")
     artifact = mgx_mlir.load(options.artifact)
+    if options.stage in STAGES:
+        return _print_stage(artifact, options.ir, options.stage, options.arch)
+    if options.ir and options.stage == "isa":
+        options.isa = options.ir
+    elif options.ir:
+        options.kernel = options.ir
     if options.kernel and options.why:
         return _print_choice(artifact, options.kernel, options.arch)
     if options.kernel:
@@ -109,22 +127,42 @@ def _print_why(artifact: Artifact, arch: str | None) -> int:
 
 
 def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
-    from mgx_mlir.artifact.target import Target
     from mgx_mlir.finalizer.explain import explain
-    from mgx_mlir.loader import schedules_for
 
-    settings = Settings.from_environment()
-    number = _number(artifact, kernel)
-    chips = [arch] if arch else [name.partition(":")[0] for name in _finalized(artifact, arch)]
-    for chip in chips:
+    stored = artifact.kernels[_number(artifact, kernel)]
+    for chip, target in _chips(artifact, arch):
         print(f"{kernel} for {chip}:")
-        # The code of a machine has no target's name; this machine's schedules are shown.
-        target = Target.get(chip if chip in Target.names() else "cpu")
-        print(_of_kernel(artifact.kernels[number], explain, target))
-        found = schedules_for(artifact, [target], settings).get(target.identity, {})
-        tuned = found.get(artifact.kernels[number].sha256)
+        print(_of_kernel(stored, explain, target))
+        tuned = _tuned(artifact, stored, target)
         print(f"tuned: {tuned.schedule}, {tuned.describe()}" if tuned else "untuned")
     return 0
+
+
+def _print_stage(artifact: Artifact, kernel: str, stage: str, arch: str | None) -> int:
+    from mgx_mlir.finalizer.explain import stage_text
+
+    stored = artifact.kernels[_number(artifact, kernel)]
+    comment = ";" if stage == "llvm" else "//"
+    for chip, target in _chips(artifact, arch):
+        text = _of_kernel(stored, stage_text, target, stage, _tuned(artifact, stored, target))
+        print(f"{comment} {kernel} for {chip}\n{text.rstrip()}")
+    return 0
+
+
+def _chips(artifact: Artifact, arch: str | None) -> list[tuple[str, Target]]:
+    """The chip that is asked for, or those that the artifact has code for, each as a target."""
+    from mgx_mlir.artifact.target import Target
+
+    chips = [arch] if arch else [name.partition(":")[0] for name in _finalized(artifact, arch)]
+    # The code of a machine has no target's name; this machine's schedules are shown.
+    return [(chip, Target.get(chip if chip in Target.names() else "cpu")) for chip in chips]
+
+
+def _tuned(artifact: Artifact, kernel: PortableKernel, target: Target) -> Tuned | None:
+    from mgx_mlir.loader import schedules_for
+
+    found = schedules_for(artifact, [target], Settings.from_environment())
+    return found.get(target.identity, {}).get(kernel.sha256)
 
 
 def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:

@@ -14,6 +14,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, copied
+from mgx_mlir.codegen.stages import pass_stage
 from mgx_mlir.errors import TargetError
 from mgx_mlir.machine.amdgpu_metadata import kernel_stats
 from mgx_mlir.machine.link import link
@@ -30,7 +31,9 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     """
     if not program.launches:
         return CodeObject(target.name, b"", (), program.scratch_bytes, {})
+    pass_stage("gpu", lambda: str(program.module))
     text = to_llvm_ir(gpu_module_of(program), target.chip, program.index_bits)
+    pass_stage("llvm", lambda: text)
     libraries = libraries_for(text, target.chip, target.wave_size)
     data = link(
         emit_object(text, target.name, features=target.gpu.llvm_features, libraries=libraries)
