@@ -5,33 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
-from mgx_mlir.rewriting.queries import group_of, is_static, shape
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.rewriting.queries import element_type, group_of, has_sizes, shape
+from mgx_mlir.rewriting.symbolic import OPEN_END, tensor_type
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 
 @rewrites(mgx.ConvolutionBackwardsOp)
 def convolve_phases(op: mgx.ConvolutionBackwardsOp, context: PassContext) -> ir.Value | None:
     """A convolution whose output channels are the phases, which then interleave."""
-    if not is_static(op):
+    if not has_sizes(op) or not all(isinstance(size, int) for size in shape(op.w)):
         return None
     axes, group = _axes(op), group_of(op)
+    if not all(isinstance(axis.after, int) for axis in axes):
+        return None  # the result's size does not grow with the input's by the stride
     x: ir.Value = op.x
-    if any(axis.start >= axis.end for axis in axes):
-        return None  # no element of the input is left by the padding
     cut = [i for i, a in enumerate(axes) if (a.start, a.end) != (0, a.input)]
+    if any(not axis.start < axis.end for i, axis in enumerate(axes) if i in cut or axis.end == 0):
+        return None  # no element of the input is left by the padding
     if cut:
-        starts, ends = [axes[i].start for i in cut], [axes[i].end for i in cut]
-        x = mgx.slice(x, [2 + i for i in cut], starts, ends)
+        parts = [(axes[i].start, axes[i].end) for i in cut]
+        x = _part(x, [2 + i for i in cut], parts)
     pads = [max(0, a.before) for a in axes] + [max(0, a.after) for a in axes]
     dilations = [a.step for a in axes]
-    y = mgx.convolution(x, _filter(op.w, axes, group), pads, dilations=dilations, group=group)
+    w = _filter(op.w, axes, group)
+    type_ = tensor_type([shape(x)[0], shape(w)[0], *(a.places for a in axes)], element_type(op.y))
+    y = mgx.convolution(x, w, pads, dilations=dilations, group=group, results=[type_])
     return _interleaved(y, axes)
 
 
@@ -51,10 +56,11 @@ class RewriteDeconvolution(PatternPass):
     With a stride s, output elements of equal index modulo s (a phase) see every s-th tap of the
     filter. The phases are output channels of one convolution, which multiplies nothing by the
     zeros between the elements. The filter gets more taps where s does not divide it, and in front
-    where that saves the slice of a result that starts within a step.
+    where that saves the slice of a result that starts within a step. Images may be of any size.
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-deconvolution"
     patterns: ClassVar = (convolve_phases,)
 
@@ -67,8 +73,8 @@ class _Axis:
     taps phase, phase + stride, ..., and these read the inputs j, j - 1, ...
     """
 
-    input: int
-    output: int
+    input: Number
+    output: Number
     kernel: int
     stride: int
     dilation: int
@@ -94,11 +100,11 @@ class _Axis:
         return (self.pad + self.lead) // self.stride
 
     @property
-    def last(self) -> int:
+    def last(self) -> Number:
         return (self.pad + self.lead + self.output - 1) // self.stride
 
     @property
-    def places(self) -> int:
+    def places(self) -> Number:
         return self.last - self.first + 1
 
     @property
@@ -113,7 +119,7 @@ class _Axis:
 
     @property
     def after(self) -> int:
-        return self.last - (self.input - 1)
+        return cast("int", self.last - (self.input - 1))
 
     @property
     def start(self) -> int:
@@ -121,7 +127,7 @@ class _Axis:
         return max(0, -self.before)
 
     @property
-    def end(self) -> int:
+    def end(self) -> Number:
         return self.input - max(0, -self.after)
 
 
@@ -192,6 +198,16 @@ def _interleaved(y: ir.Value, axes: list[_Axis]) -> ir.Value:
     part = [i for i, a in enumerate(axes) if a.places * a.stride != a.output]
     if not part:
         return y
-    starts = [axes[i].offset for i in part]
-    ends = [start + axes[i].output for start, i in zip(starts, part, strict=True)]
-    return mgx.slice(y, [2 + i for i in part], starts, ends)
+    bounds = [(axes[i].offset, axes[i].offset + axes[i].output) for i in part]
+    return _part(y, [2 + i for i in part], bounds)
+
+
+def _part(x: ir.Value, axes: list[int], bounds: list[tuple[int, Number]]) -> ir.Value:
+    """The slice of a tensor from one place along each axis to another."""
+    sizes: list[Number] = list(shape(x))
+    ends = []
+    for axis, (start, end) in zip(axes, bounds, strict=True):
+        sizes[axis] = end - start
+        ends.append(end if isinstance(end, int) else OPEN_END)
+    type_ = tensor_type(sizes, element_type(x))
+    return mgx.SliceOp(x, axes, [start for start, _ in bounds], ends, results=[type_]).y

@@ -82,3 +82,26 @@ func.func @main(%x: tensor<?x2x5xf32>, %w: tensor<2x2x2xf32>) -> tensor<?x2x6xf3
   %y = mgx.convolution_backwards %x, %w pads = [0, 0] strides = [1] dilations = [1] {output_pads = array<i64: 0>} : tensor<?x2x5xf32>, tensor<2x2x2xf32> -> tensor<?x2x6xf32>
   return %y : tensor<?x2x6xf32>
 }
+
+// -----
+
+// Sizes that have names: three taps, steps of two. The convolution has a place more than the image,
+// and the last element of its phases is cut.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.convolution %{{.*}}, %{{.*}} pads = [1, 1] {{.*}} -> tensor<?x8x?xf32, #mgx.dims<[n : 1 ... ?, _, "w+1" : 2 ... ?]>>
+// CHECK:         mgx.slice %{{.*}} axes = [2] starts = [0] {{.*}} -> tensor<?x4x?xf32, #mgx.dims<[n : 1 ... ?, _, "2*w+1" : 3 ... ?]>>
+// CHECK-NOT:     mgx.convolution_backwards
+func.func @main(%x: tensor<?x2x?xf32, #mgx.dims<[n : 1 ... ?, _, w : 1 ... ?]>>, %w: tensor<2x4x3xf32>) -> tensor<?x4x?xf32, #mgx.dims<[n : 1 ... ?, _, "2*w+1" : 3 ... ?]>> {
+  %y = mgx.convolution_backwards %x, %w pads = [0, 0] strides = [2] dilations = [1] {output_pads = array<i64: 0>} : tensor<?x2x?xf32, #mgx.dims<[n : 1 ... ?, _, w : 1 ... ?]>>, tensor<2x4x3xf32> -> tensor<?x4x?xf32, #mgx.dims<[n : 1 ... ?, _, "2*w+1" : 3 ... ?]>>
+  return %y : tensor<?x4x?xf32, #mgx.dims<[n : 1 ... ?, _, "2*w+1" : 3 ... ?]>>
+}
+
+// -----
+
+// Padding cuts an image of any width: whether an element is left is not known.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.convolution_backwards
+func.func @main(%x: tensor<1x2x?xf32, #mgx.dims<[_, _, w : 1 ... ?]>>, %w: tensor<2x2x2xf32>) -> tensor<1x2x?xf32, #mgx.dims<[_, _, "w-3" : 0 ... ?]>> {
+  %y = mgx.convolution_backwards %x, %w pads = [2, 2] strides = [1] dilations = [1] {output_pads = array<i64: 0>} : tensor<1x2x?xf32, #mgx.dims<[_, _, w : 1 ... ?]>>, tensor<2x2x2xf32> -> tensor<1x2x?xf32, #mgx.dims<[_, _, "w-3" : 0 ... ?]>>
+  return %y : tensor<1x2x?xf32, #mgx.dims<[_, _, "w-3" : 0 ... ?]>>
+}
