@@ -47,12 +47,18 @@ FOR_EACH_SIZE = (
     "silero_vad_half",
 )
 
-# Logarithms of sums that are nearly 0, and a state that is rounded to bytes at each step, where the
-# last bit of a sum moves a number by a step, and what follows with it.
+# Results that move by more than rounding does, measured beside the same graph in f64.
 TOLERANCES = {
+    # The least logarithm of a spectrum, of 1e-9 beside sums of up to 128, is subtracted from all:
+    # onnxruntime is off by 6e-4 there, and by 1e-4 in the results; this by 2.6 times that.
+    "trained/basic_pitch": 1e-3,
+    # onnxruntime's STFT: logarithms of its small sums are off by 6e-3 and 2e-3. These here are
+    # off by 1e-4 and 1e-5.
     "trained/onnx_asr_gigaam_v2": 1e-3,
     "trained/onnx_asr_whisper80": 2e-3,
-    "trained/tashkeel_bilstm": 0.2,
+    # A state is rounded to bytes at each of 40 steps. Where weights move by their last bit,
+    # onnxruntime's own results move by .08 of the largest.
+    "trained/tashkeel_bilstm": 0.1,
 }
 
 

@@ -49,3 +49,17 @@ def test_transforms_without_factors_have_limits() -> None:
         mgx_mlir.compile(model("1, 16381, 1, 1", 1), "cpu")
     with pytest.raises(UserError, match="a table of"):
         mgx_mlir.compile(model("1, 131056, 1, 1", 1), "cpu")  # 16 * 8191
+
+
+def test_frames_whose_number_onnx_infers_wrongly() -> None:
+    source = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> '
+        "g (float[2, 400] x, float[64] window, float[33, 5] w) => (float[a, b, c] y) {"
+        " step = Constant <value_int = 16> () s = STFT (x, step, window)"
+        " p = ReduceSumSquare <axes = [-1], keepdims = 0> (s) y = MatMul (p, w) }"
+    )
+    x, window, w = floats(2, 400), floats(64), floats(33, 5)
+    (y,) = mgx_mlir.compile(source, "cpu").run({"x": x, "window": window, "w": w}).values()
+    frames = np.stack([x[:, at : at + 64] * window for at in range(0, 400 - 63, 16)], 1)
+    wanted = (abs(np.fft.rfft(frames)) ** 2) @ w
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4 * abs(wanted).max())

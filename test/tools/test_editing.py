@@ -88,7 +88,7 @@ def test_a_size_that_the_graph_needs_is_refused(capsys: pytest.CaptureFixture[st
         "w = Constant<value = float[2, 1] {1.0, 2.0}>() y = Add(x, w) }"
     )
     assert main(["run", file, "--batch", "5"]) == 1
-    assert "types or shapes do not fit" in capsys.readouterr().err
+    assert "shapes do not fit: [5, 3] and [2, 1]" in capsys.readouterr().err
 
 
 def test_open_sizes_get_one_range(capsys: pytest.CaptureFixture[str]) -> None:
