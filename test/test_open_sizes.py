@@ -138,6 +138,19 @@ def test_sizes_that_a_run_has_to_divide() -> None:
         program.run({"x": np.zeros((5, 4), np.float32)})
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, 10**9), (-(10**9), 2**31 - 1)])
+def test_a_slice_beyond_all_sizes_is_no_slice(start: int, end: int) -> None:
+    text = (
+        '<ir_version: 10, opset_import: ["": 18]> g (float[a, b] x) => (float[] y) '
+        f"<int64[2] s = {{{start}, {start}}}, int64[2] e = {{{end}, {end}}}> "
+        "{ v = Slice(x, s, e) y = Relu(v) }"
+    )
+    program = mgx_mlir.compile(parser.parse_model(text), "cpu", FULL)
+    assert program.outputs[0].shape == program.inputs[0].shape  # each size is one formula
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(program.run({"x": x})["y"], x)
+
+
 def test_sizes_that_no_input_has_are_refused_with_words() -> None:
     a, q = "tensor<?xf32, #mgx.dims<[a : 1 ... ?]>>", "tensor<?xf32>"
     text = (

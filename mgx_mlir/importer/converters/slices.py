@@ -8,7 +8,7 @@ from typing import TypeAlias
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError
+from mgx_mlir.errors import ModelError, OpenError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -20,6 +20,8 @@ from mgx_mlir.sizes.cases import Case, plain
 Bound: TypeAlias = "Number | Case"
 # Exporters write this for the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1
+# An end, or a start from the end, that exporters write for all of a dimension (JAX: 1000000000).
+_ALL = 1 << 28
 # A slice of fewer elements has so many, whatever the dimension's size; one of more is a window,
 # and all of a smaller dimension.
 _LEAST_WINDOW = 16
@@ -74,21 +76,31 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Num
     if step < 0:
         x = mgx.reverse(x, [axis])
         start, end = (_from_the_end(node, plain(bound), have) for bound in (start, end))
-    first, last = _window(start, end, have)
+    first, last = _window(node, start, end, have)
     first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
     node.require(last - first)
     x = part_of(x, axis, first, last, have)
     return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
 
 
-def _window(start: Bound, end: Bound, have: Number) -> tuple[Bound, Bound]:
+def _window(node: Node, start: Bound, end: Bound, have: Number) -> tuple[Bound, Bound]:
     """The bounds of a slice of the first or last so many elements, or all; others as they are."""
     if not isinstance(have, int) and isinstance(start, int) and isinstance(end, int):
         if start == 0 and _LEAST_WINDOW <= end < _INT_MAX:
-            end = minimum(end, have)
+            end = have if end >= _ALL and _is_at_most(node, have, end) else minimum(end, have)
         elif -_INT_MAX < start <= -_LEAST_WINDOW and end >= _INT_MAX:
-            start = maximum(have + start, 0)
+            is_all = start <= -_ALL and _is_at_most(node, have, -start)
+            start = 0 if is_all else maximum(have + start, 0)
     return start, end
+
+
+def _is_at_most(node: Node, size: Number, most: int) -> bool:
+    """Asks of the program's sizes that one of them is at most this; False where none can."""
+    try:
+        node.require(most - size)
+    except OpenError:
+        return False
+    return True
 
 
 def _from_the_front(node: Node, bound: Bound, have: Number) -> Number:
