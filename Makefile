@@ -50,6 +50,11 @@ test-models: setup emulator  ## models of many exporters, against onnxruntime; f
 	@$(PYTHON) -m test.exported.export
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/exported
 
+# torch 2.13.0: its CPU build is a wheel of its own, where one is at hand.
+test-torch: setup emulator  ## the backend of torch.compile, folders of models; installs torch into .venv (1 GB)
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxscript>=0.7" "tokenizers" "torch==2.13.0" "transformers>=5"
+	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/torch
+
 # Memory that Python leaves at its end is no leak of the emulator's. test_header only compiles.
 sanitize: setup  ## the emulated device under AddressSanitizer and UBSan: engine, ISA, HIP
 	@mkdir -p build/sanitize && cmake -G Ninja -S emulator -B build/sanitize/emulated -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/sanitize/cmake.log
@@ -104,4 +109,4 @@ bench: setup  ## the measurements that the README and docs/measured.md quote
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz wheel wheel-full emulator format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models test-torch sanitize fuzz wheel wheel-full emulator format bench clean

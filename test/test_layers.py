@@ -52,7 +52,7 @@ FLOORS = """
     tuning
     models
     quantization
-    backend migraphx
+    backend migraphx torch
     tools
 """
 FLOOR_OF = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}
@@ -159,6 +159,17 @@ def test_only_settings_reads_the_environment() -> None:
             continue
         text = file.read_text()
         assert "os.environ" not in text and "getenv" not in text, file
+
+
+def test_torch_is_imported_by_what_is_for_it_alone() -> None:
+    """Elsewhere, functions import it that get something of torch."""
+    for name, file in modules().items():
+        if name.split(".")[0] == "torch":
+            continue
+        top = ast.parse(file.read_text()).body
+        found = [alias.name for node in top if isinstance(node, ast.Import) for alias in node.names]
+        found += [str(node.module) for node in top if isinstance(node, ast.ImportFrom)]
+        assert not {"torch", "onnx_ir", "onnxscript"} & {n.split(".")[0] for n in found}, file
 
 
 def test_families_name_no_instruction_of_a_chip() -> None:

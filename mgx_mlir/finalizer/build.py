@@ -32,6 +32,13 @@ def generator_id() -> str:
     return _hash_of(("artifact/architecture.py", "artifact/target.py", "codegen"), "")
 
 
+@cache
+def package_id() -> str:
+    """A SHA-256 over the whole package, in hexadecimal: what artifacts depend on."""
+    # Folders that may be links, which "." would not enter.
+    return _hash_of((".", "dialects", "passes"), llvm_version())
+
+
 def _hash_of(parts: Sequence[str], first: str) -> str:
     root = Path(__file__).parents[1]
     files = [

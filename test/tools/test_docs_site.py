@@ -38,11 +38,11 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         assert not anchor or anchor in anchors(file.read_text()), link
 
 
-@pytest.mark.parametrize("name", ["tutorial", "howto", "from-iree", "from-onnxruntime", "migraphx"])
-def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(ROOT / "examples" / "digits.onnx", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "cache"))
+def run_examples(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the blocks of a page, one after another, in a folder that has a model."""
+    shutil.copy(ROOT / "examples" / "digits.onnx", folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MGX_CACHE_DIR", str(folder / "cache"))
     blocks = BLOCK.findall((ROOT / "docs" / f"{name}.md").read_text())
     assert blocks
     for language, text in blocks:
@@ -54,6 +54,11 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             prompt, program, *words = shlex.split(line)
             assert prompt == "$" and program in COMMANDS
             assert COMMANDS[program](words) == 0, line
+
+
+@pytest.mark.parametrize("name", ["tutorial", "howto", "from-iree", "from-onnxruntime", "migraphx"])
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_examples(name, tmp_path, monkeypatch)
     if name == "tutorial":
         assert {"digits.mgx", "report.html", "trace.json"} <= {f.name for f in tmp_path.iterdir()}
 

@@ -1,0 +1,315 @@
+"""A graph of Dynamo that runs: by a program of this compiler, else eagerly, saying why once.
+
+Nothing compiles before the first call: inside of Dynamo's trace, torch's exporter would take the
+trace's symbols for its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from mgx_mlir import loader
+from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.compiler import compile_to_bytecode, options_for
+from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.importer import loading, torch_programs
+from mgx_mlir.runtime.program import Program
+from mgx_mlir.torch import store
+from mgx_mlir.torch.capture import Capture, Kind, fresh
+from mgx_mlir.torch.options import Options
+
+_log = logging.getLogger("mgx_mlir.torch")
+
+# Programs for weights and numbers of their own that one graph has at most.
+_MOST_PROGRAMS = 16
+
+
+@dataclass
+class Story:
+    """What became of a graph: `reason` says why it runs eagerly; '' where a program runs it."""
+
+    nodes: int
+    state: str = "not called yet"
+    reason: str = ""
+    kernels: int = 0
+    programs: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+    lines: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{self.nodes} nodes: eager: {self.reason}"
+        if not self.programs:
+            return f"{self.nodes} nodes: {self.state}"
+        kept = f", {self.cached} from the cache" if self.cached else ""
+        many = f"{self.programs} programs" if self.programs > 1 else "a program"
+        return (
+            f"{self.nodes} nodes: {many} of {self.kernels} kernels for {self.state}{kept}, "
+            f"{self.seconds:.1f} s"
+        )
+
+
+class RefusedError(Exception):
+    """Why a graph runs eagerly."""
+
+
+class CompiledGraph:
+    """What the backend gives Dynamo for a graph. Any number of threads may call it."""
+
+    def __init__(self, gm: fx.GraphModule, examples: Sequence[Any], options: Options) -> None:
+        self._gm = gm
+        self._capture = Capture(gm, examples)
+        self._options = options
+        self._runs: list[_Run] = []
+        self._lock = threading.Lock()
+        self.story = Story(sum(n.op.startswith("call_") for n in gm.graph.nodes))
+
+    def __call__(self, *args: Any) -> Any:
+        if self.story.reason:
+            return self._gm(*args)
+        run = next((one for one in self._runs if one.fits(args)), None)
+        if run is None:
+            run = self._made(args)
+            if run is None:
+                return self._gm(*args)
+        try:
+            return run(args)
+        except UsageError as error:
+            # Sizes that torch's exporter took for given: the program is not for all that may come.
+            self._refuse(f"the program does not take these tensors: {error}")
+            return self._gm(*args)
+
+    def _made(self, args: Sequence[Any]) -> _Run | None:
+        with self._lock:
+            run = next((one for one in self._runs if one.fits(args)), None)
+            if run is not None or self.story.reason:
+                return run
+            started = time.perf_counter()
+            try:
+                if len(self._runs) == _MOST_PROGRAMS:
+                    raise RefusedError(
+                        f"it had other weights or numbers in each of {_MOST_PROGRAMS} calls"
+                    )
+                run = self._compiled(args)
+            except (MgxError, RefusedError) as error:
+                self._refuse(str(error))
+                return None
+            self.story.seconds += time.perf_counter() - started
+            self._runs.append(run)
+            return run
+
+    def _refuse(self, reason: str) -> None:
+        lines = [line for name, line in self.story.lines.items() if f"'{name}'" in reason]
+        reason = " ".join([reason, *(f"({line})" for line in lines[:1])])
+        self.story.reason = reason
+        _log.warning("a graph of %d nodes runs eagerly: %s", self.story.nodes, reason)
+
+    def _compiled(self, args: Sequence[Any]) -> _Run:
+        capture = self._capture
+        if not capture.computed:
+            raise RefusedError("it computes no tensor")
+        _refuse_training(args)
+        try:
+            changed = capture.changed(args)
+        except Exception as error:  # of torch, of many kinds
+            raise RefusedError(f"torch cannot trace it: {torch_programs.reason(error)}") from error
+        if changed and capture.host is not None:
+            raise RefusedError("it writes to a tensor, and gives a view of one")
+        weights = tuple(n for n in capture.positions(Kind.WEIGHT) if n not in changed)
+        run = _Run(capture, args, weights, changed)
+        target = loader.target_of(self._target(run.tensors), self._options.settings(1))
+        run.program, artifact, cached = self._program(run, args, target)
+        self.story.kernels = len(artifact.kernels)
+        self.story.programs += 1
+        self.story.cached += cached
+        sizes = "any sizes" if capture.symbolic else "given sizes"
+        self.story.state = f"{target.name}, {sizes}"
+        return run
+
+    def _target(self, tensors: Sequence[torch.Tensor]) -> str:
+        """The target of the options, or that of the device that all tensors lie on."""
+        devices = sorted({tensor.device.type for tensor in tensors})
+        if devices == ["cuda"] and torch.version.hip:
+            return self._options.target or "gpu"
+        if devices not in ([], ["cpu"]):
+            raise RefusedError(
+                f"its tensors lie on {', '.join(devices)}; it takes cpu, or ROCm's cuda"
+            )
+        return self._options.target or "cpu"
+
+    def _program(
+        self, run: _Run, args: Sequence[Any], target: Any
+    ) -> tuple[Program, Artifact, bool]:
+        """The program of a graph, its artifact, and whether that was in the cache."""
+        capture, options = self._capture, self._options
+        settings = options.settings(torch.get_num_threads())
+        module = capture.frozen(args, run.weights, run.changed)
+        arrays = {name: array for name, array in run.arrays(module).items() if array.size}
+        forms = [(str(t.dtype), _form(t, capture.open_dims(n) if n in run.open else []))
+                 for n, t in zip(run.inputs, run.tensors, strict=True)]  # fmt: skip
+        folder = options.folder(settings)
+        key = store.key_of(module, forms, arrays, options, target) if folder else ""
+        artifact = store.load(folder, key, arrays) if folder and key else None
+        cached = artifact is not None
+        if artifact is None:
+            source = self._source(module, run)
+            chosen = options_for(options.compile_options(capture.symbolic), target)
+            artifact = compile_to_bytecode(source, chosen)
+            artifact = loader.finalize(artifact, target, settings=settings)
+            if folder and key:
+                store.save(folder, key, artifact, arrays)
+        program = loader.compile(artifact, target, settings=settings, device=run.device)
+        return program, artifact, cached
+
+    def _source(self, module: fx.GraphModule, run: _Run) -> loading.Source:
+        capture = self._capture
+        sizes = tuple(
+            dict.fromkeys(capture.open_dims(n), torch.export.Dim.AUTO) if n in run.open else None
+            for n in run.inputs
+        )
+        examples = tuple(fresh(tensor).detach() for tensor in run.tensors)
+        with torch.inference_mode(False), torch.no_grad(), torch_programs.quiet():
+            try:
+                exported = torch.export.export(module, examples, dynamic_shapes=sizes, strict=False)
+            except Exception as error:  # of torch, of many kinds
+                said = torch_programs.reason(error)
+                raise RefusedError(f"torch.export refuses it: {said}") from error
+            _refuse_random(exported)
+            program = torch_programs.to_onnx(exported)
+        self.story.lines = torch_programs.lines_of(program.model)
+        torch_programs.name_apart(program.model)
+        return torch_programs.source_of(program)
+
+
+class _Run:
+    """A program of a graph, for these weights and numbers."""
+
+    program: Program
+
+    def __init__(
+        self, capture: Capture, args: Sequence[Any], weights: tuple[int, ...],
+        changed: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        self._capture = capture
+        self.weights, self.changed = weights, changed
+        self._numbers = capture.positions(Kind.NUMBER)
+        self._given = [(n, _plain(args[n])) for n in self._numbers]
+        self._frozen = [args[n] for n in weights]
+        self._versions = [_version(tensor) for tensor in self._frozen]
+        self.open = frozenset(capture.positions(Kind.TENSOR))
+        fixed = {*weights, *self._numbers, *capture.positions(Kind.SIZE)}
+        self.inputs = tuple(n for n in range(len(args)) if n not in fixed)
+        self.tensors = [args[n] for n in self.inputs]
+        on_device = [t for t in (*self.tensors, *self._frozen) if t.device.type == "cuda"]
+        self.device = on_device[0].device.index if on_device else None
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether the arguments have the weights and numbers that the program is for."""
+        if not all(map(operator.is_, [args[n] for n in self.weights], self._frozen)):
+            return False
+        if [_version(tensor) for tensor in self._frozen] != self._versions:
+            return False
+        return all(_plain(args[n]) == value for n, value in self._given)
+
+    def arrays(self, module: fx.GraphModule) -> dict[str, np.ndarray]:
+        """The memory of the weights, and of other tensors of the module, by name."""
+        tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        return {name: host_array(tensor.detach().cpu()) for name, tensor in tensors.items()}
+
+    def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        tensors = [args[n] for n in self.inputs]
+        specs = self.program.inputs
+        if self.device is None:
+            given = {s.name: host_array(t) for s, t in zip(specs, tensors, strict=True)}
+            found = [host_tensor(a) for a in self.program.run(given).values()]
+        else:
+            given = {s.name: t.detach() for s, t in zip(specs, tensors, strict=True)}
+            found = _on_device(self.program, given, self.device)
+        count = len(self._capture.computed)
+        for n, value in zip(self.changed, found[count:], strict=True):
+            args[n].copy_(value)
+        on_host = self._capture.host(*args) if self._capture.host is not None else ()
+        kinds = {"program": found, "host": on_host, "argument": args}
+        return tuple(
+            result.value if result.kind == "value" else kinds[result.kind][result.index]
+            for result in self._capture.results
+        )
+
+
+def _on_device(program: Any, given: Mapping[str, Any], device: int) -> list[torch.Tensor]:
+    """The outputs on the device, in the order of torch's current stream there."""
+    stream = torch.cuda.current_stream(device).cuda_stream
+    found = program.run(given, stream=stream, results="device")
+    return [torch.from_dlpack(value) for value in found.values()]
+
+
+# Element types that torch does not give numpy, nor numpy torch: the same bits go as integers.
+_AS_INTEGERS = {
+    getattr(torch, name): (torch.uint8 if bits == 8 else torch.int16, numpy_dtype(name))
+    for name, bits in (
+        ("bfloat16", 16), ("float8_e4m3fn", 8), ("float8_e4m3fnuz", 8), ("float8_e5m2", 8),
+        ("float8_e5m2fnuz", 8),
+    )
+}  # fmt: skip
+_AS_TORCH = {dtype: kind for kind, (_, dtype) in _AS_INTEGERS.items()}
+
+
+def host_array(tensor: torch.Tensor) -> np.ndarray:
+    """The elements of a tensor of the host, in place where they lie in row-major order."""
+    tensor = tensor.detach().contiguous()
+    if tensor.dtype not in _AS_INTEGERS:
+        return tensor.resolve_conj().resolve_neg().numpy()
+    integers, dtype = _AS_INTEGERS[tensor.dtype]
+    return tensor.view(integers).numpy().view(dtype)
+
+
+def host_tensor(array: np.ndarray) -> torch.Tensor:
+    """The tensor of an array, in place."""
+    kind = _AS_TORCH.get(array.dtype)
+    if kind is None:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(kind)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; tensors of inference mode do not count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _form(tensor: torch.Tensor, sizes: Sequence[int]) -> list[int | str]:
+    return ["?" if axis in sizes else size for axis, size in enumerate(tensor.shape)]
+
+
+def _refuse_training(args: Sequence[Any]) -> None:
+    needed = torch.is_grad_enabled() and any(
+        isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args
+    )
+    if needed:
+        raise RefusedError(
+            "gradients may be wanted; call it under torch.no_grad() or inference_mode()"
+        )
+
+
+def _refuse_random(exported: Any) -> None:
+    for node in exported.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags:
+            raise RefusedError(
+                f"node '{node.name}' draws random numbers, which torch's seed decides"
+            )
