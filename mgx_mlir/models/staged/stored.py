@@ -48,7 +48,7 @@ def prepared(
     for value in source.model.graph.input:
         if value.name in shapeless:
             value.type.tensor_type.ClearField("shape")
-    _name_apart(source.model.graph, set())
+    name_apart(source.model.graph, set())
     try:
         prepare.check(source.model)
     except ModelError as error:  # onnx's library may not know unsupported operators either
@@ -56,7 +56,7 @@ def prepared(
     return source
 
 
-def _name_apart(graph: GraphProto, taken: set[str]) -> None:
+def name_apart(graph: GraphProto, taken: set[str]) -> None:
     """Gives nodes of equal names, in whatever graph, names of their own."""
     for node in graph.node:
         name = node.name
@@ -66,7 +66,7 @@ def _name_apart(graph: GraphProto, taken: set[str]) -> None:
             node.name = f"{name}_{number}"
         taken.add(node.name)
         for inner in structure.subgraphs(node):
-            _name_apart(inner, taken)
+            name_apart(inner, taken)
 
 
 def compile_parts(

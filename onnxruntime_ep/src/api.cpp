@@ -1,0 +1,107 @@
+#include "api.h"
+
+namespace mgx_ep {
+
+Api api;
+
+namespace {
+// The versions of onnxruntime's interface whose tables were tried.
+constexpr uint32_t NEWEST = 32, OLDEST = 23;
+} // namespace
+
+void Api::negotiate(const OrtApiBase *base) {
+  if (table_ != nullptr)
+    return;
+  for (uint32_t version = NEWEST; version >= OLDEST; --version) {
+    const void *table = base->GetApi(version);
+    if (table == nullptr)
+      continue;
+    table_ = table;
+    version_ = version;
+    ep_ = (*this)(ort::GetEpApi);
+    return;
+  }
+  // Without a table there is no way to make a status.
+  throw Error(std::string("onnxruntime ") + base->GetVersionString() +
+              " is too old for this execution provider; use 1.23 or newer");
+}
+
+const void *Api::editor() const { return (*this)(ort::GetModelEditorApi); }
+
+void Api::expect(OrtStatus *status) const {
+  if (status == nullptr)
+    return;
+  std::string text = (*this)(ort::GetErrorMessage, status);
+  (*this)(ort::ReleaseStatus, status);
+  throw Error(text);
+}
+
+OrtStatus *Api::status(const std::exception &error) const {
+  if (table_ == nullptr)
+    return nullptr;
+  const auto *own = dynamic_cast<const Error *>(&error);
+  std::string text = own != nullptr ? error.what() : std::string("a fault: ") + error.what();
+  return (*this)(ort::CreateStatus, own != nullptr ? own->code : ORT_FAIL,
+                 (std::string(EP_NAME) + ": " + text).c_str());
+}
+
+void log(const OrtLogger *logger, OrtLoggingLevel level, const std::string &text) {
+  if (logger == nullptr)
+    return;
+  OrtStatus *status =
+      api(ort::LogMessage, logger, level, text.c_str(), "onnxruntime_ep_mgx", 0, EP_NAME);
+  if (status != nullptr)
+    api(ort::ReleaseStatus, status);
+}
+
+Texts pairs_of(const OrtKeyValuePairs *pairs) {
+  const char *const *keys = nullptr;
+  const char *const *values = nullptr;
+  size_t count = 0;
+  if (pairs != nullptr)
+    api(ort::GetKeyValuePairs, pairs, &keys, &values, &count);
+  Texts found;
+  for (size_t i = 0; i < count; ++i)
+    found.emplace_back(keys[i], values[i]);
+  return found;
+}
+
+Pairs::Pairs(const Texts &pairs) {
+  api(ort::CreateKeyValuePairs, &pairs_);
+  for (const auto &[key, value] : pairs)
+    api(ort::AddKeyValuePair, pairs_, key.c_str(), value.c_str());
+}
+
+TensorType tensor_type(const OrtTensorTypeAndShapeInfo *info, bool with_names) {
+  TensorType found;
+  found.element = api.get(ort::GetTensorElementType, info);
+  found.sizes = api.list(ort::GetDimensionsCount, ort::GetDimensions, info);
+  if (with_names)
+    for (const char *name : api.list(ort::GetDimensionsCount, ort::GetSymbolicDimensions, info))
+      found.names.emplace_back(name != nullptr ? name : "");
+  return found;
+}
+
+TensorType tensor_type(const OrtValue *value) {
+  OrtTensorTypeAndShapeInfo *info = api.get(ort::GetTensorTypeAndShape, value);
+  TensorType found;
+  try {
+    found = tensor_type(info, false);
+  } catch (...) {
+    api(ort::ReleaseTensorTypeAndShapeInfo, info);
+    throw;
+  }
+  api(ort::ReleaseTensorTypeAndShapeInfo, info);
+  return found;
+}
+
+void expect(mgx_error *error) {
+  if (error == nullptr)
+    return;
+  std::string text = mgx_error_text(error);
+  mgx_error_kind kind = mgx_error_kind_of(error);
+  mgx_error_release(error);
+  throw Error(text, kind == MGX_ERROR_USAGE ? ORT_INVALID_ARGUMENT : ORT_FAIL);
+}
+
+} // namespace mgx_ep

@@ -1,0 +1,184 @@
+#include "compiler.h"
+
+#include "island.h"
+#include "hash.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fstream>
+#include <spawn.h>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace mgx_ep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *LIST = "islands.txt", *HEADING = "mgx-islands 1";
+constexpr size_t MOST_SHOWN = 4000; // of the compiler's words
+
+std::string key_of(const Model &model, const std::vector<std::string> &words) {
+  mgx::Sha256 hash;
+  auto add = [&hash](const void *data, size_t bytes) {
+    uint64_t size = bytes;
+    hash.add({reinterpret_cast<const char *>(&size), sizeof size});
+    hash.add({static_cast<const char *>(data), bytes});
+  };
+  add(model.bytes.data(), model.bytes.size());
+  for (const Payload &payload : model.payloads)
+    add(payload.data, payload.bytes);
+  for (const std::string &word : words)
+    add(word.data(), word.size());
+  add(mgx_version(), std::strlen(mgx_version()));
+  return hash.hex();
+}
+
+void write_file(const fs::path &path, const std::vector<Payload> &parts) {
+  std::ofstream file(path, std::ios::binary);
+  for (const Payload &part : parts)
+    file.write(static_cast<const char *>(part.data), static_cast<std::streamsize>(part.bytes));
+  file.close();
+  if (!file)
+    throw Error("cannot write " + path.string() + "; option cache_dir names another folder");
+}
+
+std::string read_file(const fs::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A folder beside the entry, which becomes it when it is whole, and goes away when it is not.
+class Draft {
+public:
+  explicit Draft(const fs::path &entry) : entry_(entry) {
+    std::string pattern = entry.string() + ".XXXXXX";
+    fs::create_directories(entry.parent_path());
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw Error("cannot make a folder in " + entry.parent_path().string() +
+                  "; option cache_dir names another one");
+    folder = pattern;
+  }
+  ~Draft() {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+  // Another process may have made the same entry meanwhile.
+  void keep() const {
+    std::error_code error;
+    fs::rename(folder, entry_, error);
+    if (error && !fs::exists(entry_ / LIST))
+      throw Error("cannot write " + entry_.string() + ": " + error.message());
+  }
+  fs::path folder;
+
+private:
+  fs::path entry_;
+};
+
+std::vector<std::string> environment(const Options &options) {
+  std::vector<std::string> variables;
+  for (char **entry = environ; *entry != nullptr; ++entry)
+    if (!options.own_cache || std::strncmp(*entry, "MGX_CACHE_DIR=", 14) != 0)
+      variables.emplace_back(*entry);
+  if (options.own_cache)
+    variables.push_back("MGX_CACHE_DIR=" + (options.cache_dir / "kernels").string());
+  return variables;
+}
+
+std::vector<char *> pointers(std::vector<std::string> &texts) {
+  std::vector<char *> found;
+  for (std::string &text : texts)
+    found.push_back(text.data());
+  found.push_back(nullptr);
+  return found;
+}
+
+// Runs a command; its output goes to `log`. Throws Error with its words where it fails.
+void run(std::vector<std::string> words, const Options &options, const fs::path &log) {
+  std::vector<std::string> variables = environment(options);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t process = 0;
+  int failed = posix_spawnp(&process, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                            pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0)
+    throw Error("the compiler '" + words[0] + "' cannot be run: " + std::strerror(failed) +
+                "; install mgx-mlir (its command mgx on the PATH, or option compiler names it), or "
+                "compile the model before: mgx ep-context MODEL -o MODEL_CTX");
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0)
+    if (errno != EINTR)
+      throw Error(std::string("waiting for the compiler failed: ") + std::strerror(errno));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return;
+  std::string said = read_file(log);
+  if (said.size() > MOST_SHOWN)
+    said = "..." + said.substr(said.size() - MOST_SHOWN);
+  std::string end =
+      WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status)) : "failed";
+  throw Error("the compiler '" + words[0] + "' " + end + ": " + said);
+}
+
+// Reads the list of islands: a line each of the artifact's file and the numbers of its nodes.
+std::vector<Compiled> read_list(const fs::path &folder, size_t node_count) {
+  std::ifstream file(folder / LIST);
+  std::string line;
+  bool sound = std::getline(file, line) && line == HEADING;
+  std::vector<Compiled> found;
+  while (sound && std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    Compiled island{folder / name, {}};
+    for (size_t node; words >> node;)
+      island.nodes.push_back(node);
+    sound = words.eof() && !island.nodes.empty() && name.find('/') == std::string::npos;
+    for (size_t node : island.nodes)
+      sound = sound && node < node_count;
+    found.push_back(std::move(island));
+  }
+  if (!sound)
+    throw Error(folder.string() + " is no entry of this provider's cache; remove it");
+  return found;
+}
+
+} // namespace
+
+std::vector<Compiled> compile(const Model &model, const Options &options,
+                              const std::vector<std::string> &words, const OrtLogger *logger) {
+  fs::path entry = options.cache_dir / "onnxruntime" / key_of(model, words);
+  if (fs::exists(entry / LIST)) {
+    count(&Counters::found);
+    log(logger, ORT_INFO, "compiled before: " + entry.string());
+    return read_list(entry, model.nodes.size());
+  }
+  Draft draft(entry);
+  fs::path file = draft.folder / "model.onnx";
+  write_file(file, {{model.bytes.data(), model.bytes.size()}});
+  write_file(draft.folder / WEIGHTS, model.payloads);
+  std::vector<std::string> command{options.compiler, "ep-context", file.string(), "--islands",
+                                   draft.folder.string()};
+  command.insert(command.end(), words.begin(), words.end());
+  log(logger, ORT_INFO, "compiling " + std::to_string(model.nodes.size()) + " nodes");
+  count(&Counters::compiled);
+  run(command, options, draft.folder / "log.txt");
+  std::string said = read_file(draft.folder / "log.txt");
+  if (!said.empty())
+    log(logger, ORT_INFO, said.substr(0, MOST_SHOWN));
+  read_list(draft.folder, model.nodes.size());
+  fs::remove(file);
+  fs::remove(draft.folder / WEIGHTS);
+  draft.keep();
+  return read_list(entry, model.nodes.size());
+}
+
+} // namespace mgx_ep

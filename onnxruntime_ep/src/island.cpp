@@ -1,0 +1,122 @@
+#include "island.h"
+
+#include <atomic>
+
+namespace mgx_ep {
+
+namespace {
+
+std::atomic<uint64_t> counted[sizeof(Counters) / sizeof(uint64_t)];
+
+std::atomic<uint64_t> &counter(uint64_t Counters::*which) {
+  Counters places{0, 1, 2, 3};
+  return counted[places.*which];
+}
+
+mgx_artifact_info info_of(const mgx_artifact *artifact) {
+  mgx_artifact_info info{};
+  info.struct_bytes = sizeof info;
+  expect(mgx_artifact_get_info(artifact, &info));
+  return info;
+}
+
+mgx_tensor_info tensor_of(const mgx_artifact *artifact, mgx_direction direction, size_t number) {
+  mgx_tensor_info info{};
+  info.struct_bytes = sizeof info;
+  expect(mgx_artifact_tensor(artifact, direction, number, &info));
+  return info;
+}
+
+} // namespace
+
+void count(uint64_t Counters::*which) { counter(which).fetch_add(1, std::memory_order_relaxed); }
+
+std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_direction direction) {
+  mgx_artifact_info info = info_of(artifact);
+  size_t count = direction == MGX_INPUT ? info.input_count : info.output_count;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i)
+    names.emplace_back(tensor_of(artifact, direction, i).name);
+  return names;
+}
+
+Island::Island(Artifact artifact, mgx_device *device, const Options &options,
+               std::vector<size_t> inputs, std::vector<size_t> outputs)
+    : OrtNodeComputeInfo{}, artifact_(std::move(artifact)), inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)) {
+  version = api.version();
+  CreateState = [](OrtNodeComputeInfo *self, OrtNodeComputeContext *, void **state) -> OrtStatus * {
+    *state = self;
+    return nullptr;
+  };
+  Compute = [](OrtNodeComputeInfo *, void *state, OrtKernelContext *context) {
+    return guarded([&] { static_cast<const Island *>(state)->run(context); });
+  };
+  ReleaseState = [](OrtNodeComputeInfo *, void *) {};
+
+  mgx_device_info where{};
+  where.struct_bytes = sizeof where;
+  expect(mgx_device_get_info(device, &where));
+  on_gpu_ = where.is_gpu != 0;
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    ranks_.push_back(tensor_of(artifact_.get(), MGX_OUTPUT, i).rank);
+
+  std::vector<const char *> keys;
+  for (const auto &key : options.keys)
+    keys.push_back(key.c_str());
+  std::string kernels = (options.cache_dir / "kernels").string();
+  mgx_program_options wanted{};
+  wanted.struct_bytes = sizeof wanted;
+  wanted.trust_code = options.trust ? 1 : 0;
+  wanted.graph = options.graph ? 0 : -1;
+  wanted.trusted_keys = keys.empty() ? nullptr : keys.data();
+  wanted.trusted_key_count = keys.size();
+  wanted.cache_dir = options.own_cache ? kernels.c_str() : nullptr;
+  mgx_program *program = nullptr;
+  expect(mgx_program_create(artifact_.get(), device, &wanted, &program));
+  program_.reset(program);
+  count(&Counters::programs);
+}
+
+void Island::run(OrtKernelContext *context) const {
+  uint32_t memory = on_gpu_ ? MGX_MEMORY_ANY : MGX_MEMORY_HOST;
+  std::vector<TensorType> types(inputs_.size());
+  std::vector<mgx_tensor> inputs(inputs_.size()), outputs(outputs_.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const OrtValue *value = nullptr;
+    api.check(ort::KernelInput, context, inputs_[i], &value);
+    if (value == nullptr)
+      throw Error("input " + std::to_string(inputs_[i]) + " is missing");
+    types[i] = tensor_type(value);
+    inputs[i].sizes = types[i].sizes.data();
+    inputs[i].rank = static_cast<uint32_t>(types[i].sizes.size());
+    inputs[i].type = static_cast<uint32_t>(types[i].element);
+    inputs[i].memory = memory;
+    api.check(ort::GetTensorMutableData, const_cast<OrtValue *>(value), &inputs[i].data);
+  }
+  std::vector<std::vector<int64_t>> sizes(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    sizes[i].resize(ranks_[i] + 1); // not NULL for scalars, which would be left out
+    outputs[i].sizes = sizes[i].data();
+  }
+  expect(mgx_program_sizes(program_.get(), inputs.data(), inputs.size(), outputs.data(),
+                           outputs.size(), nullptr));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    OrtValue *value = nullptr;
+    api.check(ort::KernelOutput, context, outputs_[i], outputs[i].sizes, size_t{outputs[i].rank},
+              &value);
+    api.check(ort::GetTensorMutableData, value, &outputs[i].data);
+    outputs[i].memory = memory;
+  }
+  expect(mgx_run(program_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                 nullptr));
+  count(&Counters::runs);
+}
+
+} // namespace mgx_ep
+
+extern "C" __attribute__((visibility("default"))) void MgxEpCounters(mgx_ep::Counters *counters) {
+  uint64_t *values = reinterpret_cast<uint64_t *>(counters);
+  for (size_t i = 0; i < sizeof(mgx_ep::Counters) / sizeof(uint64_t); ++i)
+    values[i] = mgx_ep::counted[i].load();
+}

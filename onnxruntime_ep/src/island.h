@@ -1,0 +1,39 @@
+// A fused node: an artifact's program on a device.
+#ifndef MGX_EP_ISLAND_H
+#define MGX_EP_ISLAND_H
+
+#include "options.h"
+
+namespace mgx_ep {
+
+// What the library did since it was loaded; tests and users read it.
+struct Counters {
+  uint64_t compiled;   // runs of the compiler
+  uint64_t found;      // models that the cache had
+  uint64_t programs;   // programs loaded
+  uint64_t runs;       // of programs
+};
+void count(uint64_t Counters::*which);
+
+class Island : public OrtNodeComputeInfo {
+public:
+  // `inputs` and `outputs` are the places of the program's among those of the fused node.
+  Island(Artifact artifact, mgx_device *device, const Options &options, std::vector<size_t> inputs,
+         std::vector<size_t> outputs);
+
+private:
+  void run(OrtKernelContext *context) const;
+
+  Artifact artifact_;
+  Program program_;
+  bool on_gpu_ = false;
+  std::vector<size_t> inputs_, outputs_;
+  std::vector<uint32_t> ranks_; // of outputs
+};
+
+// The names of an artifact's inputs or outputs, in order.
+std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_direction direction);
+
+} // namespace mgx_ep
+
+#endif
