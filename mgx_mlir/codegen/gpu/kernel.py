@@ -18,7 +18,7 @@ from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.precision import relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
+from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
 from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
 from mgx_mlir.codegen.gpu.families.choice import steering
 from mgx_mlir.codegen.gpu.families.family import Family
@@ -78,12 +78,12 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
             raise ScheduleError("; ".join([f"no schedule '{way.schedule}' here", *refusals]))
         path = "all trips in one kernel" if loop else "generic path"
         refusals.append(f"sizes are arguments: {path}" if dynamic else path)
-        return replace(_code_object(lowered(), target), why="; ".join(refusals))
+        return replace(code_object(lowered(), target), why="; ".join(refusals))
 
     return compile_for
 
 
-def _any_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
+def _any_program(kernel: mgx.KernelOp) -> GpuProgram:
     """The program that every kernel has."""
     if has_loop(kernel):
         return repeat_program(kernel)
@@ -107,24 +107,18 @@ def _of_family(
         if isinstance(made, Refusal):
             refusals.append(made.reason)
             return None
-        if isinstance(made.program, DynamicProgram) and not made.program.is_readable:
+        if not made.program.is_readable:
             refusals.append(f"{made.schedule} has formulas that are too long")
             return None
         if made.schedule == tried or (way is not None and not way.met):
             continue
         relax(kernel, made.program.module)
-        code = _code_object(made.program, target)
+        code = code_object(made.program, target)
         if not _spills(code):
             return replace(code, why="; ".join([*refusals, made.schedule]))
         refusals.append(f"{made.schedule} would spill registers")
         tried = made.schedule
     return None
-
-
-def _code_object(program: GpuProgram | DynamicProgram, target: Target) -> CodeObject:
-    if isinstance(program, DynamicProgram):
-        return program.code_object(target)
-    return code_object(program, target)
 
 
 def _spills(code: CodeObject) -> bool:

@@ -82,14 +82,14 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
             "for a generic target such as gfx11-generic"
         )
     if is_dynamic(kernel):
-        dynamic = dynamic_program(kernel)
-        return dynamic.with_formulas(_code_object(dynamic.program, target))
+        return _code_object(dynamic_program(kernel), target)
     return _code_object(gpu_program(lower_kernel(kernel)), target)
 
 
 def _code_object(program: GpuProgram, target: Target) -> CodeObject:
     if not program.launches:
-        return CodeObject(target.name, b"", (), program.scratch_bytes, {})
+        scratch, formulas = program.scratch_bytes, program.formulas
+        return CodeObject(target.name, b"", (), scratch, {}, formulas=formulas)
     module = gpu_module_of(program)
     with module.context, ir.Location.unknown():
         kernels = lowered(module, CHIP, program.index_bits)
@@ -98,8 +98,9 @@ def _code_object(program: GpuProgram, target: Target) -> CodeObject:
     left = sorted({name.decode() for name in _LEFT.findall(data)})
     if left:
         raise UnsupportedError(f"SPIR-V has no form of {', '.join(left)}")
+    scratch, formulas = program.scratch_bytes, program.formulas
     return CodeObject(
-        target.name, data, program.launches, program.scratch_bytes, {}, "generic path"
+        target.name, data, program.launches, scratch, {}, "generic path", formulas=formulas
     )
 
 

@@ -38,8 +38,9 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     data = link(
         emit_object(text, target.name, features=target.gpu.llvm_features, libraries=libraries)
     )
+    stats, formulas = kernel_stats(data), program.formulas
     return CodeObject(
-        target.name, data, program.launches, program.scratch_bytes, kernel_stats(data)
+        target.name, data, program.launches, program.scratch_bytes, stats, formulas=formulas
     )
 
 

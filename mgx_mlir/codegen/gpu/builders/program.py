@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar, overload
 
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Launch
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
+from mgx_mlir.sizes.parser import MAX_TEXT
 
 P = TypeVar("P", covariant=True)
 # Bytes that divide the offset of a piece of scratch memory.
@@ -28,12 +30,27 @@ def aligned(size: Number) -> Number:
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """The functions of the one gpu.module in `module`, and their launches, in order."""
+    """The functions of the one gpu.module in `module`, and their launches, in order.
+
+    `formulas`: those that numbers of launches, and `scratch_bytes`, stand for, if sizes are known
+    only at run time.
+    """
 
     module: ir.Module
     launches: tuple[Launch, ...]
     scratch_bytes: int
     index_bits: int
+    formulas: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(program: GpuProgram, formulas: Formulas) -> GpuProgram:
+        """The program whose launches' numbers stand for these formulas."""
+        return replace(program, formulas=tuple(formulas.texts))
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether formulas are short enough to be read when sizes are met."""
+        return all(len(text) <= MAX_TEXT for text in self.formulas)
 
     @cached_property
     def expanded(self) -> ir.Module:

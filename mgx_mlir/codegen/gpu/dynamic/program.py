@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from mgx_mlir.artifact.code_object import CodeObject, Launch
+from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.formulas import Formulas
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
@@ -22,13 +20,11 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
     split,
 )
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
-from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
-from mgx_mlir.sizes.parser import MAX_TEXT
 
 # Sizes have no bound, so offsets need 64 bits.
 _INDEX_BITS = 64
@@ -36,35 +32,7 @@ _INDEX_BITS = 64
 ROWS = 4
 
 
-@dataclass(frozen=True)
-class DynamicProgram:
-    """GPU functions, and the formulas that the numbers of their launches stand for."""
-
-    program: GpuProgram
-    formulas: tuple[str, ...]
-
-    @staticmethod
-    def of(program: GpuProgram, formulas: Formulas) -> DynamicProgram:
-        """The program whose launches' numbers stand for these formulas."""
-        return DynamicProgram(program, tuple(formulas.texts))
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether formulas are short enough to be read when sizes are met."""
-        return all(len(text) <= MAX_TEXT for text in self.formulas)
-
-    @property
-    def module(self) -> ir.Module:
-        """The module of the functions."""
-        return self.program.module
-
-    def code_object(self, target: Target) -> CodeObject:
-        """The functions compiled for one GPU."""
-        return self.with_formulas(code_object(self.program, target))
-
-    def with_formulas(self, code: CodeObject) -> CodeObject:
-        """The program's code, with the formulas that the numbers of its launches stand for."""
-        return replace(code, formulas=self.formulas)
+DynamicProgram = GpuProgram
 
 
 def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:

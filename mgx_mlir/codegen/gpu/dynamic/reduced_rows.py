@@ -116,13 +116,13 @@ def _in_sequence(
             number = value(argument.index) + (base if argument.kind == "scratch" else 0)
             return replace(argument, index=formulas.number(number))
 
-        for launch in program.program.launches:
+        for launch in program.launches:
             x, y, z = (formulas.number(value(number)) for number in launch.grid)
             arguments = tuple(map(moved, launch.arguments))
             launches.append(replace(launch, grid=(x, y, z), arguments=arguments))
-        base = base + aligned(value(program.program.scratch_bytes))
+        base = base + aligned(value(program.scratch_bytes))
     append_functions(first.module, second.module)
-    bits = max(first.program.index_bits, second.program.index_bits)
+    bits = max(first.index_bits, second.index_bits)
     both = GpuProgram(first.module, tuple(launches), formulas.number(base), bits)
     return DynamicProgram.of(both, formulas)
 
