@@ -156,12 +156,16 @@ def _dim_json(dim: Given) -> Any:
 
 @dataclass
 class Report:
-    """The record of a compilation: seconds by stage, pass and kernel, and rewrites that fired."""
+    """The record of a compilation: seconds by stage, pass and kernel, and rewrites that fired.
+
+    artifact: the program before it was loaded, where a tool notes it.
+    """
 
     stages: list[tuple[str, float]] = field(default_factory=list)
     passes: PassTimes = field(default_factory=PassTimes)
     kernels: dict[str, float] = field(default_factory=dict)
     fired: list[tuple[str, str, str]] = field(default_factory=list)
+    artifact: Artifact | None = None
 
 
 def import_model(model: AnyModel, options: CompileOptions) -> Graph:

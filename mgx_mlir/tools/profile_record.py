@@ -143,21 +143,48 @@ def read_record(file: Path) -> dict[str, Any]:
 
 
 def compared(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The times that both records have: name, milliseconds before and now, their ratio.
+    """The times that both records have: name, milliseconds before and now, their ratio, and what
+    changed.
 
-    Runs are compared by their median, steps with equal nodes by the sum of their times.
+    Runs are compared by their median, steps with equal nodes by the sum of their times; what
+    changed is the schedule of their kernel, or that one record alone has the step.
     """
     rows = []
-    for what, old, new in (
-        ("run", _medians(before), _medians(now)),
-        ("step", _by_node(before), _by_node(now)),
-    ):
-        for name in [n for n in new if n in old]:
-            ratio = new[name] / old[name] if old[name] else None
-            rows.append(
-                {"what": what, "name": name, "before": old[name], "now": new[name], "ratio": ratio}
-            )
+    runs, old_runs = _medians(now), _medians(before)
+    for name in (n for n in runs if n in old_runs):
+        rows.append(_row("run", name, old_runs[name], runs[name], ""))
+    steps, old_steps = _by_node(now), _by_node(before)
+    schedules, old_schedules = _schedules(now), _schedules(before)
+    for name in {**steps, **old_steps} if steps and old_steps else ():
+        if name not in old_steps:
+            changed = "not in the other run"
+        elif name not in steps:
+            changed = "in the other run only"
+        else:
+            changed = _changed(old_schedules.get(name, ""), schedules.get(name, ""))
+        rows.append(_row("step", name, old_steps.get(name, 0.0), steps.get(name, 0.0), changed))
     return rows
+
+
+def _row(what: str, name: str, before: float, now: float, changed: str) -> dict[str, Any]:
+    ratio = now / before if before and now else None
+    return {"what": what, "name": name, "before": before, "now": now, "ratio": ratio,
+            "changed": changed}  # fmt: skip
+
+
+def _changed(before: str, now: str) -> str:
+    return "" if before == now else f"{before or 'no schedule'} -> {now or 'no schedule'}"
+
+
+def _schedules(record: Mapping[str, Any]) -> dict[str, str]:
+    """The schedule of each step's kernel, by its nodes."""
+    found: dict[str, str] = {}
+    rows = record.get("kernels")
+    for row in rows if isinstance(rows, list) else ():
+        nodes = row.get("nodes") if isinstance(row, dict) else None
+        for node in nodes if isinstance(nodes, list) else ():
+            found[str(node)] = str(row.get("why") or "")
+    return found
 
 
 def _medians(record: Mapping[str, Any]) -> dict[str, float]:

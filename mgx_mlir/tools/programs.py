@@ -41,13 +41,13 @@ def program_of(
 ) -> Program | Model:
     """The program of the model or artifact that the options name, for their target.
 
-    An artifact in parts gives a Model. `report` gets the times of the compilation.
+    An artifact in parts gives a Model. `report` gets the artifact, and times where it is compiled.
     """
+    report = report or Report()
     if is_artifact(options.model):
         shared.expect_no_compile_options(options)
         artifact = mgx_mlir.load(options.model)
     else:
-        report = report or Report()
         compile = compile_in_parts if saving.is_asked(options) else compile_to_bytecode
         artifact = compile(
             model_or_program_of(options),
@@ -58,6 +58,7 @@ def program_of(
         print_report(report, options)
     if saving.is_asked(options):
         artifact = saving.finished(artifact, options, tick)
+    report.artifact = artifact
     return loaded(artifact, options, tick)
 
 

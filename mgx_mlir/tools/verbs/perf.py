@@ -5,8 +5,9 @@ A model that runs in parts (`mgx check` says so) has times of whole runs only.
 On an emulated GPU the kernels' times come from the emulator's model of the chip, and are
 marked so; what a run takes there is the emulator's own time.
 
---report writes one page with the graph, a timeline, a roofline, the arena and each kernel's
-schedule, --trace a trace for Perfetto. Where roctx's library is there, each step is a range.
+--report writes one page with a verdict, the graph, a timeline, a roofline, the arena and, of each
+kernel, its ONNX nodes, schedule, registers, portable IR and instructions; --trace a trace for
+Perfetto. Where roctx's library is there, each step is a range.
 
 On the CPU, `peak` is the share of the machine's rate of multiply-adds of f32, which is measured.
 """
@@ -30,6 +31,7 @@ from mgx_mlir.tools.numbers import whole
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
+    from mgx_mlir.compiler import Report
     from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.program import HipProgram
     from mgx_mlir.runtime.program import Program
@@ -99,25 +101,47 @@ def run(options: argparse.Namespace) -> int:
         record = _measure(program, inputs, options, tick)
     note_host_nodes(program)
     record |= {"stages": stages_record(report)} if report.stages else {}
-    rows = compared(before, record) if before is not None else []
-    record |= {"compared": rows} if before is not None else {}
-    _write(record, options)
+    if before is not None:
+        record["compared"] = compared(before, record)
+    _write(record, options, report)
     print(json.dumps(record, indent=2) if options.json else _text(record))
     if options.totals and not options.json:
         print("\n".join(_totals(record, options.batch or 1)))
     return 0
 
 
-def _write(record: Mapping[str, Any], options: argparse.Namespace) -> None:
+def _write(record: Mapping[str, Any], options: argparse.Namespace, report: Report) -> None:
     """Writes the page and the trace that are asked for."""
     from mgx_mlir.artifact.files import write_atomically
     from mgx_mlir.tools.profile_record import trace
     from mgx_mlir.tools.report import page
 
     if options.report is not None:
-        write_atomically(options.report, page(record, record.get("compared", ())).encode())
+        facts = _facts(record, options, report)
+        text = page(record, record.get("compared", ()), facts)
+        write_atomically(options.report, text.encode())
     if options.trace is not None:
         write_atomically(options.trace, json.dumps(trace(record)).encode())
+
+
+def _facts(
+    record: Mapping[str, Any], options: argparse.Namespace, report: Report
+) -> dict[int, dict[str, Any]]:
+    """Facts about the timed kernels; none of a model that is compiled for each new size."""
+    from mgx_mlir.loader import ready
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.report.facts import costliest, kernel_facts
+
+    kernels = costliest(record.get("kernels", ()))
+    if report.artifact is None or report.artifact.parts is not None or not kernels:
+        return {}
+    settings = shared.settings_of(options)
+    named = shared.target_of(options)
+    target, artifact = ready(report.artifact, named, settings=settings, device=options.device)
+    with progress("reading kernels") as tick:
+        return kernel_facts(
+            artifact, target, kernels, lambda done, total: tick("kernels", done, total)
+        )
 
 
 def _measure(

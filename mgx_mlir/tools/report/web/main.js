@@ -1,0 +1,63 @@
+// Puts the page together: each section where its data are there.
+const page = document.getElementById("page");
+const links = document.getElementById("links");
+
+function section(id, title, show) {
+  const body = html("section", {id}, html("h2", {}, title));
+  links.append(html("a", {href: `#${id}`}, title));
+  page.append(body);
+  show(body);
+  return body;
+}
+
+function cards(root) {
+  const found = [];
+  for (const [kind, times] of Object.entries(DATA.run_ms || {}))
+    found.push([`a run, ${kind}`, time(times.p50), `p99 ${time(times.p99 ?? times.p50)}`]);
+  if (DATA.kernels_ms) found.unshift(["the kernels of a run", time(DATA.kernels_ms.p50), DATA.times]);
+  for (const [kind, ms] of Object.entries(DATA.host_ms || {})) found.push([`host, ${kind}`, time(ms), "beside its HIP calls"]);
+  const launches = KERNELS.reduce((sum, kernel) => sum + kernel.launches, 0);
+  if (launches) found.push(["launches", String(launches), `${STEPS.length} steps, ${KERNELS.filter((k) => k.kernel >= 0).length} kernels`]);
+  for (const [name, bytes] of Object.entries(DATA.memory_bytes || {})) found.push([name, size(bytes), "memory"]);
+  root.append(html("div", {class: "cards"}, found.map(([name, value, note]) =>
+    html("div", {class: "card"}, [html("span", {class: "small soft"}, name), html("b", {}, value),
+      html("span", {class: "small soft"}, note)]))));
+  if (DATA.times === "modelled") root.append(html("p", {class: "soft small"},
+    "Times of kernels come from a model of the chip; those of runs are the emulator's own."));
+}
+
+function theme() {
+  const now = document.documentElement.dataset.theme ||
+    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+}
+
+links.append(html("button", {type: "button", onclick: theme, title: "light or dark"}, "◐ theme"));
+if ((DATA.verdict || []).length) {
+  const box = section("verdict", "Verdict", (root) => {
+    for (const sentence of DATA.verdict) root.append(html("p", {}, sentence));
+  });
+  box.querySelector("h2").className = "soft";
+}
+section("runs", "Runs", cards);
+if ((DATA.compared || []).length) section("compared", "Beside the other run", comparedTable);
+if (STEPS.length) {
+  section("graph", "Graph", (root) => {
+    const left = html("div"), right = html("aside", {id: "details", tabindex: 0, "aria-live": "polite",
+      "aria-label": "the chosen step"});
+    root.append(html("div", {class: "split"}, [left, right]));
+    detailsView(right);
+    graphView(left);
+  });
+  section("timeline", "Timeline", timelineView);
+}
+if (KERNELS.length) section("kernels", "Kernels", kernelTable);
+if (DATA.arena && DATA.arena.buffers.length) section("arena", "Memory of the arena", arenaView);
+const worked = KERNELS.some((k) => k.flops > 0 && k.bytes > 0 && k.ms > 0);
+if (DATA.machine && DATA.machine["memory bytes"] && Object.keys(DATA.machine).length > 1 && worked)
+  section("roofline", "Roofline", rooflineView);
+if ((DATA.stages || []).length) section("stages", "Compilation", stagesTable);
+if (KERNELS.length && STEPS.length) {
+  const costliest = STEPS.findIndex((step) => step.kernel === KERNELS[0].kernel);
+  choose(Math.max(costliest, 0));
+}

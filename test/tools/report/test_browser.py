@@ -1,0 +1,195 @@
+"""The report as a browser shows it: by mouse, by keys, in light and dark, at three widths."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from mgx_mlir.tools.mgx import main
+from mgx_mlir.tools.report import page
+
+from ...onnx_models import MODELS
+from .browser import CHROMIUM, Browser
+from .test_page import DIGITS, HOSTILE, Page, check_closed, hostile_record
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+
+def network(blocks: int) -> dict[str, Any]:
+    """A record of a network of equal blocks of four steps, between two others."""
+    kernels = [0, *[1, 2, 3, 4] * blocks, 5]
+    steps = [{"kernel": kernel, "node": f"node{n}", "ms": 0.001 * (kernel + 1), "bytes": 1000,
+              "flops": 5000, "launches": 1, "reads": [n - 1] if n else []}
+             for n, kernel in enumerate(kernels)]  # fmt: skip
+    rows = [{"kernel": k, "launches": kernels.count(k), "ms": 0.001 * (k + 1) * kernels.count(k),
+             "share": 0.1 * k, "bytes": 1000, "flops": 5000, "gb_per_s": 1.0, "gflop_per_s": 5.0,
+             "nodes": [s["node"] for s in steps if s["kernel"] == k], "why": f"schedule {k}"}
+            for k in sorted(set(kernels))]  # fmt: skip
+    return {"model": "net.onnx", "device": "cpu", "runs": 3, "times": "measured",
+            "run_ms": {"cpu": {"p50": 1.0, "p99": 2.0}}, "steps": steps, "kernels": rows,
+            "machine": {"memory bytes": 1e10, "fma f32": 1e11}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Any:
+    """Shows the page of a record; at the end the console has said nothing and nothing was asked."""
+
+    def show(record: dict[str, Any], *more: Any) -> Browser:
+        file = tmp_path / "page.html"
+        file.write_text(page(record, *more))
+        browser.messages.clear()
+        browser.requests.clear()
+        browser.open(file)
+        return browser
+
+    yield show
+    assert browser.messages == []
+    assert [url for url in browser.requests if not url.startswith("file:")] == []
+
+
+def test_blocks_open_by_keys_and_fold_again(shown: Any) -> None:
+    page_ = shown(network(6))
+    assert len(page_.texts(".node")) == 8 and "block 2 of 6" in page_.texts(".node")[2]
+    page_.js("document.querySelectorAll('.node')[0].focus()")
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page_.key(key)
+    assert len(page_.texts(".node")) == 11 and page_.texts("#details h2") == ["node5"]
+    page_.key("Escape")
+    assert len(page_.texts(".node")) == 8
+
+
+def test_a_choice_shows_everywhere(shown: Any) -> None:
+    page_ = shown(network(2))
+    page_.click(".node[data-first='0']")
+    assert page_.texts("#details h2") == ["node0"]
+    assert page_.js("document.querySelector('#timeline .chosen').dataset.step") == "0"
+    assert page_.texts("#kernels tr.chosen td:nth-child(9)") == ["schedule 0"]
+    page_.click("#timeline [data-step='9']")
+    assert page_.texts("#details h2") == ["node9"]
+    page_.click("#kernels tbody tr:nth-child(3)")
+    assert page_.texts("#details h2") == ["node2"]
+
+
+def test_tables_sort_and_search(shown: Any) -> None:
+    page_ = shown(network(3))
+    names = "#kernels tbody td:first-child"
+    assert page_.texts(names) == ["0", "1", "2", "3", "4", "5"]
+    page_.click("#kernels th:nth-child(3) button")
+    assert page_.texts(names) == ["4", "3", "2", "1", "5", "0"]
+    page_.click("#kernels th:nth-child(3) button")
+    assert page_.texts(names) == ["0", "1", "5", "2", "3", "4"]
+    page_.click("#kernels input")
+    for letter in "node5":
+        page_.key(letter)
+    assert page_.texts(names) == ["1"] and page_.texts("#kernels .small") == ["1 of 6 rows"]
+
+
+def test_the_timeline_zooms(shown: Any) -> None:
+    page_ = shown(network(3))
+    count = len(page_.texts("#timeline .bar"))
+    assert count == 14
+    page_.js("document.querySelector('#timeline svg').focus()")
+    for _ in range(4):
+        page_.key("+")
+    assert 0 < len(page_.texts("#timeline .bar")) < count
+    page_.key("0")
+    assert len(page_.texts("#timeline .bar")) == count
+
+
+def test_a_comparison_says_what_changed(shown: Any) -> None:
+    row = {
+        "what": "step",
+        "name": "conv",
+        "before": 2.0,
+        "now": 1.0,
+        "ratio": 0.5,
+        "changed": "x -> y",
+    }
+    page_ = shown(network(1), [row])
+    assert page_.texts("#compared td") == [
+        "step",
+        "conv",
+        "2.00 ms",
+        "1.00 ms",
+        "-1.00 ms",
+        "0.50",
+        "x -> y",
+    ]
+
+
+def test_texts_of_the_model_stay_texts(shown: Any) -> None:
+    page_ = shown(hostile_record())
+    assert page_.texts("#details h2") == [HOSTILE]
+    assert page_.js("document.querySelectorAll('img').length") == 0
+
+
+@pytest.mark.parametrize("width", [360, 820, 1600])
+def test_the_page_is_as_wide_as_the_window(shown: Any, width: int) -> None:
+    page_ = shown(network(8))
+    page_.call("Emulation.setDeviceMetricsOverride", width=width, height=800,
+               deviceScaleFactor=1, mobile=width < 500)  # fmt: skip
+    assert page_.js("document.documentElement.scrollWidth") <= width
+    backs = []
+    for theme in ("light", "dark"):
+        page_.theme(theme)
+        backs.append(page_.js("getComputedStyle(document.body).backgroundColor"))
+    assert backs == ["rgb(255, 255, 255)", "rgb(20, 24, 28)"]
+    page_.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_two_thousand_unlike_steps_are_few_boxes(shown: Any) -> None:
+    record = network(1)
+    step = record["steps"][0]
+    record["steps"] = [{**step, "kernel": n, "node": f"n{n}", "reads": [n - 1] if n else []}
+                       for n in range(2000)]  # fmt: skip
+    page_ = shown(record)
+    assert 20 < len(page_.texts(".node")) <= 121
+    page_.click(".node")
+    assert page_.texts("#details h2") == ["n0"] and len(page_.texts(".node")) <= 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("resnet", {}), ("bert", {"layers": 12, "width": 768, "tokens": 64})]
+)
+def test_whole_networks(shown: Any, name: str, sizes: dict[str, int], tmp_path: Path) -> None:
+    """ResNet-50 and BERT-base on the CPU: the page's numbers are those of the record."""
+    model, report = tmp_path / "model.onnx", tmp_path / "report.html"
+    onnx.save(MODELS[name](**sizes), model)
+    words = ["perf", model, "--target", "cpu", "--runs", "1", "--json", "--report", report]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main([*map(str, words)]) == 0
+    record, text = json.loads(printed.getvalue()), report.read_text()
+    check_closed(Page(text))
+    assert len(text) < 1_500_000 and len(record["steps"]) > 40
+    assert Page(text).data["steps"] == record["steps"]
+    shown(record).open(report)
+
+
+def test_the_report_of_a_model_opens(browser: Browser, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    words = ["perf", DIGITS, "--target", "gfx942", "--runs", "1", "--report", report]
+    assert main([*map(str, words)]) == 0
+    browser.messages.clear()
+    browser.open(report)
+    assert len(browser.texts("#verdict p")) == 3 and browser.messages == []
+    browser.click("#details details:last-of-type summary")
+    found = browser.js(
+        "new Promise(done => { const look = () => { const t = document.querySelector("
+        "'#details details:last-of-type pre').textContent; t ? done(t) : setTimeout(look, 20); "
+        "}; look(); })"
+    )
+    assert "s_endpgm" in found
