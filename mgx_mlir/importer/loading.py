@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.artifact.writer import begins_as_artifact
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import element_types, wire
+from mgx_mlir.importer import element_types, torch_programs, wire
 from mgx_mlir.importer.tensor_data import (
     bytes_needed,
     check_size,
@@ -26,6 +26,7 @@ from mgx_mlir.importer.tensor_data import (
     to_array,
     wrong_size,
 )
+from mgx_mlir.importer.torch_programs import TorchProgram
 from mgx_mlir.suggest import instead, listed
 
 # Constants of at most this many elements stay in the model, where onnx's library sees them.
@@ -106,18 +107,20 @@ def _restored(
     return Source(onnx.ModelProto.FromString(model), found, inputs, name, replaceable)
 
 
-# A model: its path, its bytes, the model itself, or what was read of it.
-AnySource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | Source
+# A model: its path, its bytes, the model itself, what was read of it, or a program of torch.
+AnySource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | Source | TorchProgram
 
 
 def load(model: AnySource, folder: Path | None = None) -> Source:
-    """Reads a model from a file, from bytes or from a ModelProto; copies a Source.
+    """Reads a model from a file, from bytes, a ModelProto or a program of torch; copies a Source.
 
     `folder` is that of external data, if not the file's own. Raises ModelError where
     the model is malformed, or one of its weights is.
     """
     if isinstance(model, Source):
         return model.copy()
+    if isinstance(model, TorchProgram):
+        return _of_torch(model)
     if isinstance(model, onnx.ModelProto):
         try:
             model = model.SerializeToString()
@@ -129,7 +132,8 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
         return _Reader(None, model, folder).read("model")
     if not isinstance(model, str | os.PathLike):
         raise UsageError(
-            "a model is a path, bytes, an onnx.ModelProto or an mgx_mlir.Graph; got "
+            "a model is a path, bytes, an onnx.ModelProto, a program of torch, an mgx_mlir.Graph; "
+            "got "
             f"{type(model).__name__}"
         )
     path = Path(model).absolute()
@@ -150,12 +154,25 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
             f"{path} is an artifact, which is compiled already; mgx_mlir.compile runs it, "
             "mgx_mlir.load opens it"
         )
+    if path.suffix == torch_programs.SUFFIX:
+        return _of_torch(torch_programs.read(path), path)
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
         return _Reader(path, memoryview(mapped), folder or path.parent).read(path.stem)
     except MgxError as error:
         raise type(error)(f"{path.name}: {error}") from error
+
+
+def _of_torch(program: TorchProgram, path: Path | None = None) -> Source:
+    """The model of a program of torch, on its tensors' memory."""
+    proto, large = torch_programs.proto_of(program, SMALL_ELEMENTS)
+    source = load(proto)
+    source.inputs = tuple(name for name in source.inputs if name not in large)
+    source.weights |= large
+    source.name = path.stem if path is not None else proto.graph.name or source.name
+    source.files = () if path is None else (path,)
+    return source
 
 
 # The first bytes of other files that people have, with the way to use them.

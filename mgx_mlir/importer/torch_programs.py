@@ -6,50 +6,121 @@ Knows torch by the objects that it is given: nothing here is imported before the
 from __future__ import annotations
 
 import logging
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import onnx
+
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.errors import ModelError, UnsupportedError, UserError
-from mgx_mlir.importer import element_types, loading
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
+from mgx_mlir.importer import element_types
 
 # The newest with operators for attention, rotations and norms, which kernels are made for whole.
 OPSET = 23
+# That of files of torch.export.save.
+SUFFIX = ".pt2"
 
 # The key of a node's metadata in which the exporter writes the lines of Python that it is from.
 _LINES = "pkg.torch.onnx.stack_trace"
 _FAILED = "translating node"
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def is_program(model: Any) -> bool:
-    """Whether a model is a torch.export.ExportedProgram or a torch.onnx.ONNXProgram."""
-    kind = type(model)
-    named = kind.__name__ in ("ExportedProgram", "ONNXProgram")
-    return named and kind.__module__.split(".")[0] == "torch"
+_KINDS = ("ExportedProgram", "ONNXProgram", "Module")
 
 
-def source_of(program: Any) -> loading.Source:
-    """The model of a program of torch, on its tensors' memory.
+class _Kinds(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return _kind(value) != ""
 
-    Raises UnsupportedError naming the node that torch cannot export, and UserError without
-    the package onnxscript.
+
+class TorchProgram(metaclass=_Kinds):
+    """A torch.export.ExportedProgram, a torch.onnx.ONNXProgram, or a torch.nn.Module."""
+
+
+def _kind(value: Any) -> str:
+    for one in type(value).__mro__:
+        if one.__name__ in _KINDS and one.__module__.split(".")[0] == "torch":
+            return one.__name__
+    return ""
+
+
+def program_of(module: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Any:
+    """The torch.onnx.ONNXProgram of a module, called with examples of its inputs.
+
+    `example_inputs` are arguments, or by name where it is a mapping; `dynamic_shapes` is that of
+    torch.export.export. Raises UnsupportedError with the node that cannot be exported.
     """
-    if type(program).__name__ == "ExportedProgram":
+    if _kind(module) != "Module":
+        raise UsageError(
+            f"example_inputs are for a torch.nn.Module; the model is a {type(module).__name__}"
+        )
+    import torch
+
+    named = isinstance(example_inputs, Mapping)
+    if isinstance(example_inputs, torch.Tensor):
+        example_inputs = (example_inputs,)
+    args, keywords = ((), dict(example_inputs)) if named else (tuple(example_inputs), {})
+    with quiet(), torch.no_grad():
+        try:
+            program = torch.export.export(
+                module, args, keywords, dynamic_shapes=dynamic_shapes, strict=False
+            )
+        except Exception as error:  # of torch, of many kinds
+            raise UnsupportedError(f"torch.export refuses it: {reason(error)}") from error
+    return to_onnx(program, dynamic_shapes)
+
+
+def read(path: Path) -> Any:
+    """The torch.export.ExportedProgram of a file, by torch's own reader. Raises ModelError."""
+    try:
+        import torch
+    except ImportError:
+        raise UserError(f"{path.name} is read by the package torch: pip install torch") from None
+    with quiet():
+        try:
+            return torch.export.load(path)
+        except Exception as error:  # of torch, of many kinds
+            raise ModelError(f"{path.name}: torch cannot read it: {reason(error)}") from error
+
+
+def proto_of(program: Any, least: int) -> tuple[onnx.ModelProto, dict[str, Weight]]:
+    """The model of a program of torch, and those weights that have more than `least` elements.
+
+    These are inputs of the model, and the memory of the program's tensors. Raises UnsupportedError
+    naming the node that torch cannot export, and UserError without the package onnxscript.
+    """
+    kind = _kind(program)
+    if kind == "Module":
+        raise UsageError(
+            "a torch.nn.Module is compiled for examples of its inputs: give example_inputs=(x,)"
+        )
+    if kind == "ExportedProgram":
         program = to_onnx(program)
-    return _source(program.model)
+    return _apart(program.model, least)
 
 
-def to_onnx(exported: Any, opset: int = OPSET) -> Any:
-    """The torch.onnx.ONNXProgram of an ExportedProgram. Raises as `source_of`."""
+def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
+    """The torch.onnx.ONNXProgram of an ExportedProgram. Raises as `proto_of`.
+
+    `dynamic_shapes` are those that it was exported with, whose names its dimensions get.
+    """
     import torch
 
     _expect_onnxscript()
     with quiet():
         try:
             return torch.onnx.export(
-                exported, dynamo=True, opset_version=opset, verbose=False, optimize=True
+                exported,
+                dynamo=True,
+                opset_version=OPSET,
+                dynamic_shapes=dynamic_shapes,
+                verbose=False,
+                optimize=True,
             )
         except Exception as error:  # of the exporter, of many kinds
             raise UnsupportedError(f"torch cannot export it to ONNX: {reason(error)}") from error
@@ -94,42 +165,36 @@ def reason(error: BaseException) -> str:
     return f"node '{node}': {said[:300]}" if node else said[:300]
 
 
-def _source(model: Any) -> loading.Source:
-    """The model of an onnx_ir.Model. Large weights are no part of what becomes a protobuf."""
+def _apart(model: Any, least: int) -> tuple[onnx.ModelProto, dict[str, Weight]]:
+    """An onnx_ir.Model without its large weights, which become inputs, and these."""
     import onnx_ir
 
     graph = model.graph
     weights = {}
     taken = []
     for name, value in list(graph.initializers.items()):
-        weight = _weight(name, value.const_value)
-        if weight is None:
-            continue
-        weights[name] = weight
-        taken.append(value)
+        weight = _weight(name, value.const_value, least)
+        if weight is not None:
+            weights[name] = weight
+            taken.append(value)
     given = list(graph.inputs)
     try:
         for value in taken:
             del graph.initializers[value.name]
             if value not in given:
                 graph.inputs.append(value)
-        proto = onnx_ir.to_proto(model)
+        return onnx_ir.to_proto(model), weights
     finally:
         graph.inputs[:] = given
         for value in taken:
             graph.initializers[value.name] = value
-    source = loading.load(proto)
-    inputs = tuple(name for name in source.inputs if name not in weights)
-    weights = {**source.weights, **weights}
-    name = model.graph.name or source.name
-    return loading.Source(source.model, weights, inputs, name)
 
 
-def _weight(name: str, tensor: Any) -> Weight | None:
+def _weight(name: str, tensor: Any, least: int) -> Weight | None:
     """A tensor as a weight in place; None for one that is small, or whose elements are packed."""
     if tensor is None:
         raise ModelError(f"initialiser '{name}' has no value")
-    if tensor.size <= loading.SMALL_ELEMENTS:
+    if tensor.size <= least:
         return None
     element = element_types.of_onnx(int(tensor.dtype))
     if element.bits < 8:
@@ -149,6 +214,16 @@ def lines_of(model: Any) -> dict[str, str]:
         if node.name and files:
             found[node.name] = files[-1]
     return found
+
+
+def rename_dims(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
+    """Gives symbols in the shapes of a model's inputs and outputs other names, or formulas."""
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = _NAME.sub(
+                    lambda found: names.get(found[0], found[0]), dim.dim_param
+                )
 
 
 def name_apart(model: Any) -> None:

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 # The other names of compile's arguments, for suggestions.
 _NAMES = (
     *("model", "target", "options", "settings", "progress", "device", "graph", "trust_code"),
-    "tune",
+    *("tune", "example_inputs", "dynamic_shapes"),
 )
+_OF_TORCH = """
+    A torch.nn.Module is exported for `example_inputs`, its arguments, or by name in a mapping;
+    `dynamic_shapes` is torch.export.export's.
+    """
 TUNE = (False, True, "exhaustive")
 
 
@@ -43,8 +47,11 @@ def compile(
     graph: bool = True,
     trust_code: bool = False,
     tune: bool | str = False,
+    example_inputs: Any = None,
+    dynamic_shapes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Program:
+    model = _exported(model, example_inputs, dynamic_shapes)
     if keywords:
         from mgx_mlir.compiler import with_keywords  # needs the compiler
 
@@ -73,7 +80,17 @@ compile.__doc__ = (
     With `tune` the kernels of a GPU's program are tuned first (docs/tuning.md); 'exhaustive' tries
     every schedule.
     """
+    + _OF_TORCH
 )
+
+
+def _exported(model: Any, example_inputs: Any, dynamic_shapes: Any) -> Any:
+    """The exported program of a module of torch, for examples of its inputs; else the model."""
+    if example_inputs is None and dynamic_shapes is None:
+        return model
+    from mgx_mlir.importer import torch_programs  # needs the compiler
+
+    return torch_programs.program_of(model, example_inputs, dynamic_shapes)
 
 
 def _tuned(
@@ -106,23 +123,31 @@ def compile_to_bytecode(
     version: tuple[int, int] | None = None,
     report: Report | None = None,
     reproducer: Path | None = None,
+    example_inputs: Any = None,
+    dynamic_shapes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Artifact:
     """Compiles a model to its portable form: the host plan, and each kernel as bytecode.
 
-    `model` is a path, the bytes of a model, an onnx.ModelProto or a Graph. Fields of CompileOptions
-    may be given as keywords. `version` is that of an older compiler that has to read the kernels.
+    `model` is a path, the bytes of a model, an onnx.ModelProto, a Graph, or a program of torch
+    (ExportedProgram, ONNXProgram). Fields of CompileOptions may be given as keywords. `version` is
+    that of an older compiler that has to read the kernels.
     Needs no GPU and no ROCm, and knows no chip. A model that needs the host between compiled
     segments gives an artifact in parts, which `mgx_mlir.Model` runs. Raises ModelError, OpenError
     where inputs have dimensions without a size, UnsupportedError, also naming an op that `version`
     does not have,
     with the way that the model runs nevertheless, if any, or CompilerError.
+
+    A torch.nn.Module is exported for `example_inputs`, its arguments, or by name in a mapping;
+    `dynamic_shapes` is torch.export.export's.
     """
     from mgx_mlir import compiler
     from mgx_mlir.models.staged.rows import data_decide
     from mgx_mlir.rewriting.graph import Graph
 
-    options = compiler.with_keywords(options, keywords, "version", "report", "reproducer")
+    model = _exported(model, example_inputs, dynamic_shapes)
+    names = ("version", "report", "reproducer", "example_inputs", "dynamic_shapes")
+    options = compiler.with_keywords(options, keywords, *names)
     try:
         return compiler.compile_to_bytecode(
             model, options, version=version, report=report, reproducer=reproducer

@@ -37,9 +37,9 @@ def chips(text: str | None) -> list[str]:
 def is_saved_program(file: Path) -> bool:
     """Whether a file is one of `mgx_mlir.migraphx` that holds an uncompiled program.
 
-    That is a zip or JSON by its first bytes, Python by its name.
+    That is a zip or JSON by its first bytes, Python by its name. A zip of torch is a model.
     """
-    if not file.is_file():
+    if not file.is_file() or file.suffix == ".pt2":
         return False
     if file.suffix == ".py":
         return True

@@ -68,6 +68,11 @@ class Capture:
         shape = _example(self._placeholders[position]).shape
         return [axis for axis, size in enumerate(shape) if isinstance(size, torch.SymInt)]
 
+    def formula(self, position: int, axis: int) -> str:
+        """The size of a tensor's dimension, by Dynamo's symbols."""
+        size = _example(self._placeholders[position]).shape[axis]
+        return str(size.node.expr)
+
     def _kind(self, number: int, node: fx.Node, example: Any) -> Kind:
         value = _example(node)
         if isinstance(value, torch.SymInt):

@@ -21,8 +21,8 @@ from torch import fx
 from mgx_mlir import loader
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.record import Artifact
-from mgx_mlir.compiler import compile_to_bytecode, options_for
-from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
+from mgx_mlir.errors import MgxError, OpenError, UsageError
 from mgx_mlir.importer import loading, torch_programs
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.torch import store
@@ -37,7 +37,10 @@ _MOST_PROGRAMS = 16
 
 @dataclass
 class Story:
-    """What became of a graph: `reason` says why it runs eagerly; '' where a program runs it."""
+    """What became of a graph: `reason` says why it runs eagerly; '' where a program runs it.
+
+    `others`: why the last call did that the program does not take, such as of other sizes.
+    """
 
     nodes: int
     state: str = "not called yet"
@@ -47,6 +50,7 @@ class Story:
     cached: int = 0
     seconds: float = 0.0
     lines: Mapping[str, str] = field(default_factory=dict)
+    others: str = ""
 
     def __str__(self) -> str:
         if self.reason:
@@ -87,8 +91,10 @@ class CompiledGraph:
         try:
             return run(args)
         except UsageError as error:
-            # Sizes that torch's exporter took for given: the program is not for all that may come.
-            self._refuse(f"the program does not take these tensors: {error}")
+            # Sizes that were taken for given, or for equal, when the graph was compiled.
+            if not self.story.others:
+                self.story.others = str(error)
+                _log.warning("some calls of a graph run eagerly: %s", error)
             return self._gm(*args)
 
     def _made(self, args: Sequence[Any]) -> _Run | None:
@@ -164,14 +170,26 @@ class CompiledGraph:
         artifact = store.load(folder, key, arrays) if folder and key else None
         cached = artifact is not None
         if artifact is None:
-            source = self._source(module, run)
             chosen = options_for(options.compile_options(capture.symbolic), target)
-            artifact = compile_to_bytecode(source, chosen)
+            artifact = self._compiled_to_bytecode(self._source(module, run), run, chosen)
             artifact = loader.finalize(artifact, target, settings=settings)
             if folder and key:
                 store.save(folder, key, artifact, arrays)
         program = loader.compile(artifact, target, settings=settings, device=run.device)
         return program, artifact, cached
+
+    def _compiled_to_bytecode(
+        self, source: loading.Source, run: _Run, options: CompileOptions
+    ) -> Artifact:
+        """The artifact. Where some sizes have to be equal, those that are so in this call are."""
+        try:
+            return compile_to_bytecode(source, options)
+        except OpenError:
+            equal = run.equal_sizes(source)
+            if not equal:
+                raise
+            torch_programs.rename_dims(source.model, equal)
+            return compile_to_bytecode(source, options)
 
     def _source(self, module: fx.GraphModule, run: _Run) -> loading.Source:
         capture = self._capture
@@ -190,7 +208,9 @@ class CompiledGraph:
             program = torch_programs.to_onnx(exported)
         self.story.lines = torch_programs.lines_of(program.model)
         torch_programs.name_apart(program.model)
-        return torch_programs.source_of(program)
+        source = loading.load(program)
+        torch_programs.rename_dims(source.model, run.names_of_sizes(source))
+        return source
 
 
 class _Run:
@@ -214,6 +234,30 @@ class _Run:
         self.tensors = [args[n] for n in self.inputs]
         on_device = [t for t in (*self.tensors, *self._frozen) if t.device.type == "cuda"]
         self.device = on_device[0].device.index if on_device else None
+
+    def names_of_sizes(self, source: loading.Source) -> dict[str, str]:
+        """Dynamo's formulas for the symbols of a model's inputs: what it found to be equal is."""
+        shapes = {v.name: v.type.tensor_type.shape.dim for v in source.model.graph.input}
+        found: dict[str, str] = {}
+        for name, n in zip(source.inputs, self.inputs, strict=True):
+            for axis in self._capture.open_dims(n) if n in self.open else ():
+                found[shapes[name][axis].dim_param] = self._capture.formula(n, axis)
+        return found
+
+    def equal_sizes(self, source: loading.Source) -> dict[str, str]:
+        """The symbols of a model's inputs whose sizes are those of others, at the same places.
+
+        So have the caches of all layers one length, also where Dynamo does not look.
+        """
+        shapes = {v.name: v.type.tensor_type.shape.dim for v in source.model.graph.input}
+        places: dict[tuple[int, int, int], str] = {}
+        found: dict[str, str] = {}
+        for name, tensor in zip(source.inputs, self.tensors, strict=True):
+            for axis, (dim, size) in enumerate(zip(shapes[name], tensor.shape, strict=True)):
+                if dim.dim_param.isidentifier():
+                    first = places.setdefault((tensor.ndim, axis, size), dim.dim_param)
+                    found |= {dim.dim_param: first} if first != dim.dim_param else {}
+        return found
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments have the weights and numbers that the program is for."""
@@ -309,7 +353,17 @@ def _refuse_training(args: Sequence[Any]) -> None:
 def _refuse_random(exported: Any) -> None:
     for node in exported.graph.nodes:
         tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags:
+        if torch.Tag.nondeterministic_seeded in tags and _draws(node):
             raise RefusedError(
                 f"node '{node.name}' draws random numbers, which torch's seed decides"
             )
+
+
+def _draws(node: fx.Node) -> bool:
+    """Whether a node that may draw random numbers does: no share of it may be dropped."""
+    named = {argument.name: argument.default_value for argument in node.target._schema.arguments}
+    named |= dict(zip(named, node.args, strict=False)) | node.kwargs
+    if named.get("train", named.get("training")) is False:
+        return False
+    shares = [named[name] for name in ("dropout", "dropout_p", "p") if name in named]
+    return not shares or any(share != 0 for share in shares)

@@ -1,0 +1,119 @@
+"""Programs of torch.export and torch.onnx as models, in Python and on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+
+import mgx_mlir  # noqa: E402
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError  # noqa: E402
+from mgx_mlir.importer import loading  # noqa: E402
+from mgx_mlir.tools.mgx import main  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(64, 128)
+        self.second = torch.nn.Linear(128, 8)
+
+    def forward(self, x: Any, more: Any = None) -> Any:
+        y = self.second(torch.nn.functional.gelu(self.first(x)))
+        return y if more is None else y + more
+
+
+@pytest.fixture
+def net() -> Any:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def same(outputs: dict[str, Any], wanted: Any) -> None:
+    (found,) = outputs.values()
+    np.testing.assert_allclose(found, wanted.detach().numpy(), 1e-5, 1e-5)
+
+
+def test_an_exported_program_compiles_and_its_weights_stay(net: Any) -> None:
+    x = torch.randn(3, 64)
+    exported = torch.export.export(net, (x,))
+    program = mgx_mlir.compile(exported)
+    same(program.run({program.inputs[0].name: x}), net(x))
+    weights = loading.load(exported).weights
+    address = net.first.weight.data_ptr()
+    assert address in {weight.data.ctypes.data for weight in weights.values()}
+
+
+def test_an_onnx_program_compiles_and_stays_as_it_was(net: Any) -> None:
+    x = torch.randn(3, 64)
+    exported = torch.onnx.export(net, (x,), dynamo=True, verbose=False)
+    inputs, held = list(exported.model.graph.inputs), set(exported.model.graph.initializers)
+    same(mgx_mlir.compile(exported).run({"x": x}), net(x))
+    assert list(exported.model.graph.inputs) == inputs
+    assert set(exported.model.graph.initializers) == held
+
+
+def test_a_module_compiles_for_examples_of_its_inputs(net: Any) -> None:
+    x, more = torch.randn(3, 64), torch.randn(8)
+    same(mgx_mlir.compile(net, example_inputs=(x,)).run({"x": x}), net(x))
+    same(mgx_mlir.compile(net, example_inputs=x).run({"x": x}), net(x))
+    program = mgx_mlir.compile(net, example_inputs={"x": x, "more": more})
+    same(program.run({"x": x, "more": more}), net(x, more))
+
+
+def test_dimensions_that_torch_leaves_open_are_symbols(net: Any) -> None:
+    shapes = {"x": {0: torch.export.Dim("batch")}}
+    given = (torch.randn(3, 64),)
+    artifact = mgx_mlir.compile_to_bytecode(
+        net, mode="full-dynamic", example_inputs=given, dynamic_shapes=shapes
+    )
+    assert [dim.name for dim in artifact.plan.dims] == ["batch"]
+    program = mgx_mlir.compile(artifact)
+    for batch in (2, 5):
+        x = torch.randn(batch, 64)
+        same(program.run({"x": x}), net(x))
+
+
+def test_a_module_without_examples_is_refused_with_the_way(net: Any) -> None:
+    with pytest.raises(UsageError, match=r"give example_inputs=\(x,\)"):
+        mgx_mlir.compile(net)
+    with pytest.raises(UsageError, match=r"example_inputs are for a torch.nn.Module"):
+        mgx_mlir.compile("model.onnx", example_inputs=(torch.ones(1),))
+
+
+def test_a_node_that_cannot_be_exported_is_named() -> None:
+    class Eigen(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.eigvals(x).real
+
+    with pytest.raises(UnsupportedError, match="linalg_eig"):
+        mgx_mlir.compile(Eigen(), example_inputs=(torch.ones(3, 3),))
+
+
+def test_a_file_of_torch_compiles_and_quantizes(
+    net: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = torch.randn(3, 64)
+    torch.export.save(torch.export.export(net, (x,)), "net.pt2")
+    np.save("x.npy", x.numpy())
+    for options, most in (([], 1e-5), (["--fp16"], 1e-2), (["--int8"], 0.2)):
+        assert main(["compile", "net.pt2", "-o", "net.mgx", "--target", "cpu", *options]) == 0
+        assert main(["run", "net.mgx", "--input", "x=x.npy", "--output", "out"]) == 0
+        (file,) = Path("out").glob("*.npy")
+        np.testing.assert_allclose(np.load(file), net(x).detach().numpy(), 0, most)
+        file.unlink()
+    assert main(["check", "net.pt2"]) == 0
+
+
+def test_a_file_that_torch_cannot_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "broken.pt2"
+    file.write_bytes(b"PK\3\4 and no more")
+    with pytest.raises(ModelError, match=r"broken.pt2: torch cannot read it"):
+        mgx_mlir.compile(str(file))
