@@ -31,6 +31,10 @@ class Formulas:
         assert size >= 0
         return size
 
+    def value(self, number: int) -> Number:
+        """The size that a number stands for."""
+        return number if number >= 0 else parse(list(self.texts)[-1 - number])
+
 
 def values(texts: Iterable[str], known: Mapping[str, int]) -> list[int]:
     """The formulas' values where the symbols have these sizes.

@@ -32,7 +32,7 @@ from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, lower_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
-from mgx_mlir.codegen.problem.images import has_images, images_of, one_image
+from mgx_mlir.codegen.problem.images import has_images, images_of, of_images
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
@@ -108,7 +108,7 @@ def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     images = images_of(whole)
     if isinstance(images, Refusal):
         return None
-    _module, one = one_image(whole)  # the module owns the kernel
+    _module, one = of_images(whole, 1)  # the module owns the kernel
     match, pooling = match_contraction(one), match_pooling(one, machine)
     if match is None and pooling is None:
         return None

@@ -1,4 +1,4 @@
-"""Kernels of a dynamic number of images that no op mixes: the number, and the kernel of one image.
+"""Kernels of a dynamic number of images that no op mixes: the number, and the kernel of some.
 
     %y = mgx.convolution %x, %w ... : tensor<?x3x8x8xf32, #mgx.dims<[batch, _, _, _]>>, ...
 
@@ -77,24 +77,26 @@ def _is_by_image(op: ir.OpView) -> bool:
     return False
 
 
-def one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, mgx.KernelOp]:
-    """The kernel of one image, and the module that holds it."""
+def of_images(kernel: mgx.KernelOp, count: int) -> tuple[ir.Module, mgx.KernelOp]:
+    """The kernel of `count` images, and the module that holds it."""
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
     block = copy.regions[0].blocks[0]
     for value in (*block.arguments, *(r for op in block.operations for r in op.results)):
-        value.set_type(_of_one(value.type))
+        value.set_type(_with_images(value.type, count))
     own = ir.FunctionType(kernel.function_type.value)
-    inputs, results = ([_of_one(type_) for type_ in part] for part in (own.inputs, own.results))
+    inputs, results = (
+        [_with_images(type_, count) for type_ in part] for part in (own.inputs, own.results)
+    )
     type_ = ir.FunctionType.get(inputs, results)
     copy.attributes["function_type"] = ir.TypeAttr.get(type_)
-    one = copy.opview
-    assert isinstance(one, mgx.KernelOp)
-    return module, one
+    found = copy.opview
+    assert isinstance(found, mgx.KernelOp)
+    return module, found
 
 
-def _of_one(type_: ir.Type) -> ir.Type:
+def _with_images(type_: ir.Type, count: int) -> ir.Type:
     if not has_images(type_):
         return type_
-    sizes: list[Number | None] = [1, *sizes_of(type_)[1:]]
+    sizes: list[Number | None] = [count, *sizes_of(type_)[1:]]
     return symbolic.tensor_type(sizes, ir.RankedTensorType(type_).element_type)

@@ -36,6 +36,18 @@ POOLINGS = (
     ("lpnorm", (4, 9, 12), (3, 2, 1), (1, 1), "f32"),
 )
 FEW = 5
+# Tiles across images, with their numbers at the ends of ranges: k in parts, images smaller than a
+# tile and of one pixel, sums of integers, and operands that are packed first.
+ACROSS = (
+    Convolution((1, 256, 5, 6), 24, (3, 3), pads=(1, 1, 1, 1), native=True, epilogue="add"),
+    Convolution((1, 256, 5, 4), 24, (3, 3), pads=(1, 1, 1, 1), epilogue="relu"),
+    Convolution((1, 64, 1, 1), 40, (1, 1), native=True, epilogue="relu"),
+    Convolution((1, 64, 1, 1), 40, (1, 1), epilogue="relu"),
+    Convolution((1, 96, 3, 5), 48, (3, 2), (2, 1), pads=(1, 0, 1, 1), native=True, element="i8"),
+    Convolution((1, 64, 3, 7), 32, (1, 1), native=True, element="f32", epilogue="add"),
+    Convolution((1, 24, 4, 10), 8, (3, 3), pads=(1, 1, 1, 1), element="f32"),
+)
+ENDS = (2, 16, 33)
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Case:
     text: str
     arrays: Callable[[int], tuple[list[Array], Array, Array]]
     result: str
+    batches: tuple[int, ...] = BATCHES
 
     def compiled(self) -> str:
         """The text with the number of images as an argument."""
@@ -58,7 +71,7 @@ class Case:
         return re.sub(rf"tensor<{IMAGES}x(\w+)>", named, self.text)
 
 
-def of_convolution(convolution: Convolution) -> Case:
+def of_convolution(convolution: Convolution, batches: tuple[int, ...] = BATCHES) -> Case:
     def many(count: int) -> Convolution:
         return replace(convolution, shape=(count, *convolution.shape[1:]), schedule=None)
 
@@ -67,7 +80,7 @@ def of_convolution(convolution: Convolution) -> Case:
         return inputs, *many(count).meaning(*inputs)
 
     found = many(IMAGES)
-    return Case(found.name, found.text(), arrays, found.result)
+    return Case(found.name, found.text(), arrays, found.result, batches)
 
 
 def of_pooling(mode: str, shape: tuple[int, ...], *rest: object, biased: bool) -> Case:
@@ -85,6 +98,8 @@ def of_pooling(mode: str, shape: tuple[int, ...], *rest: object, biased: bool) -
 
 
 def cases(target: Target) -> Iterator[Case]:
+    for convolution in ACROSS:
+        yield of_convolution(convolution, ENDS)
     for convolution in convolution_kernels.emulated(target):
         yield of_convolution(convolution)
     for mode, *rest in POOLINGS:
@@ -110,7 +125,7 @@ def main(chip: str, few: str = "") -> int:
                 print(f"{case.name} on {chip}: {code.why}")
             continue
         taken += 1
-        for count in BATCHES:
+        for count in case.batches:
             inputs, want, bound = case.arrays(count)
             have = np.full(want.shape, 99).astype(DTYPES[case.result])
             try:

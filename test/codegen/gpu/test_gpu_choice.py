@@ -94,7 +94,7 @@ def test_refused_variants_of_a_convolution_say_why() -> None:
     assert isinstance(answers["tiles"], Offer)
     refusals = {name: str(x) for name, x in answers.items() if isinstance(x, Refusal)}
     assert refusals["direct"] == "64 channels a group"
-    assert "compute units" in refusals["resident"]
+    assert isinstance(answers["resident"], Offer)
     assert refusals["narrow"] == "operands that are read as they are"
 
 

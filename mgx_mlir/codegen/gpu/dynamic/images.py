@@ -15,13 +15,16 @@ An image is a multiple of 16 bytes, so that vectors are aligned as in the first 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
@@ -29,19 +32,25 @@ from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
-from mgx_mlir.codegen.gpu.families.contraction import kernel as contraction
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, in_turn
+from mgx_mlir.codegen.gpu.families.choice import Offer, steered, steering
 from mgx_mlir.codegen.gpu.families.contraction import reduced
+from mgx_mlir.codegen.gpu.families.contraction.across import Images, pixels_of, tiles_across
+from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
+from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
+from mgx_mlir.codegen.gpu.families.contraction.request import Request
+from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
-from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, one_image
+from mgx_mlir.codegen.gpu.families.regimes import Regime, counted, scheduled
+from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, of_images
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
-# The families that the kernel of one image is offered to, in this order.
-_OF_ONE_IMAGE = (reduced.FAMILY, contraction.FAMILY, pooling.FAMILY)
+# Runs of up to so many images, and the number that their schedules are chosen for.
+RANGES = ((2, 1), (16, 8), (math.inf, 32))
 
 
 def dynamic_images_program(
@@ -60,7 +69,6 @@ def dynamic_images_program(
         images = images_of(kernel)
         if isinstance(images, Refusal):
             return images.of(anchor)
-        _module, one = one_image(kernel)  # the module owns the kernel
         _, (inputs, results) = signature(kernel)
         steps: dict[Argument, int] = {}
         tensors = [(Argument("input", number), type_) for number, type_ in enumerate(inputs)]
@@ -72,40 +80,152 @@ def dynamic_images_program(
                 if step * element_bytes(element_of(type_)) % CHUNK_BYTES:
                     return Refusal(f"{anchor}: images that are no multiples of {CHUNK_BYTES} bytes")
                 steps[argument] = step
+        return _Images(kernel, images, steps, target).program(anchor)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to compute the images: by tiles across them, or each by a schedule in words."""
+
+    schedule: Schedule
+    tiling: Tiling | None = None
+
+
+def _way(offer: Offer) -> _Way:
+    """The way of an offer, tiles as ones across images."""
+    if not isinstance(offer.plan, Tiles):
+        return _Way(Schedule(offer.variant, offer.schedule))
+    tiling = offer.plan.tiling
+    return _Way(Schedule(offer.variant, tiling.schedule.describe(tiling.unit)), tiling)
+
+
+@dataclass
+class _Images:
+    """A kernel of any number of images. steps: elements of one, of each tensor that has some."""
+
+    kernel: mgx.KernelOp
+    images: Number
+    steps: Mapping[Argument, int]
+    target: Target
+    formulas: Formulas = field(default_factory=Formulas)
+    # Kernels of so many images, each with the module that owns it.
+    made: dict[int, tuple[ir.Module, mgx.KernelOp]] = field(default_factory=dict)
+
+    def of(self, count: int) -> mgx.KernelOp:
+        """The kernel of so many images."""
+        if count not in self.made:
+            self.made[count] = of_images(self.kernel, count)
+        return self.made[count][1]
+
+    def program(self, anchor: str) -> Generated[DynamicProgram] | Refusal:
         refusals = []
-        for family in _OF_ONE_IMAGE:
-            made = family.program(one, target)
+        for family in (reduced.FAMILY, pooling.FAMILY):
+            made = family.program(self.of(1), self.target)
             if isinstance(made, Generated):
-                formulas = Formulas()
-                program = _of_images(made.program, images, steps, formulas)
-                found = DynamicProgram.of(program, formulas)
-                return Generated(found, f"{made.schedule}, for each of any number of images")
+                program = self._each(made.program, 1)
+                return self._generated(program, made.schedule)
             refusals += [str(made)] if made is not None else []
-        return Refusal("; ".join(refusals) or f"{anchor}: no family of kernels takes one image")
+        found = scheduled(counted(self.images, RANGES), self._choose, self._clocks)
+        if isinstance(found, Refusal):
+            return Refusal("; ".join([*refusals, str(found)]))
+        programs, words = [], []
+        for number, (way, regime) in enumerate(found):
+            one = self._emit(way, regime, number)
+            if isinstance(one, Refusal):
+                return one
+            programs.append(one.program)
+            words.append(one.schedule)
+        return self._generated(in_turn(programs, self.formulas), ", or ".join(words))
+
+    def _generated(self, program: GpuProgram, words: str) -> Generated[DynamicProgram]:
+        found = DynamicProgram.of(program, self.formulas)
+        return Generated(found, f"{words}, for each of any number of images")
+
+    def _request(self, count: int) -> Request | Refusal:
+        request = kernel_request(self.of(count), self.target)
+        return request or Refusal(f"no family of kernels takes {count} images")
+
+    def _offer(
+        self, count: int, schedule: Schedule | None = None, name: str = ""
+    ) -> Offer | Refusal:
+        """The best plan for runs of so many images, of a schedule where it has that."""
+        request = self._request(count)
+        if isinstance(request, Refusal):
+            return request
+        with steered(schedule) if schedule and steering() is None else nullcontext():
+            return best_plan(replace(request, name=name or request.name))
+
+    def _choose(self, count: int) -> _Way | Refusal:
+        """The best way for runs of so many images."""
+        offer = self._offer(count)
+        if isinstance(offer, Refusal):
+            return offer
+        way = _way(offer)
+        if count > 1 and way.tiling is not None:
+            request = self._request(count)
+            if isinstance(request, Request) and not isinstance(pixels_of(request, count), Refusal):
+                return way
+        one = self._offer(1, way.schedule) if count > 1 else offer
+        return one if isinstance(one, Refusal) else _Way(_way(one).schedule)
+
+    def _clocks(self, way: _Way, count: int) -> float:
+        """The estimate of a way for runs of so many images."""
+        request = self._request(count)
+        if isinstance(request, Refusal):
+            return math.inf
+        if way.tiling is not None:
+            return Tiles(request.exact, way.tiling).clocks
+        offer = self._offer(count, way.schedule)
+        is_it = isinstance(offer, Offer) and _way(offer).schedule == way.schedule
+        return offer.clocks if isinstance(offer, Offer) and is_it else math.inf
+
+    def _emit(self, way: _Way, regime: Regime, number: int) -> Generated[GpuProgram] | Refusal:
+        name = f"{self.kernel.sym_name.value}_{number}"
+        if way.tiling is not None:
+            return self._across(way.tiling, regime, name)
+        offer = self._offer(1, way.schedule, name)
+        if isinstance(offer, Refusal):
+            return offer
+        return Generated(self._each(offer.generate(), regime.share), offer.schedule)
+
+    def _across(self, tiling: Tiling, regime: Regime, name: str) -> Generated[GpuProgram] | Refusal:
+        """The functions of tiles across images."""
+        some = self._request(regime.usual)
+        image = some if isinstance(some, Refusal) else pixels_of(some, regime.usual)
+        if isinstance(image, Refusal):
+            return image
+        pixels, along = image
+        size = tiling.schedule.rows if along == "x" else tiling.schedule.columns
+        met = ceil_div(pixels - 1 + size(tiling.unit), pixels)
+        one, request = self._request(1), self._request(met)
+        if isinstance(one, Refusal):
+            return one
+        if isinstance(request, Refusal):
+            return request
+        images = Images(self.images, regime.share, self.steps, self.formulas)
+        program = tiles_across(replace(request, name=name), one, image, images, tiling)
+        return Generated(program, f"{tiling.schedule.describe(tiling.unit)} across images")
+
+    def _each(self, program: GpuProgram, share: Number) -> GpuProgram:
+        """The program of many images, from that of one, whose functions change in place."""
+        scratch = aligned(program.scratch_bytes)
+        launches = {launch.function: launch for launch in program.launches}
+        for outer in program.module.body.operations:
+            for op in outer.operation.regions[0].blocks[0].operations:
+                if op.operation.name == "gpu.func":
+                    launch = launches[ir.StringAttr(op.attributes["sym_name"]).value]
+                    _move(op.operation, launch, self.steps, scratch)
+        count, made = share * self.images, []
+        for launch in program.launches:
+            x, y, z = launch.grid
+            made.append(replace(launch, grid=(self.formulas.number(count * x), y, z)))
+        bytes_ = self.formulas.number(count * scratch)
+        return replace(program, launches=tuple(made), scratch_bytes=bytes_)
 
 
-def _of_images(
-    program: GpuProgram, images: Number, steps: dict[Argument, int], formulas: Formulas
-) -> GpuProgram:
-    """The program of many images, from that of one, whose functions change in place.
-
-    steps: elements of an image, for each input and result that has images.
-    """
-    scratch = aligned(program.scratch_bytes)
-    launches = {launch.function: launch for launch in program.launches}
-    for outer in program.module.body.operations:
-        for op in outer.operation.regions[0].blocks[0].operations:
-            if op.operation.name == "gpu.func":
-                launch = launches[ir.StringAttr(op.attributes["sym_name"]).value]
-                _move(op.operation, launch, steps, scratch)
-    made = []
-    for launch in program.launches:
-        x, y, z = launch.grid
-        made.append(replace(launch, grid=(formulas.number(images * x), y, z)))
-    return replace(program, launches=tuple(made), scratch_bytes=formulas.number(images * scratch))
-
-
-def _move(function: ir.Operation, launch: Launch, steps: dict[Argument, int], scratch: int) -> None:
+def _move(
+    function: ir.Operation, launch: Launch, steps: Mapping[Argument, int], scratch: int
+) -> None:
     """Advances a function's pointers to its work-group's image: x counts work-groups of all."""
     if "known_grid_size" in function.attributes:
         del function.attributes["known_grid_size"]

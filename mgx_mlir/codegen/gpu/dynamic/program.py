@@ -21,7 +21,7 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
 )
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram, append_functions
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -33,6 +33,20 @@ ROWS = 4
 
 
 DynamicProgram = GpuProgram
+
+
+def in_turn(programs: Sequence[GpuProgram], formulas: Formulas) -> GpuProgram:
+    """Programs, of which a run launches one, as one: they have the same scratch memory.
+
+    The numbers of their launches stand for `formulas`.
+    """
+    first, *others = programs
+    for other in others:
+        append_functions(first.module, other.module)
+    launches = tuple(launch for program in programs for launch in program.launches)
+    scratch = sum((formulas.value(program.scratch_bytes) for program in programs), 0)
+    bits = max(program.index_bits for program in programs)
+    return GpuProgram(first.module, launches, formulas.number(scratch), bits)
 
 
 def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:

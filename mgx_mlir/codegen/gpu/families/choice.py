@@ -32,12 +32,15 @@ SHOWN = 5
 class Offer:
     """A variant of a family that takes a kernel, by a schedule in words.
 
-    clocks: the estimate. generate: makes the program.
+    clocks: the estimate. generate: makes the program. variant: its name. plan: the family's own
+    form of the schedule.
     """
 
     schedule: str
     generate: Callable[[], GpuProgram]
     clocks: float
+    variant: str = ""
+    plan: object = None
 
     def __str__(self) -> str:
         return f"{self.schedule}, {self.clocks:,.0f} clocks"
@@ -158,6 +161,8 @@ def best_offer(variants: Mapping[str, Callable[[], Offer | Refusal]]) -> Offer |
         offer = variants[way.schedule.variant]()
         if isinstance(offer, Offer):
             way.found.add("variant")
+            if offer.schedule == way.schedule.words:
+                way.found.add("words")
             return offer
     answers: dict[str, Offer | Refusal] = {}
     choices: dict[str, list[Choice]] = {}

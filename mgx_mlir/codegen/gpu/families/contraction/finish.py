@@ -43,13 +43,16 @@ def blocks(match: Match) -> int:
     return ceil_div(problem.batch * problem.M * problem.N // lanes(match), THREADS)
 
 
-def emit_finish(match: Match, result: Matrix, splits: int, by_row: bool, tensors: Tensors) -> None:
+def emit_finish(
+    match: Match, result: Matrix, splits: int, along: str, by_row: bool, tensors: Tensors
+) -> None:
     """Emits the work of a thread; input `PARTS` of the function has the sums.
 
-    by_row: all parts of a row stand together, and blocks of the row's elements go along y.
+    along: the dimension of the grid along which work-groups go. by_row: all parts of a row stand
+    together.
     """
     inputs, outputs = tensors.inputs, tensors.outputs
-    block = block_number("y" if by_row else "x", blocks(match))
+    block = block_number(along, blocks(match))
     number = emit.linear(thread_number(THREADS), (block, THREADS))
     problem, width = match.problem, lanes(match)
     size = problem.batch * problem.M * problem.N

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias, cast
 
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function, memory
+from mgx_mlir.sizes.arithmetic import ceil_div
+
+# A dimension of a grid.
+Along: TypeAlias = Literal["x", "y"]
 
 
 @dataclass(frozen=True)
@@ -27,11 +33,13 @@ class Tensors:
     """A function's inputs by number and its results, as plain pointers, and its LDS.
 
     Raw buffers, whose bounds the hardware checks, are made of them at their first use.
+    first: the work-group's first row of those that the pointers begin with (see `DynamicRows`).
     """
 
     pointers: Mapping[int, ir.Value]
     results: Sequence[ir.Value]
     lds: ir.Value | None
+    first: Index = 0
 
     @cached_property
     def inputs(self) -> dict[int, ir.Value]:
@@ -58,6 +66,10 @@ class DynamicRows:
     has these rows. Where there are not `several` blocks, each work-group has all rows, `block` at
     most. grid: the number that a launch has along x, or that of its formula (see
     artifact.formulas), for a number of work-groups along x of a block.
+
+    With `image`, rows are the pixels of images, so many of one: size counts images, steps are those
+    from image to image, and a block's first row is `Tensors.first` of its first image. along: the
+    dimension of the grid that counts blocks, behind `before` other work-groups.
     """
 
     size: Argument
@@ -65,6 +77,14 @@ class DynamicRows:
     steps: Mapping[Argument, int]
     grid: Callable[[int], int]
     several: bool = True
+    image: int = 1
+    along: Along = "x"
+    before: int = 0
+
+    @property
+    def met(self) -> int:
+        """Rows, or images, that a block has at most a part of."""
+        return self.block if self.image == 1 else ceil_div(self.image - 1 + self.block, self.image)
 
 
 @dataclass(frozen=True)
@@ -100,20 +120,34 @@ def add_function(
         types.append(ir.IntegerType.get_signless(64))
         promises.append({})
         arguments.append(rows.size)
-        grid = (rows.grid(grid[0]), *grid[1:])
+        x, y, z = grid
+        grid = (rows.grid(x), y, z) if rows.along == "x" else (x, rows.grid(y), z)
     local = ((lds[0], emit.element_type(lds[1])),) if lds else ()
     vectors = bool(lds) or groups.is_vectors
     shape = function.Shape(groups.threads, grid if rows is None else None, local, vectors)
     with function.raw_function(functions, name, types, promises, shape) as values:
-        pointers = values[: len(both)]
+        pointers, first = values[: len(both)], cast(Index, 0)
         if rows is not None:
             steps = [rows.steps.get(p.argument) for p in both]
-            count = values[len(both)]
-            moved = function.rows_of_block(pointers, steps, rows.block, count, rows.several)
-            pointers = [*moved]
+            pointers, first = _of_block(rows, pointers, steps, values[len(both)])
         inputs = dict(zip(reads, pointers, strict=False))
-        body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None))
+        body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None, first))
     return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))
+
+
+def _of_block(
+    rows: DynamicRows, pointers: Sequence[ir.Value], steps: Sequence[int | None], count: ir.Value
+) -> tuple[list[ir.Value], Index]:
+    """The pointers of a block of rows, and its first row of those that these begin with."""
+    if rows.image == 1 and not rows.before:
+        several = rows.several
+        moved = function.rows_of_block(pointers, steps, rows.block, count, several, rows.along)
+        return list(moved), 0
+    block = emit.sub(function.block_number(rows.along, function.MAX_THREADS), rows.before)
+    row = emit.mul(block, rows.block)
+    image = emit.value(emit.div(row, rows.image))
+    moved = function.rows_from(pointers, steps, image, rows.met, count)
+    return list(moved), emit.rem(row, rows.image)
 
 
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:

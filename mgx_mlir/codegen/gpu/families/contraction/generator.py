@@ -92,15 +92,24 @@ class TilesGenerator:
         self.target, self.threads = tiling.target, tiling.threads
         self.schedule, self.unit = schedule, unit = tiling.schedule, tiling.unit
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
+        # Rows and columns; those past the last ones of a block of dynamic rows are outside of its
+        # buffers.
+        self.extents = (self.problem.M, self.problem.N)
+        if dynamic_rows is not None:
+            x = dynamic_rows.along == "x"
+            self.extents = (
+                self.rows if x else self.problem.M,
+                self.problem.N if x else self.columns,
+            )
         self.grid = (
-            ceil_div(self.problem.M, self.rows),
-            ceil_div(self.problem.N, self.columns),
+            ceil_div(self.extents[0], self.rows),
+            ceil_div(self.extents[1], self.columns),
             self.problem.batch * schedule.splits,
         )
         # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
         self.stored, self.place = self.match, product.result
         if schedule.splits > 1:
-            self.stored, self.place = _parts(self.match, schedule.splits, dynamic_rows is not None)
+            self.stored, self.place = _parts(self.match, schedule.splits, dynamic_rows)
         if tail is not None:
             self.place = tail.place(self.problem, tiling)
         # Tiles whose results a lane stores together, to store 16 bytes.
@@ -146,7 +155,9 @@ class TilesGenerator:
         blocks, rows = finish.blocks(match), self.dynamic_rows
         grid = (blocks, 1, 1) if rows is None else (1, blocks, 1)
         groups = WorkGroups(finish.THREADS, grid, rows=rows)
-        body = partial(finish.emit_finish, match, place, self.schedule.splits, rows is not None)
+        along = "x" if rows is None else "y"
+        by_row = rows is not None
+        body = partial(finish.emit_finish, match, place, self.schedule.splits, along, by_row)
         return add_function(functions, name, (reads, results), groups, body)
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
@@ -187,6 +198,10 @@ class TilesGenerator:
                 "xy", self.grid, (self.rows, self.columns), strict=False
             )
         )
+        if self.dynamic_rows is not None:
+            x = self.dynamic_rows.along == "x"
+            m0, n0 = (tensors.first, n0) if x else (m0, tensors.first)
+        extent_m, extent_n = self.extents
         splits = self.schedule.splits
         batch = block_number("z", problem.batch * splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
@@ -196,8 +211,8 @@ class TilesGenerator:
         sums: list[ir.Value] | None = None
         for term in self.match.terms:
             a, b = self._tiles(term)
-            a.begin(thread, matrix, m0, problem.M)
-            b.begin(thread, matrix, n0, problem.N)
+            a.begin(thread, matrix, m0, extent_m)
+            b.begin(thread, matrix, n0, extent_n)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
         if self.tail is None:
@@ -295,9 +310,9 @@ class TilesGenerator:
         m0: Index,
         n0: Index,
     ) -> None:
-        schedule, unit, problem = self.schedule, self.unit, self.problem
+        schedule, unit, (extent_m, extent_n) = self.schedule, self.unit, self.extents
         # In LDS there is room for rows and columns past the last ones.
-        bounded = problem.N % self.columns != 0 and self.tail is None
+        bounded = extent_n % self.columns != 0 and self.tail is None
         values = unit.values * self.joined
         column = emit.add(lane.wave_n, emit.mul(lane.group, values))
         first_n = emit.add(n0, column)
@@ -315,8 +330,8 @@ class TilesGenerator:
             for i in range(each):
                 m = emit.add(emit.add(first_m, first), i * unit.rows)
                 inside = []
-                if problem.M % self.rows and self.tail is None:
-                    inside = [emit.compare("slt", m, problem.M)]
+                if extent_m % self.rows and self.tail is None:
+                    inside = [emit.compare("slt", m, extent_m)]
                 for j, n in columns:
                     at = i * schedule.tiles_n + j
                     x = memory.concatenated(sums[at : at + self.joined])
@@ -355,10 +370,10 @@ def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
     )
 
 
-def _parts(match: Match, splits: int, by_row: bool) -> tuple[Match, Matrix]:
+def _parts(match: Match, splits: int, rows: DynamicRows | None) -> tuple[Match, Matrix]:
     """The match that stores its sums without an epilogue, and their layout in scratch memory.
 
-    by_row: all parts of a row stand together.
+    rows: all parts of a dynamic row, or of an image, stand together.
     """
     problem, element = match.problem, match.problem.accumulator
     sums = replace(
@@ -366,8 +381,16 @@ def _parts(match: Match, splits: int, by_row: bool) -> tuple[Match, Matrix]:
         result_elements=(element,), causal=None,
     )  # fmt: skip
     M, N = problem.M, problem.N
-    if by_row:
-        rows = Axis.of((M, splits * N))
-        return sums, Matrix(0, element, 0, Axis.of((splits, N)), rows, Axis.of((N, 1)))
     batch = Axis.of((splits * problem.batch, M * N))
-    return sums, Matrix(0, element, 0, batch, Axis.of((M, N)), Axis.of((N, 1)))
+    row, column = Axis.of((M, N)), Axis.of((N, 1))
+    if rows is not None and rows.along == "x":
+        own = rows.image * N
+        batch, row = (
+            Axis.of((splits, own)),
+            Axis.of((M // rows.image, splits * own), (rows.image, N)),
+        )
+    elif rows is not None:
+        own = M * rows.image
+        batch, row = Axis.of((splits, own)), Axis.of((M, rows.image))
+        column = Axis.of((N // rows.image, splits * own), (rows.image, 1))
+    return sums, Matrix(0, element, 0, batch, row, column)

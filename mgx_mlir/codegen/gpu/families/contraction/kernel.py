@@ -39,30 +39,48 @@ def contraction_program(
     None where the kernel holds no contraction. Without a `schedule` the cost model chooses.
     """
     with kernel.context, kernel.location:
-        ops = kernel.regions[0].blocks[0].operations
-        anchors = [op for op in ops if isinstance(op, (*mgx.CONVOLUTIONS, *mgx.DOTS))]
-        if not anchors:
-            return None
-        anchor = anchors[0].OPERATION_NAME
-        match = match_contraction(kernel)
-        if match is None:
-            return Refusal("types, views or an epilogue that the generator does not match").of(
-                anchor
-            )
-        type_ = ir.FunctionType(kernel.function_type.value)
-        inputs, results = ([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
-        name = kernel.sym_name.value
-        return match_program(match, (inputs, results), target, name, schedule).of(anchor)
+        request = kernel_request(kernel, target)
+        if request is None or isinstance(request, Refusal):
+            return request
+        made = _program(request, schedule)
+        return made.of(anchor_name(kernel))
+
+
+def anchor_name(kernel: mgx.KernelOp) -> str:
+    """The name of a kernel's first product or convolution; '' where it holds none."""
+    ops = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in ops if isinstance(op, (*mgx.CONVOLUTIONS, *mgx.DOTS))]
+    return anchors[0].OPERATION_NAME if anchors else ""
+
+
+def kernel_request(kernel: mgx.KernelOp, target: Target) -> Request | Refusal | None:
+    """The product of a kernel as a request; None where the kernel holds no contraction."""
+    anchor = anchor_name(kernel)
+    if not anchor:
+        return None
+    match = match_contraction(kernel)
+    if match is None:
+        return Refusal(f"{anchor}: types, views or an epilogue that the generator does not match")
+    type_ = ir.FunctionType(kernel.function_type.value)
+    inputs, results = ([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
+    request = match_request(match, (inputs, results), target, kernel.sym_name.value)
+    return request.of(anchor) if isinstance(request, Refusal) else request
 
 
 def match_program(
-    match: Match, sizes: Sizes, target: Target, name: str, schedule: ProductSchedule | None = None
+    match: Match, sizes: Sizes, target: Target, name: str
 ) -> Generated[GpuProgram] | Refusal:
     """The program `<name>_0` .. of a match, and its schedule in words.
 
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
+    request = match_request(match, sizes, target, name)
+    return request if isinstance(request, Refusal) else _program(request)
+
+
+def match_request(match: Match, sizes: Sizes, target: Target, name: str) -> Request | Refusal:
+    """The request of a match, or why no kernel serves it."""
     plain = direct_refusal(match) is None
     product = Product(match, place_of_results(match), {}) if plain else product_of_terms(match)
     if product is None:
@@ -74,12 +92,19 @@ def match_program(
             bytes_[number] = sizes[0][number] * emit.element_bytes(element)
     if refusal := problem_refusal(along.match, bytes_, target):
         return refusal
-    request = Request(match, along, along is not product, sizes, target, name)
-    offer = best_offer(_variants(request, schedule))
-    if isinstance(offer, Refusal):
-        return offer
-    program = offer.generate()
-    return Generated(program, offer.schedule)
+    return Request(match, along, along is not product, sizes, target, name)
+
+
+def best_plan(request: Request, schedule: ProductSchedule | None = None) -> Offer | Refusal:
+    """The offer of the least clocks of all recipes; with a `schedule`, of `tiles` alone."""
+    return best_offer(_variants(request, schedule))
+
+
+def _program(
+    request: Request, schedule: ProductSchedule | None = None
+) -> Generated[GpuProgram] | Refusal:
+    offer = best_plan(request, schedule)
+    return offer if isinstance(offer, Refusal) else Generated(offer.generate(), offer.schedule)
 
 
 def _variants(
@@ -103,7 +128,7 @@ def _offer(recipe: Recipe, request: Request) -> Offer | Refusal:
     if isinstance(plan, Refusal):
         return plan
     generate = partial(plan.program, request.sizes, request.name)
-    return Offer(plan.describe(), generate, plan.clocks)
+    return Offer(plan.describe(), generate, plan.clocks, recipe.name, plan)
 
 
 FAMILY = Family("contraction", 40, contraction_program)

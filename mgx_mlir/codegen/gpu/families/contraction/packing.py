@@ -130,12 +130,28 @@ def emit_packing(packings: Sequence[Packing], tensors: Tensors) -> None:
     """Emits the function's body: work-groups of the first operand, then those of the next."""
     inputs, outputs = tensors.inputs, tensors.outputs
     thread, block = thread_number(THREADS), block_number("x", sum(p.blocks for p in packings))
+    emit_packings(packings, inputs, outputs, (thread, block), len(packings) == 1)
+
+
+def emit_packings(
+    packings: Sequence[Packing],
+    inputs: Mapping[int, ir.Value],
+    outputs: Sequence[ir.Value],
+    place: tuple[Index, Index],
+    alone: bool,
+) -> None:
+    """Emits the work of the operands' work-groups.
+
+    place: the numbers of the thread, and of the work-group among theirs. alone: whether there are
+    no other work-groups.
+    """
+    thread, block = place
     first = 0
     for packing, output in zip(packings, outputs, strict=True):
         here = emit.sub(block, first)
         first += packing.blocks
         inside: ir.Value | bool = True
-        if len(packings) > 1:
+        if not alone:
             # Work-groups before the operand's first are negative: large, as unsigned numbers.
             inside = emit.compare("ult", here, packing.blocks)
         number = emit.linear(thread, (here, THREADS))

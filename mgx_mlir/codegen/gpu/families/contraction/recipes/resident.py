@@ -1,4 +1,4 @@
-"""Convolutions too small to fill a chip: pixels stay in LDS and filters in registers.
+"""Convolutions of few taps: pixels stay in LDS and filters in registers.
 
     y[n, y, x, f] = sum over r, s, c of x[n, y + r, x + s, c] * w[f, r, s, c]
 
@@ -24,7 +24,11 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
-from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LINE_BYTES
+from mgx_mlir.codegen.gpu.families.contraction.cost import (
+    BLOCK_CLOCKS,
+    BLOCK_LATENCY,
+    LINE_BYTES,
+)
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks, ImageWork
@@ -92,7 +96,8 @@ class Resident(ImageBlocks):
 
     @property
     def clocks(self) -> float:
-        """Estimated clocks, where each work-group has a compute unit for itself."""
+        """Estimated clocks: work-groups of a compute unit overlap but for what they multiply and
+        move."""
         depth = self.reads * self.step
         rows = self.high * self.unit.rows
         # A wave has one of the SIMDs.
@@ -100,7 +105,9 @@ class Resident(ImageBlocks):
         filters = self.own * depth
         pixels = math.prod(self.patch) * self.channels
         moved = (filters + pixels) * self.size
-        return BLOCK_LATENCY + max(matrix, moved / LINE_BYTES)
+        blocks = ceil_div(math.prod(self.groups.grid), self.target.compute_units)
+        own = max(matrix, moved / LINE_BYTES)
+        return BLOCK_LATENCY + blocks * own + (blocks - 1) * BLOCK_CLOCKS
 
     def describe(self) -> str:
         return (
@@ -242,9 +249,6 @@ def as_resident(request: Request) -> Resident | Refusal:
     )
     if set(widths) != {unit.chunk} or b.row.stride != 1:
         return Refusal("an order of elements that is not read by 16 bytes")
-    blocks = math.prod(found.groups.grid)
-    if blocks > target.compute_units:
-        return Refusal(f"{blocks} blocks for {target.compute_units} compute units")
     return found
 
 

@@ -1,0 +1,98 @@
+"""Regimes: the ranges of a run's sizes for which a kernel has a schedule each.
+
+A regime is a condition on the sizes of a run, and a size that is usual under it. A family names
+its regimes, with `counted` where a number decides, and gives a function that chooses a schedule for
+a usual size as it does for a given one. `scheduled` joins regimes whose schedules are equal, or
+about as good by the estimate. The family emits a function for each that is left, and multiplies the
+work-groups of its launch by `share`: a run launches the functions whose share is 1, and no
+work-group of the others.
+
+    found = scheduled(counted(rows, ((128, 64), (math.inf, 512))), choose)
+    for schedule, regime in found:
+        launch(function(schedule), grid=regime.share * ceil_div(rows, schedule.rows))
+
+A number that is given has one regime, whose share is 1. Conditions of another kind are regimes too:
+`Regime(share, usual)` of any shares of which one is 1 in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import Number, bounds, is_more
+
+S = TypeVar("S")
+# A schedule that takes so much longer than the best one, by the estimates, saves a function.
+CLOSE = 1.1
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A range of sizes: `share` is 1 in the runs of it, and else 0.
+
+    usual: the size that its schedule is chosen for. most: the greatest one; infinite without one.
+    """
+
+    share: Number
+    usual: int
+    most: float = float("inf")
+
+
+def counted(count: Number, ranges: Sequence[tuple[float, int]]) -> Iterator[Regime]:
+    """The regimes of a number from 1: up to each of some numbers, with the usual one of these.
+
+    A usual number is at most the greatest that `count` may be; ranges that it never has are left
+    out. The last range of `ranges` is taken to have no end.
+    """
+    low, high = bounds(count)
+    rest: Number = 1
+    for number, (most, usual) in enumerate(ranges):
+        last = number == len(ranges) - 1 or most >= high
+        more: Number = 0 if last else is_more(count, int(most))
+        if rest - more != 0 and not (most < low and not last):
+            yield Regime(rest - more, int(max(low, min(usual, high))), most)
+        if last:
+            return
+        rest = more
+
+
+def scheduled(
+    regimes: Iterable[Regime],
+    choose: Callable[[int], S | Refusal],
+    clocks: Callable[[S, int], float] | None = None,
+) -> list[tuple[S, Regime]] | Refusal:
+    """The schedules of all regimes, each with the regimes that it is for as one.
+
+    choose: gives the schedule for a size. clocks: the estimate of a schedule for a size; with it, a
+    regime takes the schedule of the one after it where that is `CLOSE`.
+    """
+    found: list[tuple[S, Regime]] = []
+    for regime in regimes:
+        schedule = choose(regime.usual)
+        if isinstance(schedule, Refusal):
+            return schedule
+        found.append((schedule, regime))
+    if clocks is not None:
+        found = _joined(found, clocks)
+    joined: dict[S, Regime] = {}
+    for schedule, regime in found:
+        before = joined.get(schedule)
+        share = regime.share + (before.share if before else 0)
+        joined[schedule] = replace(regime, share=share)
+    return list(joined.items())
+
+
+def _joined(
+    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float]
+) -> list[tuple[S, Regime]]:
+    """The regimes, with the schedules of those after them where these are close."""
+    chosen = [schedule for schedule, _ in found]
+    for number in reversed(range(len(found))):
+        usual = found[number][1].usual
+        best = clocks(chosen[number], usual)
+        if number + 1 < len(found) and clocks(chosen[number + 1], usual) <= CLOSE * best:
+            chosen[number] = chosen[number + 1]
+    return [(schedule, regime) for schedule, (_, regime) in zip(chosen, found, strict=True)]
