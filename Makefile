@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-CXX_FILES = $(shell find dialects emulator onnxruntime_ep/src mgx_mlir/runtime -name '*.cpp' -o -name '*.h')
+CXX_FILES = $(shell find dialects emulator libmgx onnxruntime_ep/src mgx_mlir/runtime -name '*.cpp' -o -name '*.h')
 JOBS ?= $(shell nproc)
 
 help:  ## list the targets

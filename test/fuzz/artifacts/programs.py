@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,10 +116,13 @@ PROGRAMS: dict[str, Callable[[], Artifact]] = {
 }
 
 
-def seeds(folder: Path, target: str, settings: Settings) -> dict[str, bytes]:
+def seeds(
+    folder: Path, target: str, settings: Settings, names: Iterable[str] = tuple(PROGRAMS)
+) -> dict[str, bytes]:
     """The file of each program, with code for the target; in `folder` lie weights of one."""
     found = {}
-    for name, make in PROGRAMS.items():
+    for name in names:
+        make = PROGRAMS[name]
         artifact = mgx_mlir.finalize(make(), target, settings=settings)
         weights = "inside"
         if name == "weights beside":

@@ -1,0 +1,248 @@
+//===- binding.cpp - a plan and its code as one list of launches and copies -------------===//
+#include "binding.h"
+
+#include <algorithm>
+#include <set>
+
+namespace mgx {
+
+bool BoundStep::writes(size_t place) const {
+  if (!launch)
+    return place == 1;
+  ArgumentKind kind = launch->arguments[place].kind;
+  return kind == ArgumentKind::output || kind == ArgumentKind::scratch;
+}
+
+uint64_t BoundStep::traffic() const {
+  if (!launch)
+    return 2 * static_cast<uint64_t>(bytes);
+  uint64_t total = 0;
+  std::set<Place> seen;
+  for (const Place &place : places)
+    if (place.kind != Place::Kind::scratch && place.kind != Place::Kind::size &&
+        seen.insert(place).second)
+      total += static_cast<uint64_t>(place.bytes);
+  return total;
+}
+
+namespace {
+
+class Binder {
+public:
+  Binder(const Artifact &artifact, BoundPlan &bound) : artifact(artifact), bound(bound) {}
+
+  std::vector<BoundPart> parts(const std::vector<Step> &steps) {
+    std::vector<BoundPart> found;
+    size_t first = bound.steps.size();
+    auto close = [&] {
+      if (first != bound.steps.size()) {
+        BoundPart section;
+        section.first = first;
+        section.end = bound.steps.size();
+        found.push_back(std::move(section));
+      }
+    };
+    for (const Step &step : steps) {
+      if (!step.control()) {
+        work(step);
+        continue;
+      }
+      close();
+      found.push_back(step.kind == Step::Kind::branch ? choice(step) : repeat(step));
+      first = bound.steps.size();
+    }
+    close();
+    return found;
+  }
+
+private:
+  const Buffer &buffer(int64_t number) const {
+    return bound.plan.buffers[static_cast<size_t>(number)];
+  }
+
+  BoundPart choice(const Step &step) {
+    BoundPart part;
+    part.kind = BoundPart::Kind::choice;
+    part.condition = place(step.numbers[0]);
+    part.then = parts(step.then);
+    part.otherwise = parts(step.otherwise);
+    part.node = &step.node;
+    return part;
+  }
+
+  BoundPart repeat(const Step &step) {
+    BoundPart part;
+    part.kind = BoundPart::Kind::repeat;
+    part.trips = place(step.numbers[0]);
+    part.condition = place(step.numbers[1]);
+    part.again = place(step.numbers[2]);
+    part.node = &step.node;
+    part.most = step.most;
+    part.then = parts(step.then);
+    // Rows that an inner loop fills belong to the inner loop.
+    for (const BoundPart &inner : part.then)
+      for (size_t number = inner.first; number < inner.end; ++number)
+        if (bound.steps[number].is_row)
+          part.rows.push_back(number);
+    for (const Step &inner : step.then) {
+      if (inner.kind != Step::Kind::row || !buffer(inner.numbers[0]).bytes)
+        continue;
+      int64_t count = buffer(inner.numbers[1]).bytes / buffer(inner.numbers[0]).bytes;
+      if (part.limit && part.limit != count)
+        bad_artifact("plan: the loop of '", step.node, "' fills rows of two numbers");
+      part.limit = count;
+    }
+    return part;
+  }
+
+  void work(const Step &step) {
+    if (step.kind != Step::Kind::kernel)
+      return copy(step);
+    const CodeObject &code = bound.code[static_cast<size_t>(step.kernel)];
+    int64_t inputs = static_cast<int64_t>(step.numbers.size()) - code.outputs();
+    std::vector<BoundStep> launches;
+    for (const Launch &launch : code.launches) {
+      BoundStep one;
+      one.kernel = step.kernel;
+      one.launch = &launch;
+      one.node = &step.node;
+      one.flops = step.flops / static_cast<int64_t>(code.launches.size());
+      for (const Argument &argument : launch.arguments)
+        one.places.push_back(place(step, code, argument, inputs));
+      launches.push_back(std::move(one));
+    }
+    without_kept(launches, code.scratch_bytes);
+  }
+
+  void copy(const Step &step) {
+    BoundStep one;
+    one.bytes = buffer(step.numbers[0]).bytes;
+    if (!one.bytes)
+      return;
+    one.places = {place(step.numbers[0]), place(step.numbers[1])};
+    one.node = &step.node;
+    one.is_row = step.kind == Step::Kind::row;
+    bound.steps.push_back(std::move(one));
+  }
+
+  // A step's launches in each run: those that make something of weights alone run once.
+  void without_kept(std::vector<BoundStep> &launches, int64_t scratch) {
+    std::map<Place, Place> moved;
+    std::vector<BoundStep> left;
+    for (BoundStep &launch : launches)
+      if (!moves(launch, moved))
+        left.push_back(std::move(launch));
+    for (BoundStep &launch : left) {
+      for (Place &one : launch.places) {
+        if (auto found = moved.find(one); found != moved.end())
+          one = found->second;
+        if (one.kind == Place::Kind::scratch)
+          bound.scratch_bytes = std::max(bound.scratch_bytes, scratch);
+      }
+      bound.steps.push_back(std::move(launch));
+    }
+  }
+
+  bool moves(const BoundStep &launch, std::map<Place, Place> &moved) {
+    if (!launch.launch->kept)
+      return false;
+    std::vector<Place> made, given;
+    for (const Place &one : launch.places)
+      (one.kind == Place::Kind::scratch ? made : given).push_back(one);
+    bool weights = std::all_of(given.begin(), given.end(),
+                               [](const Place &one) { return one.kind == Place::Kind::weight; });
+    if (made.size() != 1 || !weights)
+      return false;
+    auto key = std::tuple(launch.kernel, launch.launch->function, given);
+    auto found = kept.find(key);
+    if (found == kept.end())
+      found = kept.emplace(key, keep(launch, made[0])).first;
+    moved[made[0]] = found->second;
+    return true;
+  }
+
+  // Has a launch run once; gives the memory that it fills.
+  Place keep(BoundStep launch, const Place &made) {
+    if (launch.launch->kept > made.bytes)
+      bad_artifact("plan: a launch of '", *launch.node, "' keeps more than its scratch");
+    Place result{Place::Kind::kept, bound.kept_bytes, launch.launch->kept};
+    bound.kept_bytes += round_up(result.bytes, 256);
+    for (Place &one : launch.places)
+      if (one == made)
+        one = result;
+    bound.once.push_back(std::move(launch));
+    return result;
+  }
+
+  Place place(const Step &step, const CodeObject &code, const Argument &argument, int64_t inputs) {
+    if (argument.kind == ArgumentKind::scratch) {
+      if (argument.index > code.scratch_bytes)
+        bad_artifact("plan: a launch of '", step.node, "' has scratch memory beyond its kernel's");
+      return {Place::Kind::scratch, argument.index, code.scratch_bytes - argument.index};
+    }
+    if (argument.kind == ArgumentKind::size)
+      return {Place::Kind::size, argument.index, 0};
+    bool output = argument.kind == ArgumentKind::output;
+    auto limit = output ? static_cast<int64_t>(step.numbers.size()) : inputs;
+    int64_t number = output ? argument.index + inputs : argument.index;
+    if (inputs < 0 || number >= limit)
+      bad_artifact("plan: the step of '", step.node, "' has ", step.numbers.size(),
+                   " arguments, too few for its kernel");
+    return place(step.numbers[static_cast<size_t>(number)]);
+  }
+
+  Place place(int64_t number) const {
+    const Buffer &one = buffer(number);
+    if (one.kind == Memory::weight)
+      return {Place::Kind::weight, artifact.weight(one.key) - artifact.weights.data(), one.bytes};
+    auto kind = one.kind == Memory::arena   ? Place::Kind::arena
+                : one.kind == Memory::input ? Place::Kind::input
+                                            : Place::Kind::output;
+    return {kind, one.place, one.bytes};
+  }
+
+  const Artifact &artifact;
+  BoundPlan &bound;
+  std::map<std::tuple<int64_t, std::string, std::vector<Place>>, Place> kept;
+};
+
+void add_decisions(const std::vector<BoundPart> &parts, std::vector<Place> &found) {
+  for (const BoundPart &part : parts) {
+    if (part.kind == BoundPart::Kind::choice)
+      found.push_back(part.condition);
+    if (part.kind == BoundPart::Kind::repeat)
+      found.insert(found.end(), {part.trips, part.condition, part.again});
+    add_decisions(part.then, found);
+    add_decisions(part.otherwise, found);
+  }
+}
+
+} // namespace
+
+BoundPlan::BoundPlan(const Artifact &artifact, Plan given, Code objects)
+    : plan(std::move(given)), code(std::move(objects)) {
+  check_fit(plan, code);
+  arena_bytes = round_up(plan.arena_bytes, 256);
+  parts = Binder(artifact, *this).parts(plan.steps);
+}
+
+std::vector<Place> BoundPlan::decisions() const {
+  std::vector<Place> found;
+  add_decisions(parts, found);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+void wrong_trips(const BoundPart &loop, const std::string &trips) {
+  bad_artifact("the loop of '", *loop.node, "' makes ", trips, " trips; its results are for ",
+               loop.limit);
+}
+
+void never_ends(const BoundPart &loop, int64_t trips) {
+  fail(MGX_ERROR_MODEL, "node '", *loop.node,
+       "' is a loop that states no number of trips, and has not ended after ", trips,
+       "; if it should end, raise that (max_loop_iterations=)");
+}
+
+} // namespace mgx

@@ -1,0 +1,12 @@
+//===- cpu.h - programs on the host's cores -----------------------------------------------===//
+#pragma once
+
+#include "program.h"
+
+namespace mgx {
+
+std::shared_ptr<Program> make_cpu_program(std::shared_ptr<const Artifact> artifact,
+                                          std::shared_ptr<Device> device, std::string target,
+                                          const mgx_program_options &options);
+
+} // namespace mgx

@@ -1,0 +1,85 @@
+//===- weights.cpp - weights loaded, their hashes checked ---------------------------===//
+#include "weights.h"
+#include "error.h"
+#include "hash.h"
+
+#include <cstring>
+#include <new>
+
+namespace mgx {
+
+namespace {
+
+constexpr auto repair = "; compile the model again, or fetch the file again";
+
+// Copies elements that a file holds with the dimensions in another order. Dimension i of the result
+// is dimension order[i] of what is stored.
+void reorder(char *target, const char *source, const Weight &weight) {
+  size_t rank = weight.shape.size();
+  auto item = static_cast<size_t>(weight.element->bytes);
+  std::vector<int64_t> stored(rank), strides(rank), step(rank), place(rank, 0);
+  for (size_t i = 0; i < rank; ++i)
+    stored[static_cast<size_t>(weight.order[i])] = weight.shape[i];
+  int64_t stride = weight.element->bytes;
+  for (size_t i = rank; i-- > 0; stride *= stored[i])
+    strides[i] = stride;
+  for (size_t i = 0; i < rank; ++i)
+    step[i] = strides[static_cast<size_t>(weight.order[i])];
+  for (int64_t done = 0; done < weight.bytes; done += weight.element->bytes) {
+    std::memcpy(target + done, source, item);
+    for (size_t i = rank; i-- > 0;) {
+      source += step[i];
+      if (++place[i] < weight.shape[i])
+        break;
+      source -= step[i] * place[i];
+      place[i] = 0;
+    }
+  }
+}
+
+} // namespace
+
+void FreeMemory::operator()(char *data) const { ::operator delete(data, std::align_val_t(64)); }
+
+HostMemory allocate(size_t count) {
+  return HostMemory(static_cast<char *>(::operator new(count + 64, std::align_val_t(64))));
+}
+
+WeightBytes Weight::load() const {
+  WeightBytes result;
+  result.bytes = static_cast<size_t>(bytes);
+  auto item = static_cast<size_t>(element->bytes);
+  if (splat) {
+    result.own = allocate(result.bytes);
+    for (size_t i = 0; i < result.bytes; i += item)
+      std::memcpy(result.own.get() + i, data.data(), item);
+  } else if (!file.empty() && bytes) {
+    result.file = Bytes::map(file);
+    std::string_view all = result.file->view();
+    auto begin = static_cast<size_t>(offset);
+    if (all.size() < begin + result.bytes)
+      bad_artifact("weight '", key, "' needs bytes ", offset, " to ", offset + bytes, " of ", file,
+                   ", which is shorter", repair);
+    result.data = all.data() + begin;
+    if (!order.empty()) {
+      result.own = allocate(result.bytes);
+      reorder(result.own.get(), result.data, *this);
+    }
+  } else {
+    result.data = data.data();
+  }
+  if (!result.own && result.bytes && reinterpret_cast<uintptr_t>(result.data) % item) {
+    result.own = allocate(result.bytes); // Kernels read whole elements.
+    std::memcpy(result.own.get(), result.data, result.bytes);
+  }
+  if (result.own) {
+    result.data = result.own.get();
+    result.file.reset();
+  }
+  if (mgx::sha256({result.data, result.bytes}) != sha256)
+    bad_artifact("weight '", key, "' does not have the recorded hash: its bytes have changed",
+                 repair);
+  return result;
+}
+
+} // namespace mgx
