@@ -27,10 +27,9 @@ from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.rows import with_count
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, place_of_results
-from mgx_mlir.codegen.gpu.families.contraction.cost import choose
-from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
@@ -39,18 +38,18 @@ from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.regimes import Regime, counted, scheduled
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.rows import match_rows, with_rows
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div, is_more
+from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div
 
-# The most rows of the functions for few.
-FEW = (1, MAX_ROWS)
-# Rows that the schedules of tiles are chosen for, and the most that each is for.
-TILED = ((64, 128), (256, 384), (512, math.inf))
+# Runs of up to so many rows, and the number that their schedules are chosen for.
+TILED = ((128, 64), (384, 256), (1024, 512), (math.inf, 2048))
+RANGES = ((1, 1), (MAX_ROWS, MAX_ROWS), *TILED)
 
 
 def dynamic_product_program(
@@ -122,6 +121,16 @@ class Ends:
 
 
 @dataclass(frozen=True)
+class _Way:
+    """A way to compute rows: by tiles, or by a plan for `rows` at most."""
+
+    schedule: ProductSchedule | None = None
+    unit: Unit | None = None
+    rows: int = 0
+    few: OneFunction | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class _Functions:
     """The functions of a product. match: that of one row. sizes: the elements of the inputs.
 
@@ -142,23 +151,17 @@ class _Functions:
 
     def add(self, most: float) -> Refusal | None:
         """Adds the functions for up to `most` rows; or says why there is none."""
-        rest: Number = 1
-        for end in FEW:
-            more = is_more(self.rows, end)
-            if rest - more != 0 and self._add_few(end, rest - more):
-                rest = more
-        shares: dict[tuple[ProductSchedule, Unit], tuple[Number, float]] = {}
-        for usual, bound in TILED:
-            more = is_more(self.rows, int(bound)) if bound < math.inf else 0
-            if rest - more != 0:
-                chosen = self._schedule(int(min(usual, most)))
-                if isinstance(chosen, Refusal):
-                    return chosen
-                before, _ = shares.get(chosen, (0, 0))
-                shares[chosen] = before + rest - more, bound
-            rest = more
-        for (schedule, unit), (share, bound) in shares.items():
-            if refusal := self._add_tiles(share, bound, schedule, unit):
+        regimes = counted(self.rows, TILED if self.ends else RANGES, most)
+        found = scheduled(regimes, self._choose, None if self.ends else self._clocks)
+        if isinstance(found, Refusal):
+            return found
+        for way, regime in found:
+            refusal = None
+            if way.few is not None:
+                self._add_few(way, regime)
+            else:
+                refusal = self._add_tiles(way, regime)
+            if refusal:
                 return refusal
         return None
 
@@ -176,32 +179,24 @@ class _Functions:
         program = GpuProgram(first.module, launches, scratch, 32)
         return DynamicProgram.of(program, self.formulas)
 
-    def _add_few(self, most: int, share: Number) -> bool:
-        """Adds the function for few rows, where a recipe for these is better than tiles."""
-        if self.ends is not None:
-            return False
-        request = self._request(most)
-        if isinstance(request, Refusal):
-            return False
-        plans = [recipe(request) for recipe in (tiles_plan, as_skinny, as_broad)]
-        fits = [plan for plan in plans if not isinstance(plan, Refusal)]
-        plan = min(fits, key=lambda plan: plan.clocks, default=None)
-        if plan is None or isinstance(plan, Tiles):
-            return False
-        rows = replace(self._dynamic(most, lambda x: share * x), several=False)
-        program = plan.program(request.sizes, f"{self.name}_{len(self.made)}", rows)
-        rows_text = f"up to {most} rows" if most > 1 else "one row"
+    def _add_few(self, way: _Way, regime: Regime) -> None:
+        rows, plan = way.rows, way.few
+        assert plan is not None
+        dynamic = self._dynamic(rows, lambda x: regime.share * x)
+        dynamic = replace(dynamic, several=False)
+        sizes = self._elements(rows), [rows * self.match.columns] * self.results
+        program = plan.program(sizes, f"{self.name}_{len(self.made)}", dynamic)
+        rows_text = f"up to {rows} rows" if rows > 1 else "one row"
         self.made.append((program, 0, f"for {rows_text} {plan.describe()}"))
-        return True
 
-    def _add_tiles(
-        self, share: Number, most: float, schedule: ProductSchedule, unit: Unit
-    ) -> Refusal | None:
+    def _add_tiles(self, way: _Way, regime: Regime) -> Refusal | None:
+        schedule, unit = way.schedule, way.unit
+        assert schedule is not None and unit is not None
         own = schedule.rows(unit)
         request = self._request(own)
         if isinstance(request, Refusal):
             return request
-        blocks = share * ceil_div(self.rows, own)
+        blocks = regime.share * ceil_div(self.rows, own)
         parts = schedule.splits * self.match.problem.N
         rows = self._dynamic(own, lambda _: blocks, parts)
         tiling = Tiling(schedule, unit, self.target)
@@ -209,13 +204,13 @@ class _Functions:
         tail = self.ends.tail(own) if self.ends else None
         program = generate(request.product, request.sizes, tiling, name, tail, rows)
         words = schedule.describe(unit)
-        if most < math.inf:
-            words = f"for up to {most} rows {words}"
+        if regime.most < math.inf:
+            words = f"for up to {int(regime.most)} rows {words}"
         self.made.append((program, blocks * program.scratch_bytes, words))
         return None
 
-    def _schedule(self, rows: int) -> tuple[ProductSchedule, Unit] | Refusal:
-        """The schedule and its unit for about `rows` rows, or why there is none."""
+    def _choose(self, rows: int) -> _Way | Refusal:
+        """The best way for runs of so many rows."""
         request = self._request(rows)
         if isinstance(request, Refusal):
             return request
@@ -223,13 +218,24 @@ class _Functions:
             tail, bytes_ = self.ends.tail(rows), self._bytes(request.match, rows)
             element = request.match.result_elements[0]
             found = whole_rows(request.match, tail, bytes_, element, self.target)
-            return found if isinstance(found, Refusal) else (found.schedule, found.unit)
-        if refusal := expanding_refusal(request.match.terms, request.unit.tile_depth):
-            return refusal
-        schedule = choose(request.match.terms, request.unit, self.target)
-        if schedule is None:
-            return Refusal(f"no schedule fits {self.target.name}")
-        return schedule, request.unit
+            return found if isinstance(found, Refusal) else _Way(found.schedule, found.unit)
+        plans: list[Tiles | OneFunction | Refusal] = [tiles_plan(request)]
+        if rows <= MAX_ROWS:
+            plans += [as_skinny(request), as_broad(request)]
+        fits = [plan for plan in plans if not isinstance(plan, Refusal)]
+        plan = min(fits, key=lambda plan: plan.clocks, default=None)
+        if plan is None:
+            return next(plan for plan in plans if isinstance(plan, Refusal))
+        if isinstance(plan, Tiles):
+            return _Way(plan.tiling.schedule, plan.tiling.unit)
+        return _Way(rows=rows, few=plan)
+
+    def _clocks(self, way: _Way, rows: int) -> float:
+        """The estimate of a way for runs of so many rows; few of them keep their own."""
+        request = self._request(rows)
+        if isinstance(request, Refusal) or way.schedule is None or way.unit is None:
+            return math.inf
+        return Tiles(request.product, Tiling(way.schedule, way.unit, self.target)).clocks
 
     def _request(self, rows: int) -> Request | Refusal:
         """The product of so many rows."""

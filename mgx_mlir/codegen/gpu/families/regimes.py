@@ -17,6 +17,7 @@ A number that is given has one regime, whose share is 1. Conditions of another k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -26,7 +27,7 @@ from mgx_mlir.sizes.arithmetic import Number, bounds, is_more
 
 S = TypeVar("S")
 # A schedule that takes so much longer than the best one, by the estimates, saves a function.
-CLOSE = 1.1
+CLOSE = 1.15
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,25 @@ class Regime:
 
     share: Number
     usual: int
-    most: float = float("inf")
+    most: float = math.inf
 
 
-def counted(count: Number, ranges: Sequence[tuple[float, int]]) -> Iterator[Regime]:
+def counted(
+    count: Number, ranges: Sequence[tuple[float, int]], most: float = math.inf
+) -> Iterator[Regime]:
     """The regimes of a number from 1: up to each of some numbers, with the usual one of these.
 
-    A usual number is at most the greatest that `count` may be; ranges that it never has are left
-    out. The last range of `ranges` is taken to have no end.
+    A usual number is at most the greatest that `count` may be, `most` where that is known; ranges
+    that it never has are left out. The last range of `ranges` is taken to have no end.
     """
     low, high = bounds(count)
+    high = min(high, most)
     rest: Number = 1
-    for number, (most, usual) in enumerate(ranges):
-        last = number == len(ranges) - 1 or most >= high
-        more: Number = 0 if last else is_more(count, int(most))
-        if rest - more != 0 and not (most < low and not last):
-            yield Regime(rest - more, int(max(low, min(usual, high))), most)
+    for number, (end, usual) in enumerate(ranges):
+        last = number == len(ranges) - 1 or end >= high
+        more: Number = 0 if last else is_more(count, int(end))
+        if rest - more != 0 and not (end < low and not last):
+            yield Regime(rest - more, int(max(low, min(usual, high))), end)
         if last:
             return
         rest = more
@@ -93,6 +97,7 @@ def _joined(
     for number in reversed(range(len(found))):
         usual = found[number][1].usual
         best = clocks(chosen[number], usual)
-        if number + 1 < len(found) and clocks(chosen[number + 1], usual) <= CLOSE * best:
+        close = CLOSE * best if best < math.inf else -1
+        if number + 1 < len(found) and clocks(chosen[number + 1], usual) <= close:
             chosen[number] = chosen[number + 1]
     return [(schedule, regime) for schedule, (_, regime) in zip(chosen, found, strict=True)]

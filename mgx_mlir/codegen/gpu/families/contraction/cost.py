@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from mgx_mlir.artifact.target import Target
@@ -88,7 +88,8 @@ class Share:
     @property
     def busy(self) -> float:
         """The clocks of all together."""
-        return together(*astuple(self))
+        waits = self.issue, self.latency
+        return together(self.matrix, self.lds, self.memory, self.vector, *waits)
 
 
 def together(*clocks: float, power: int = 4) -> float:
