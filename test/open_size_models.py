@@ -185,6 +185,12 @@ MODELS: dict[str, tuple[str, str]] = {
         )
         for mode, included in (("SAME_UPPER", 0), ("SAME_LOWER", 1))
     },
+    "two poolings, joined": (
+        "float[2, 2, a, b] x => y",
+        'm = MaxPool <auto_pad = "SAME_UPPER", strides = [2, 2], kernel_shape = [2, 2]> (x) '
+        'n = AveragePool <auto_pad = "SAME_UPPER", strides = [2, 2], kernel_shape = [2, 2]> (x) '
+        "y = Concat <axis = 1> (m, n)",
+    ),
     "transposed windows": (
         "float[c, 3, a, b] x => y",
         "y = ConvTranspose <strides = [2, 3], dilations = [2, 1], output_padding = [1, 0], "

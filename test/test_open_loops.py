@@ -8,6 +8,7 @@ import pytest
 from onnx import parser
 
 import mgx_mlir
+from mgx_mlir.errors import UsageError
 from test.test_full_dynamic import FULL, check
 
 SIZES = [{"n": 2, "t": 5}, {"n": 1, "t": 1}, {"n": 3, "t": 70}]
@@ -21,12 +22,18 @@ CONDITIONS = {
     "at most the last": "l = Sub(size, one) again = LessOrEqual(next, l)",
     "two of them": "p = Less(next, size) q = Less(trips, size) again = And(p, q)",
     "as a number": "p = Less(next, size) q = Cast <to = 6> (p) again = Cast <to = 9> (q)",
+    "as floats": "p = Cast <to = 1> (next) q = Cast <to = 1> (size) again = Less(p, q)",
     "not there yet": "p = Equal(next, size) again = Not(p)",
 }
 
 
 def counting(
-    condition: str, most: str = ENDLESS, count: str = "most", kept: str = "", start: int = 0
+    condition: str,
+    most: str = ENDLESS,
+    count: str = "most",
+    kept: str = "",
+    start: int = 0,
+    first: str = "first = Less(zero, size)",
 ) -> onnx.ModelProto:
     """Sums of rows so far, stacked. `kept` is a carried tensor that grows by concatenation."""
     more = {
@@ -49,7 +56,7 @@ def counting(
             batch = Shape <start = 0, end = 1> (x)
             h0 = Expand(f, batch)
             {empty}
-            first = Less(zero, size)
+            {first}
             last, unused, h, {last} = Loop <body = body (
                 int64 i, bool go, int32 at, int32 unchanged, float[n] h1
                 {", " + argument if argument else ""}
@@ -86,8 +93,12 @@ def test_a_condition_on_the_counter_gives_the_trips(name: str) -> None:
         counting(CONDITIONS["less"], "int64 most = {3}"),
         counting(CONDITIONS["less"], kept="behind"),
         counting(CONDITIONS["greater"], kept="before"),
+        counting(
+            CONDITIONS["as floats"],
+            first="nil = Squeeze(f) large = Cast <to = 1> (size) first = Less(nil, large)",
+        ),
     ],
-    ids=["no number", "from the second", "or three", "rows behind", "rows before"],
+    ids=["no number", "from the second", "or three", "rows behind", "rows before", "floats"],
 )
 def test_loops_end_with_a_size(model: onnx.ModelProto) -> None:
     sizes = [{**size, "t": size["t"] + 1} for size in SIZES]
@@ -100,3 +111,26 @@ def test_a_new_length_compiles_nothing() -> None:
         x = np.random.default_rng(length).normal(size=(2, length)).astype(np.float32)
         np.testing.assert_allclose(model.run({"x": x})["y"], np.cumsum(x, 1).T, rtol=1e-4)
     assert model.compiled == 1
+
+
+def test_a_carried_value_may_have_its_size_in_runs_that_are_long_enough() -> None:
+    model = parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]>
+        g (float[n, t] x) => (y, last)
+        <int64[1] zero = {0}, int64[1] three = {3}, int64[1] one = {1},
+         int64[1] end = {9223372036854775807}>
+        {
+            first = Slice(x, zero, three, one)
+            rest = Slice(x, three, end, one)
+            last, y = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1],
+                body = body (float[n, 3] kept, float[n] next) => (after, window) {
+                    column = Unsqueeze(next, one)
+                    window = Concat <axis = 1> (kept, column)
+                    after = Slice(window, one, end, one)
+                }> (first, rest)
+        }
+    """)
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    check(model, program, [{"n": 2, "t": 5}, {"n": 1, "t": 4}, {"n": 3, "t": 70}])
+    with pytest.raises(UsageError):
+        program.run({"x": np.zeros((2, 2), np.float32)})

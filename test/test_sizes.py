@@ -84,6 +84,9 @@ def test_what_is_known_is_an_int() -> None:
 
 def test_comparisons_are_proofs() -> None:
     assert SEQ > 0 and SEQ <= 512 and BATCH * SEQ >= SEQ and BATCH * SEQ - 1 >= SEQ - 1
+    half = SEQ // 2  # what is missing to a multiple of 6 is from 1 to 6
+    assert 1 <= 6 * (SEQ // 12) - half + 6 <= 6
+    assert not 6 * (SEQ // 12) - half + 5 >= 1 and not 6 * (SEQ // 12) - half + 6 <= 5
     # Neither is known.
     assert not BATCH < SEQ and not SEQ < BATCH
     assert not BATCH * SEQ > SEQ

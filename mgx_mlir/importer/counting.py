@@ -24,6 +24,9 @@ from mgx_mlir.sizes.cases import Case, plain
 # Numbers of trips from here on mean that the body decides alone.
 _NO_COUNT = (1 << 31) - 1
 
+# Types in which a counter is exact for more trips than any loop makes.
+_EXACT = (ir.IntegerType, ir.F32Type, ir.F64Type)
+
 # The element of a tensor of one integer or boolean: a size, a Case, or None.
 Find = Callable[[ir.Value], "Number | Case | None"]
 
@@ -242,8 +245,7 @@ def _step(value: ir.Value, argument: ir.Value, find: Find) -> int | None:
 def _passes(op: ir.OpView | None) -> TypeGuard[ir.OpView]:
     """Whether an op of one element gives its operand as it is, in another type or shape."""
     if isinstance(op, mgx.ConvertOp):
-        kinds = [ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0])]
-        return all(isinstance(kind, ir.IntegerType) for kind in kinds)
+        return all(isinstance(_element(v), _EXACT) for v in (op.operands[0], op.results[0]))
     same = mgx.is_view(op) or isinstance(op, mgx.IdentityOp)
     return op is not None and same and {*tensors.dims(op.operands[0])} <= {1}
 

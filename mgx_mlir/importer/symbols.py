@@ -170,7 +170,7 @@ def assume_equal(
     before = len(same)
     for pair in equations:
         a, b = (size_of_dim(dim) for dim in pair)
-        if a is None or b is None or a == b:
+        if a is None or b is None or a == b or a < b or b < a:
             continue
         if not {symbol.name for n in (a, b) for symbol in symbols_in(n)} <= known:
             continue

@@ -240,10 +240,20 @@ def _over(a: Real, b: Real) -> Real:
 
 
 def _added(a: Real, b: Real) -> Real:
+    first, second, divisor = _in_parts(a, b)
+    return _scaled(first + second, Fraction(1, divisor))
+
+
+def _compared(compare: Callable[[Number, Number], Any]) -> Callable[[Real, Real], Any]:
+    return lambda a, b: compare(*_in_parts(a, b)[:2])
+
+
+def _in_parts(a: Real, b: Real) -> tuple[Number, Number, int]:
+    """Two numbers as sizes over one divisor."""
     parts = [_parts(a), _parts(b)]
     divisor = math.lcm(*(part.divisor for part in parts))
     first, second = (part.size * (divisor // part.divisor) for part in parts)
-    return _scaled(first + second, Fraction(1, divisor))
+    return first, second, divisor
 
 
 def _parts(a: Real) -> Ratio:
@@ -301,7 +311,10 @@ _OF_FLOATS = _VIEWS | {
     mgx.AddOp: _elementwise(_added),
     mgx.CeilOp: _elementwise(_up),
     mgx.DivOp: _elementwise(_over),
+    mgx.EqualOp: _elementwise(_compared(cases.equal)),
     mgx.FloorOp: _elementwise(_down),
+    mgx.GreaterOp: _elementwise(_compared(lambda a, b: cases.less(b, a))),
+    mgx.LessOp: _elementwise(_compared(cases.less)),
     mgx.MulOp: _elementwise(_scaled),
     mgx.PowOp: _elementwise(_real_power),
     mgx.SqrtOp: _elementwise(lambda a: _real_power(a, Fraction(1, 2))),

