@@ -58,6 +58,8 @@ class CompileOptions:
     `disable` names passes to leave out. `exact` leaves out the passes that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
     `max_loop_iterations`: a loop that states no number of trips fails after so many.
+    `like` gives sizes of inputs: where sizes choose between branches that one program cannot hold,
+    it holds the branch of these, and a run checks that its sizes choose it.
     `kind` is 'cpu' where the program is for CPUs alone, and 'gpu' where it is for any target.
     """
 
@@ -72,6 +74,7 @@ class CompileOptions:
     disable: Sequence[str] = ()
     exact: bool = False
     max_loop_iterations: int = MAX_LOOP_ITERATIONS
+    like: Mapping[str, Sequence[int]] = field(default_factory=dict)
     kind: str = "gpu"
 
     def __post_init__(self) -> None:
@@ -114,6 +117,7 @@ class CompileOptions:
             "disable": sorted(self.disable),
             "exact": self.exact,
             "max_loop_iterations": self.max_loop_iterations,
+            **({"like": {n: list(d) for n, d in sorted(self.like.items())}} if self.like else {}),
             **({"kind": self.kind} if self.kind != "gpu" else {}),
         }
 
@@ -132,6 +136,7 @@ class OptionKeywords(TypedDict, total=False):
     disable: Sequence[str]
     exact: bool
     max_loop_iterations: int
+    like: Mapping[str, Sequence[int]]
     kind: str
 
 
@@ -184,6 +189,7 @@ def import_arguments(options: CompileOptions) -> dict[str, Any]:
         "input_values": dict(options.input_values),
         "io": dict(options.io),
         "max_loop_iterations": options.max_loop_iterations,
+        "like": dict(options.like),
         "least": 0 if options.mode in MODES and MODES[options.mode].symbolic else 1,
     }
 

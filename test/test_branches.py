@@ -169,3 +169,21 @@ def test_an_artifact_has_both_branches(rows):
         inputs = feeds(width, taken)
         weight = WEIGHTS["wide" if taken else "narrow"]
         np.testing.assert_allclose(runner.run(inputs)["y"], inputs["x"] @ weight, rtol=1e-4)
+
+
+def test_sizes_that_choose_between_ranks_have_a_program_for_each_branch() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]> g (float[n, t] x) => (y) <int64 one = {1}> {
+            whole = Shape(x) size = Gather(whole, one) is_one = Equal(size, one)
+            last = Constant <value_ints = [-1]> ()
+            rows = If (is_one) <then_branch = t () => (s) { s = Squeeze(x, last) },
+                                else_branch = e () => (i) { i = Neg(x) }>
+            y = Relu(rows)
+        }
+    """)
+    compiled = mgx_mlir.Model(model, warm=None)
+    for shape in ((2, 1), (3, 1), (2, 4), (5, 7), (1, 1)):
+        x = np.random.default_rng(shape[0]).normal(size=shape).astype(np.float32)
+        wanted = x[:, 0] if shape[1] == 1 else -x
+        np.testing.assert_array_equal(compiled.run({"x": x})["y"], np.maximum(wanted, 0))
+    assert compiled.compiled == 2

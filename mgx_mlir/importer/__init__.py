@@ -39,7 +39,7 @@ from mgx_mlir.importer import (
     symbols,
     tensors,
 )
-from mgx_mlir.importer.conversion import Conversion, dims_of_proto, used_names
+from mgx_mlir.importer.conversion import Conversion, Limits, dims_of_proto, used_names
 from mgx_mlir.importer.definitions import resolve
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.scope import Scope
@@ -113,6 +113,7 @@ def parse_onnx(
     io: Mapping[str, str] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
+    like: Mapping[str, Sequence[int]] | None = None,
     least: int = 1,
 ) -> Graph:
     """Imports an ONNX model, given as a path, as bytes or as a ModelProto.
@@ -122,8 +123,9 @@ def parse_onnx(
     are symbolic; a Range bounds the sizes of one, and the others begin at `least`: where that is
     0 and a node does not take it, at 1. Inputs that `input_values`
     gives become constants, and `io` gives inputs and outputs other types (io_types.change).
-    A loop that states no number of trips fails after `max_loop_iterations`. Weights stay in
-    the model's file, and in those of its external data.
+    A loop that states no number of trips fails after `max_loop_iterations`. `like` gives sizes of
+    inputs: where sizes choose between branches that one program cannot hold, it holds the branch
+    of these. Weights stay in the model's file, and in those of its external data.
 
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
@@ -138,6 +140,7 @@ def parse_onnx(
         io=io,
         external_data_folder=external_data_folder,
         max_loop_iterations=max_loop_iterations,
+        like=like,
     )
     graph = _graph_of(*read(least=least))
     if least < 1:
@@ -170,6 +173,7 @@ def examine(
     io: Mapping[str, str] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
+    like: Mapping[str, Sequence[int]] | None = None,
     least: int = 1,
 ) -> tuple[Graph | None, CheckReport]:
     """The graph that `parse_onnx` gives, or None, and the nodes that cannot be imported.
@@ -189,12 +193,13 @@ def examine(
         if not unsupported:  # onnx's library may not know unsupported operators either
             raise
         return None, _report(source, unsupported)
+    limits = Limits(max_loop_iterations, symbols.sizes_like(source.model, like or {}))
     if least < 1:
         copy = source.copy()
-        found = _converted(copy, opsets, unsupported, ranges, max_loop_iterations, least)
+        found = _converted(copy, opsets, unsupported, ranges, limits, least)
         if found[0] is not None and not _needs_empty(found[0]):
             return found
-    return _converted(source, opsets, unsupported, ranges, max_loop_iterations, 1)
+    return _converted(source, opsets, unsupported, ranges, limits, 1)
 
 
 def _needs_empty(graph: Graph) -> bool:
@@ -208,7 +213,7 @@ def _converted(
     opsets: Mapping[str, int],
     unsupported: Sequence[Unsupported],
     given: Mapping[str, Range],
-    max_loop_iterations: int,
+    limits: Limits,
     least: int,
 ) -> tuple[Graph | None, CheckReport]:
     """As `examine`, of a model that is prepared; symbols without a range begin at `least`."""
@@ -218,7 +223,7 @@ def _converted(
         inferred = prepare.infer(source.model)
         with context() as made, ir.Location.unknown(), tensors.within(ranges):
             made.dialects["func"]  # loads it
-            converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
+            converter = _Program(source, inferred, opsets, ranges, limits)
             converter.conversion.same = same
             found = converter.convert()
             found_open = open_dims(converter.names, converter.block.arguments)
@@ -269,7 +274,7 @@ class _Program:
         inferred: Mapping[str, onnx.TypeProto],
         opsets: Mapping[str, int],
         ranges: Mapping[str, Range],
-        max_loop_iterations: int,
+        limits: Limits,
     ) -> None:
         self.source = source
         self.ranges = ranges
@@ -290,7 +295,7 @@ class _Program:
         self.constants = Constants(self.block, self.weights)
         sizes = [d for a in self.block.arguments for d in dims_of_type(a.type)]
         symbols = frozenset(d for d in sizes if isinstance(d, str))
-        self.conversion = Conversion(self.constants, inferred, symbols, max_loop_iterations)
+        self.conversion = Conversion(self.constants, inferred, symbols, limits)
         self.outputs: list[Value] = []
 
     def convert(self) -> list[Unsupported]:

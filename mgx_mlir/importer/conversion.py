@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -35,6 +36,14 @@ from mgx_mlir.sizes.arithmetic import Size
 _UNAVAILABLE = Value("<unavailable>")
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The trips of loops that state none, and sizes of symbols, as `like` gives them."""
+
+    max_loop_iterations: int
+    like: Mapping[str, int]
+
+
 class Conversion:
     """Converts graphs at the current insertion point and collects the unsupported nodes.
 
@@ -46,10 +55,11 @@ class Conversion:
         constants: Constants,
         inferred: Mapping[str, TypeProto],
         symbols: frozenset[str],
-        max_loop_iterations: int,
+        limits: Limits,
     ) -> None:
         self.constants = constants
-        self.max_loop_iterations = max_loop_iterations
+        self.max_loop_iterations = limits.max_loop_iterations
+        self.like = limits.like
         self.symbols = symbols
         self.unsupported: list[Unsupported] = []
         # The greatest sizes of symbols that the model's own constants leave.

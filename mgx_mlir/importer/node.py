@@ -32,6 +32,7 @@ class Importing(Protocol):
     converted: int
     equations: list[tuple[Dim, Dim]]
     kept_loops: set[tuple[str, ...]]
+    like: Mapping[str, int]
     limits: dict[str, int]
     required: dict[str, None]
     max_loop_iterations: int

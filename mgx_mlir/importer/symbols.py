@@ -180,6 +180,17 @@ def assume_equal(
     return len(same) > before
 
 
+def sizes_like(model: onnx.ModelProto, like: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The sizes of symbols in inputs of the shapes `like`."""
+    found: dict[str, int] = {}
+    for value in model.graph.input:
+        for dim, size in zip(_dims(value), like.get(value.name, ()), strict=False):
+            symbol = alone(_size_of(dim))
+            if symbol is not None:
+                found.setdefault(symbol.name, size)
+    return found
+
+
 def _size_of(dim: TensorShapeProto.Dimension) -> Number | None:
     return size_of_dim(dim.dim_param) if dim.dim_param else None
 

@@ -53,6 +53,9 @@ MAX_VALUE_ELEMENTS = 64
 # The mode whose programs are for all sizes.
 ANY_SIZES = "full-dynamic"
 
+# Programs for any sizes that differ by the branches that sizes choose.
+_MOST_BRANCHES = 4
+
 # Combinations of sizes whose runs are counted.
 _MOST_COUNTED = 4096
 
@@ -109,8 +112,10 @@ class SpecializedModel:
         self._any_after = 0 if full else any_after
         self._warm = warm
         self._ranges = ranges or {}
-        # The programs for any sizes, by the names that the sizes contradict; None: there is none.
-        self._any: dict[frozenset[str], Program | None] = {}
+        # The programs for any sizes, by the names that the sizes contradict; of several, each is
+        # for sizes that choose other branches.
+        self._any: dict[frozenset[str], list[Program]] = {}
+        self._by_branches: set[frozenset[str]] = set()
         self._warned: set[str] = set()
         self._contradicted = lru_cache(64)(self._names_contradicted)
         self._background = _BACKGROUND
@@ -138,7 +143,7 @@ class SpecializedModel:
     @property
     def compiled(self) -> int:
         """How many programs were compiled so far: those for given sizes, and the one for any."""
-        return self._compiled + sum(program is not None for program in self._any.values())
+        return self._compiled + sum(map(len, self._any.values()))
 
     def wait(self) -> None:
         """Returns when no program is being compiled in the background."""
@@ -206,27 +211,48 @@ class SpecializedModel:
             return None
         names = self._contradicted(*((n, a.shape) for n, a in inputs.items()))
         if names not in self._any and not self._fixed:
-            self._any[names] = self._made_for_any(names)
-        program = self._any.get(names)
-        if isinstance(program, SizedProgram):
-            try:
-                program.program(inputs)
-            except UsageError as error:
-                _log.info("the program for any sizes is not for these: %s", error)
-                return None
-        return program
+            self._any[names] = self._made_for_any(names, inputs)
+        programs = self._any.get(names, [])
+        for program in programs:
+            if self._serves(program, inputs):
+                return program
+        if not programs or names not in self._by_branches or len(programs) >= _MOST_BRANCHES:
+            return None
+        made = self._made_for_any(names, inputs)
+        programs += made
+        return next((program for program in made if self._serves(program, inputs)), None)
 
-    def _made_for_any(self, apart: frozenset[str]) -> Program | None:
-        """A program for any sizes that takes some names of dimensions for nothing, if there is."""
+    def _serves(self, program: Program, inputs: Arrays) -> bool:
+        """Whether a program for any sizes is for inputs of these."""
+        if not isinstance(program, SizedProgram):
+            return True
+        try:
+            program.program(inputs)
+        except UsageError as error:
+            _log.info("the program for any sizes is not for these: %s", error)
+            return False
+        return True
+
+    def _made_for_any(self, apart: frozenset[str], inputs: Arrays) -> list[Program]:
+        """A program for any sizes that takes some names of dimensions for nothing, if there is.
+
+        Where one program cannot hold all branches that sizes choose, it is for those of the inputs.
+        """
         dims: dict[str, Given] = {**self._options.dim_params, **self._ranges}
         dims |= dict.fromkeys(apart, APART)
-        options = replace(self._options, mode=ANY_SIZES, dim_params=dims)
+        by_branches = apart in self._by_branches
+        like = _shapes(inputs) if by_branches else {}
+        options = replace(self._options, mode=ANY_SIZES, dim_params=dims, like=like)
         try:
-            return self._load(self._made(options))
+            return [self._load(self._made(options))]
         except (UnsupportedError, ModelError, CompilerError) as error:
             fault = isinstance(error, CompilerError)
             _log.log(logging.WARNING if fault else logging.INFO, "not for any sizes: %s", error)
-            return None
+            entries = error.entries if isinstance(error, UnsupportedError) else ()
+        if by_branches or not any(entry.operator == "If" for entry in entries):
+            return []
+        self._by_branches.add(apart)
+        return self._made_for_any(apart, inputs)
 
     def _names_contradicted(self, *shapes: tuple[str, tuple[int, ...]]) -> frozenset[str]:
         """The names of the model's dimensions that inputs of these shapes contradict."""

@@ -378,6 +378,12 @@ def _atom_value(atom: Atom, known: Mapping[str, int]) -> int:
     return evaluate(atom.value, known) // evaluate(atom.divisor, known)
 
 
+def sides(value: Size) -> tuple[Number, Number]:
+    """Two sizes, of terms that are added alone, which are equal where this one is 0."""
+    more = _sum(term for term in value.terms if term[1] > 0)
+    return more, more - value
+
+
 def substitute(value: Number, known: Mapping[str, Number]) -> Number:
     """The size with symbols replaced by other sizes."""
     if isinstance(value, int):

@@ -36,12 +36,10 @@ ON_CHIPS = {
     "tf2onnx/convolutions": "gfx1100",
 }
 
-# Families and trained models that still take a program for each combination of sizes.
+# Families that still take a program for each combination of sizes.
 FOR_EACH_SIZE = (
     "dlrm_of_bags_dynamo",
     "dlrm_of_bags_script",
-    "silero_vad_16k",
-    "silero_vad_half",
 )
 
 # Results that move by more than rounding does, measured beside the same graph in f64.

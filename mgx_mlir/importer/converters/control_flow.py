@@ -1,8 +1,7 @@
-"""If, Loop and Scan."""
+"""Loop and Scan."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,7 +16,7 @@ from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.counting import Counting
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.importer.values import UnavailableError, Value
+from mgx_mlir.importer.values import Value
 from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.sizes.arithmetic import Number, Size
@@ -26,63 +25,6 @@ from mgx_mlir.sizes.cases import Case
 
 def _as_list(results: Any) -> list[ir.Value]:
     return [results] if isinstance(results, ir.Value) else list(results)
-
-
-@operator("If", (1, 25), "if")
-def if_(node: Node) -> Sequence[ir.Value | Value]:
-    """A condition that is known chooses its branch now."""
-    known = node.known(0)
-    if known is not None:
-        chosen, other = "then_branch", "else_branch"
-        if not known.reshape(-1)[0]:
-            chosen, other = other, chosen
-        node.attribute(other)
-        return node.conversion.inline(node, chosen, [])
-    condition = emit.reshape(node.tensor(0), [])
-    types: list[list[ir.Type]] = []
-    equations: dict[str, list[tuple[tensors.Dim, tensors.Dim]]] = {}
-
-    def converted(name: str) -> list[ir.Value]:
-        found, node.conversion.equations = node.conversion.equations, []
-        try:
-            return node.conversion.subgraph(node, name, [])
-        except ModelError as error:  # the other one may be the one that runs
-            raise UnsupportedError(f"its {name} does not fit: {error}") from error
-        finally:
-            equations[name] = node.conversion.equations
-            node.conversion.equations = found
-
-    def then() -> list[ir.Value]:
-        try:
-            values = converted("then_branch")
-        except (UnsupportedError, UnavailableError):
-            with contextlib.suppress(UnsupportedError, UnavailableError):
-                converted("else_branch")  # for its equations
-            raise
-        types.append([v.type for v in values])
-        return values
-
-    def otherwise() -> list[ir.Value]:
-        values = converted("else_branch")
-        types.append([v.type for v in values])
-        if types[0] != types[-1]:
-            _refuse_branches(*types)
-        return values
-
-    try:
-        return _as_list(mgx.if_(condition, then, otherwise))
-    finally:
-        # What one branch alone needs does not hold in a run of the other.
-        others = equations.get("else_branch", [])
-        shared = [pair for pair in equations.get("then_branch", []) if pair in others]
-        node.conversion.equations += shared
-
-
-def _refuse_branches(first: Sequence[ir.Type], second: Sequence[ir.Type]) -> None:
-    for a, b in zip(first, second, strict=False):
-        if a != b:
-            raise UnsupportedError(f"its branches give tensors of different types: {a} and {b}")
-    raise ModelError(f"its branches give {len(first)} and {len(second)} results")
 
 
 @operator("Loop", (1, 25), "loop")
