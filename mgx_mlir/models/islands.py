@@ -16,12 +16,12 @@ from onnx import GraphProto, NodeProto, TensorProto, TypeProto
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import Unsupported, UnsupportedError
-from mgx_mlir.importer import element_types, functions, prepare, registry, structure
+from mgx_mlir.importer import functions, prepare, registry, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models.host.values import is_compiled_type
 from mgx_mlir.models.specialize import ANY_SIZES
 from mgx_mlir.models.staged.open_types import data_decided, is_open
-from mgx_mlir.models.staged.partition import known_values, partition, source_of
+from mgx_mlir.models.staged.partition import Step, known_values, partition, source_of
 from mgx_mlir.models.staged.stored import name_apart
 
 _log = logging.getLogger(__name__)
@@ -30,6 +30,15 @@ _log = logging.getLogger(__name__)
 # operator that computes more than it reads, or so many nodes.
 LEAST_NODES = 8
 _HEAVY = ("Attention", "Conv", "Einsum", "GRU", "Gemm", "LSTM", "Loop", "MatMul", "RNN", "Scan")
+
+
+# Elements of tensors that onnxruntime passes to an EPContext node (by its definition), one after
+# another.
+HOST_TYPES = frozenset(
+    TensorProto.DataType.Value(name)
+    for name in "BFLOAT16 BOOL DOUBLE FLOAT FLOAT16 INT16 INT32 INT64 INT8 UINT16 UINT32 UINT64 "
+    "UINT8".split()
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,16 @@ def find_islands(
     name_apart(source.model.graph, set())
     declared = {v.name: v.type for v in source.model.graph.value_info}
     prepared = source.copy()
+    shapeless = [
+        v.type.tensor_type
+        for v in prepared.model.graph.input
+        if v.type.HasField("tensor_type") and not _has_shape(v.type)
+    ]
+    for tensor in shapeless:  # for as long as it takes: what reads them stays outside
+        tensor.shape.SetInParent()
     prepare.prepare(prepared, options.input_dims, options.dim_params, options.default_dim)
+    for tensor in shapeless:
+        tensor.ClearField("shape")
     name_apart(prepared.model.graph, set())
     inferred = prepare.infer(prepared.model)
     types = {
@@ -150,14 +168,16 @@ class _Finder:
     def _attempt(self) -> list[Island] | None:
         """The islands of the nodes that are not outside; None where more have to be."""
         before = len(self.outside)
-        steps = [s for s in partition(self.graph, self.known, self.outside, ()) if not s.on_host]
+        steps = partition(self.graph, self.known, self.outside, ())
         claimed: set[int] = set()
         found = []
         for step in steps:
+            if step.on_host:
+                continue
             # Nodes that compute sizes may be copies of an earlier island's, or of the host's.
             nodes = tuple(i for i in step.nodes if i not in claimed and i not in self.outside)
             claimed |= {*nodes}
-            outputs = self._outputs(nodes)
+            outputs = self._outputs(step, nodes, steps)
             if not outputs:
                 continue
             made = self._compiled(step.nodes, outputs)
@@ -192,11 +212,18 @@ class _Finder:
             own = [reasons[n.name] for n in _within(node) if n.name in reasons]
             self._leave(index, own[0] if own else str(error))
 
-    def _outputs(self, claimed: Collection[int]) -> tuple[str, ...]:
-        """The results of an island's nodes that other nodes read, as a host reckons them."""
-        others = [node for i, node in enumerate(self.graph.node) if i not in claimed]
-        read = {n for node in others for n in structure.uses_of(node)}
-        read |= {v.name for v in self.graph.output}
+    def _outputs(self, step: Step, claimed: Collection[int], steps: list[Step]) -> tuple[str, ...]:
+        """The results of an island's nodes that others read.
+
+        A host that claims nodes reckons with all others, and not with copies that parts have.
+        """
+        read = {v.name for v in self.graph.output}
+        for other in steps:
+            if self.whole_nodes:
+                read |= self._read(i for i in other.nodes if i not in claimed)
+            elif other is not step:
+                inner = {n for i in other.nodes for n in self.graph.node[i].output}
+                read |= self._read(other.nodes) - inner
         made = [n for i in claimed for n in self.graph.node[i].output if n]
         return tuple(n for n in dict.fromkeys(made) if n in read)
 
@@ -250,14 +277,15 @@ class _Finder:
             for i in nodes
             if name in structure.uses_of(self.graph.node[i]) or name in self.graph.node[i].output
         ]
-        if not _has_shape(type_) and any(name in n.output for n in touching):
-            return  # a result, whose rank the compiler finds
+        is_result = any(name in n.output for n in touching)
+        if is_result and not type_.tensor_type.elem_type:
+            return  # the compiler finds its type
         reason = ""
-        if not _has_shape(type_):
+        if not _has_shape(type_) and not is_result:
             reason = f"the rank of '{name}' is not known before a run"
-        elif element_types.bits_of(type_.tensor_type.elem_type) < 8:
+        elif type_.tensor_type.elem_type not in HOST_TYPES:
             kind = TensorProto.DataType.Name(type_.tensor_type.elem_type).lower()
-            reason = f"'{name}' has elements of {kind}, which a host packs"
+            reason = f"'{name}' has elements of {kind}, which hosts pack or do not pass on"
         if reason:
             raise UnsupportedError(reason, entries=tuple(_entry(n, reason) for n in touching))
 

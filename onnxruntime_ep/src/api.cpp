@@ -1,18 +1,33 @@
 #include "api.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
 namespace mgx_ep {
 
 Api api;
 
 namespace {
+
 // The versions of onnxruntime's interface whose tables were tried.
 constexpr uint32_t NEWEST = 32, OLDEST = 23;
+
+// The version that a release of onnxruntime has, 23 of "1.23.2". Asking for a newer one makes it
+// print.
+uint32_t own_version(const char *release) {
+  const char *dot = release != nullptr ? std::strchr(release, '.') : nullptr;
+  return dot != nullptr ? static_cast<uint32_t>(std::strtoul(dot + 1, nullptr, 10)) : 0;
+}
+
 } // namespace
 
 void Api::negotiate(const OrtApiBase *base) {
   if (table_ != nullptr)
     return;
-  for (uint32_t version = NEWEST; version >= OLDEST; --version) {
+  uint32_t own = own_version(base->GetVersionString());
+  uint32_t first = own != 0 ? std::min(own, NEWEST) : NEWEST;
+  for (uint32_t version = first; version >= OLDEST; --version) {
     const void *table = base->GetApi(version);
     if (table == nullptr)
       continue;

@@ -40,16 +40,22 @@ std::vector<std::string> output_names(const OrtNode *node) {
   return names_of(api.list(ort::NodeOutputCount, ort::NodeOutputs, node));
 }
 
-// The places of names among those of a fused node.
+// The places of names among those of a fused node; UNREAD where it has none.
 std::vector<size_t> places(const std::vector<std::string> &names,
                            const std::vector<std::string> &among) {
   std::vector<size_t> found;
   for (const std::string &name : names) {
     auto at = std::find(among.begin(), among.end(), name);
-    if (at == among.end())
-      throw Error("onnxruntime gives the compiled nodes no '" + name + "'");
-    found.push_back(static_cast<size_t>(at - among.begin()));
+    found.push_back(at == among.end() ? UNREAD : static_cast<size_t>(at - among.begin()));
   }
+  return found;
+}
+
+std::vector<size_t> input_places(const std::vector<std::string> &names, const OrtNode *fused) {
+  std::vector<size_t> found = places(names, input_names(fused));
+  for (size_t i = 0; i < found.size(); ++i)
+    if (found[i] == UNREAD)
+      throw Error("onnxruntime gives the compiled nodes no '" + names[i] + "'");
   return found;
 }
 
@@ -164,9 +170,9 @@ std::unique_ptr<Island> Ep::made(const OrtGraph *graph, const OrtNode *fused, Or
   Artifact artifact(opened);
   auto inputs = tensor_names(opened, MGX_INPUT), outputs = tensor_names(opened, MGX_OUTPUT);
   if (options_.write_context)
-    *context = context_node(graph, at->second, inputs, outputs);
+    *context = context_node(graph, fused, at->second, inputs, outputs);
   return std::make_unique<Island>(std::move(artifact), device_.get(), options_,
-                                  places(inputs, input_names(fused)),
+                                  input_places(inputs, fused),
                                   places(outputs, output_names(fused)));
 }
 
@@ -182,7 +188,7 @@ std::unique_ptr<Island> Ep::of_context(const OrtGraph *graph, const OrtNode *nod
                 " outputs, and its artifact " + std::to_string(wanted) + " and " +
                 std::to_string(made));
   return std::make_unique<Island>(std::move(artifact), device_.get(), options_,
-                                  places(inputs, input_names(fused)),
+                                  input_places(inputs, fused),
                                   places(outputs, output_names(fused)));
 }
 
@@ -205,11 +211,12 @@ Artifact Ep::opened(const OrtGraph *graph, const OrtNode *context) const {
   return Artifact(artifact);
 }
 
-OrtNode *Ep::context_node(const OrtGraph *graph, const fs::path &artifact,
+// onnxruntime puts the node in the place of the fused one of the same name.
+OrtNode *Ep::context_node(const OrtGraph *graph, const OrtNode *fused, const fs::path &artifact,
                           const std::vector<std::string> &inputs,
                           const std::vector<std::string> &outputs) {
   std::string number = std::to_string(contexts_++), held;
-  std::string name = options_.context_prefix + "mgx_" + number;
+  std::string name = api.get(ort::NodeName, fused);
   if (options_.embed) {
     std::ifstream file(artifact, std::ios::binary);
     held.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
@@ -219,7 +226,7 @@ OrtNode *Ep::context_node(const OrtGraph *graph, const fs::path &artifact,
       fs::path source = api.get(ort::GraphModelPath, graph);
       model = source.parent_path() / (source.stem().string() + "_ctx.onnx");
     }
-    held = model.stem().string() + "_" + name + ".mgx";
+    held = model.stem().string() + "_" + number + ".mgx";
     fs::copy_file(artifact, model.parent_path() / held, fs::copy_options::overwrite_existing);
   }
   std::vector<OrtOpAttr *> attributes{

@@ -20,7 +20,8 @@ private:
   std::unique_ptr<Island> of_context(const OrtGraph *graph, const OrtNode *node,
                                      const OrtNode *fused);
   Artifact opened(const OrtGraph *graph, const OrtNode *context) const;
-  OrtNode *context_node(const OrtGraph *graph, const std::filesystem::path &artifact,
+  OrtNode *context_node(const OrtGraph *graph, const OrtNode *fused,
+                        const std::filesystem::path &artifact,
                         const std::vector<std::string> &inputs,
                         const std::vector<std::string> &outputs);
 

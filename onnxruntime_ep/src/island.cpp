@@ -1,5 +1,7 @@
 #include "island.h"
 
+#include "memory.h"
+
 #include <atomic>
 
 namespace mgx_ep {
@@ -79,7 +81,6 @@ Island::Island(Artifact artifact, mgx_device *device, const Options &options,
 }
 
 void Island::run(OrtKernelContext *context) const {
-  uint32_t memory = on_gpu_ ? MGX_MEMORY_ANY : MGX_MEMORY_HOST;
   std::vector<TensorType> types(inputs_.size());
   std::vector<mgx_tensor> inputs(inputs_.size()), outputs(outputs_.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -91,7 +92,7 @@ void Island::run(OrtKernelContext *context) const {
     inputs[i].sizes = types[i].sizes.data();
     inputs[i].rank = static_cast<uint32_t>(types[i].sizes.size());
     inputs[i].type = static_cast<uint32_t>(types[i].element);
-    inputs[i].memory = memory;
+    inputs[i].memory = on_gpu_ ? memory_of(value) : uint32_t{MGX_MEMORY_HOST};
     api.check(ort::GetTensorMutableData, const_cast<OrtValue *>(value), &inputs[i].data);
   }
   std::vector<std::vector<int64_t>> sizes(outputs.size());
@@ -101,15 +102,27 @@ void Island::run(OrtKernelContext *context) const {
   }
   expect(mgx_program_sizes(program_.get(), inputs.data(), inputs.size(), outputs.data(),
                            outputs.size(), nullptr));
+  std::vector<std::vector<char>> unread;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs_[i] == UNREAD) {
+      unread.emplace_back(outputs[i].bytes);
+      outputs[i].data = unread.back().data();
+      outputs[i].memory = MGX_MEMORY_HOST;
+      continue;
+    }
     OrtValue *value = nullptr;
     api.check(ort::KernelOutput, context, outputs_[i], outputs[i].sizes, size_t{outputs[i].rank},
               &value);
     api.check(ort::GetTensorMutableData, value, &outputs[i].data);
-    outputs[i].memory = memory;
+    outputs[i].memory = on_gpu_ ? memory_of(value) : uint32_t{MGX_MEMORY_HOST};
   }
+  mgx_run_options options{};
+  options.struct_bytes = sizeof options;
+  if (on_gpu_)
+    api.check(ort::KernelStream, context, &options.stream);
+  options.on_stream = options.stream != nullptr ? 1 : 0;
   expect(mgx_run(program_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
-                 nullptr));
+                 &options));
   count(&Counters::runs);
 }
 

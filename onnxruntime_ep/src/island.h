@@ -15,6 +15,9 @@ struct Counters {
 };
 void count(uint64_t Counters::*which);
 
+// The place of an output that no node reads, so that the fused node does not have it.
+inline constexpr size_t UNREAD = SIZE_MAX;
+
 class Island : public OrtNodeComputeInfo {
 public:
   // `inputs` and `outputs` are the places of the program's among those of the fused node.

@@ -66,7 +66,6 @@ const std::map<std::string, Setter> &setters() {
       {"exact", [](Options &o, auto &n, auto &v) { o.exact = flag(n, v); }},
       {"fp16", [](Options &o, auto &n, auto &v) { o.fp16 = flag(n, v); }},
       {"graph", [](Options &o, auto &n, auto &v) { o.graph = flag(n, v); }},
-      {"hip_library", [](Options &o, auto &, auto &v) { o.hip_library = v; }},
       {"mode", [](Options &o, auto &, auto &v) { o.mode = v; }},
       {"threads", [](Options &o, auto &n, auto &v) { o.threads = whole(n, v); }},
       {"trust",
@@ -94,8 +93,6 @@ Options Options::of(const OrtSessionOptions *session) {
       options.embed = value == "1";
     else if (key == "ep.context_file_path")
       options.context_path = value;
-    else if (key == "ep.context_node_name_prefix")
-      options.context_prefix = value;
     for (std::string_view prefix : {"ep.mgx.", "ep.mgxexecutionprovider."}) {
       if (key.compare(0, prefix.size(), prefix) != 0)
         continue;

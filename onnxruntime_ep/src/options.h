@@ -13,7 +13,7 @@ struct Options {
   std::filesystem::path cache_dir;    // what was compiled, and finalized kernels
   bool own_cache = false;             // cache_dir was given
   std::string compiler = "mgx";       // the command that compiles
-  std::string mode, hip_library;      // "" for the usual
+  std::string mode; // "" for the usual
   std::vector<std::string> keys;      // whose machine code runs
   bool trust = false;                 // all machine code runs
   bool graph = true;                  // launches are replayed as HIP graphs
@@ -24,7 +24,6 @@ struct Options {
   bool write_context = false;         // ep.context_enable
   bool embed = false;                 // ep.context_embed_mode
   std::string context_path;           // ep.context_file_path
-  std::string context_prefix;         // ep.context_node_name_prefix
 
   // Throws Error for an option that there is not, and for a value that it cannot have.
   static Options of(const OrtSessionOptions *options);

@@ -1,0 +1,173 @@
+"""Models that the provider has compiled while their session is made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper, parser
+
+from test.onnxruntime_ep import provider
+
+
+def array(*sizes: int) -> np.ndarray:
+    return np.random.default_rng(len(sizes)).standard_normal(sizes, np.float32)
+
+
+def model_of(text: str, *weights: tuple[str, np.ndarray]) -> onnx.ModelProto:
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights)
+    return model
+
+
+def product() -> onnx.ModelProto:
+    text = "g (float[n, 40] x) => (float[n, 40] y) { a = MatMul(x, w)  y = Relu(a) }"
+    return model_of(text, ("w", array(40, 40)))
+
+
+def expect_results_of_the_cpu(session: Any, model: onnx.ModelProto, *feeds: Any) -> None:
+    of_cpu = ["CPUExecutionProvider"]
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=of_cpu)
+    for feed in feeds:
+        wanted = reference.run(None, feed)
+        for found, expected in zip(session.run(None, feed), wanted, strict=True):
+            if isinstance(expected, np.ndarray) and expected.dtype.kind == "f":
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture
+def counted() -> Iterator[Any]:
+    """How much each of the library's counters grew."""
+    provider.devices()
+    before = provider.counters()
+    yield lambda: {name: n - before[name] for name, n in provider.counters().items()}
+
+
+def test_one_compile_serves_all_sizes(tmp_path: Path, counted: Any) -> None:
+    session = provider.session(product(), fallback=False, cache_dir=str(tmp_path))
+    feeds = [{"x": array(n, 40)} for n in (1, 3, 2, 17)]
+    expect_results_of_the_cpu(session, product(), *feeds)
+    assert counted() == {"compiled": 1, "found": 0, "programs": 1, "runs": 4}
+
+
+def test_a_second_session_needs_no_compiler(tmp_path: Path, counted: Any) -> None:
+    provider.session(product(), cache_dir=str(tmp_path))
+    session = provider.session(product(), cache_dir=str(tmp_path), compiler="/none")
+    expect_results_of_the_cpu(session, product(), {"x": array(2, 40)})
+    assert (counted()["compiled"], counted()["found"]) == (1, 1)
+
+
+def test_other_weights_are_another_model(tmp_path: Path, counted: Any) -> None:
+    for scale in (1, 2):
+        model = product()
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(scale * array(40, 40), "w"))
+        session = provider.session(model, cache_dir=str(tmp_path))
+        expect_results_of_the_cpu(session, model, {"x": array(2, 40)})
+    assert counted()["compiled"] == 2
+
+
+def test_a_missing_compiler_is_an_error_that_names_the_ways_out(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"the compiler '/none' cannot be run: .*mgx ep-context"):
+        provider.session(product(), cache_dir=str(tmp_path), compiler="/none")
+    assert not list(tmp_path.glob("onnxruntime/*"))
+
+
+def test_the_compilers_words_are_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="'fastest'"):
+        provider.session(product(), cache_dir=str(tmp_path), mode="fastest")
+
+
+def test_nodes_that_do_not_compile_run_on_the_cpu(tmp_path: Path) -> None:
+    model = model_of("""g (float[n, 8] x) => (int64[2, m] places, float[n, 8] y, float[n, 8] z)
+        { y = MatMul(x, w)  places = NonZero(y)  z = MatMul(y, w) }""",
+        ("w", array(8, 8)))  # fmt: skip
+    session = provider.session(model, cache_dir=str(tmp_path))
+    expect_results_of_the_cpu(session, model, {"x": array(3, 8)})
+
+
+def test_strings_and_sequences_stay_with_the_cpu(tmp_path: Path) -> None:
+    model = model_of("""g (string[2] s, float[n, 8] x, int64 i) => (string t, float[m, 8] z) {
+        t = Gather(s, i)  y = MatMul(x, w)
+        both = SequenceConstruct(x, y)  z = SequenceAt(both, i) }""",
+        ("w", array(8, 8)))  # fmt: skip
+    session = provider.session(model, cache_dir=str(tmp_path))
+    feed = {"s": np.array(["a", "b"], object), "x": array(3, 8), "i": np.array(1)}
+    expect_results_of_the_cpu(session, model, feed)
+    assert provider.counters()["runs"]
+
+
+def test_attributes_and_bodies_reach_the_compiler(tmp_path: Path, counted: Any) -> None:
+    """Integers, floats, texts, tensors, lists of them, and a branch that reads from outside."""
+    model = model_of("""g (float[1, 2, n, n] x, bool[1] c) => (float[1, 2, k, k] y) {
+        p = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1], auto_pad = "NOTSET">(x, w)
+        q = LeakyRelu<alpha = 0.25>(p)
+        r = AveragePool<kernel_shape = [2, 2], ceil_mode = 0>(q)
+        y = If(c) <then_branch = a () => (float[1, 2, k, k] s) { s = Mul(r, r) },
+                   else_branch = b () => (float[1, 2, k, k] t) { t = Sigmoid(r) }> }""",
+        ("w", array(2, 2, 3, 3)))  # fmt: skip
+    session = provider.session(model, cache_dir=str(tmp_path), fallback=False)
+    feeds = [{"x": array(1, 2, n, n), "c": np.array([c])} for n, c in ((5, True), (8, False))]
+    expect_results_of_the_cpu(session, model, *feeds)
+    assert counted()["runs"] == 2
+
+
+def test_external_weights_reach_the_compiler(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(product(), path, save_as_external_data=True, size_threshold=0)
+    session = provider.session(path, cache_dir=str(tmp_path / "cache"), fallback=False)
+    expect_results_of_the_cpu(session, product(), {"x": array(2, 40)})
+
+
+@pytest.mark.parametrize("embed", ["0", "1"])
+def test_a_session_writes_the_compiled_model(tmp_path: Path, embed: str) -> None:
+    path, written = tmp_path / "m.onnx", tmp_path / "w.onnx"
+    onnx.save(product(), path)
+    entries = {
+        "ep.context_enable": "1",
+        "ep.context_embed_mode": embed,
+        "ep.context_file_path": str(written),
+    }
+    cache = str(tmp_path / "cache")
+    provider.session(path, cache_dir=cache, entries=entries)
+    assert [node.op_type for node in onnx.load(written).graph.node] == ["EPContext"]
+    session = provider.session(written, cache_dir=cache, compiler="/none", fallback=False)
+    expect_results_of_the_cpu(session, product(), {"x": array(4, 40)})
+
+
+def test_onnxruntimes_log_says_what_is_compiled(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = provider.options_for(compiler=provider.COMPILER, cache_dir=str(tmp_path))
+    options.log_severity_level = 1
+    onnxruntime.InferenceSession(product().SerializeToString(), sess_options=options)
+    assert "compiling 2 nodes" in capfd.readouterr().err
+
+
+def test_threads_share_a_session(tmp_path: Path, counted: Any) -> None:
+    session = provider.session(product(), cache_dir=str(tmp_path))
+    failed: list[str] = []
+
+    def work(seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        for _ in range(20):
+            x = generator.standard_normal((int(generator.integers(1, 13)), 40), np.float32)
+            (y,) = session.run(None, {"x": x})
+            wanted = np.maximum(x @ array(40, 40), 0)
+            if not np.allclose(y, wanted, rtol=1e-4, atol=1e-4):
+                failed.append(f"{x.shape}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert counted() == {"compiled": 1, "found": 0, "programs": 1, "runs": 320}
