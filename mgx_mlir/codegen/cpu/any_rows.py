@@ -22,15 +22,16 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.operands import Computing
 from mgx_mlir.codegen.cpu.pack import by_rows
-from mgx_mlir.codegen.cpu.product import Computing
+from mgx_mlir.codegen.cpu.product import rows_as_matrices
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
 from mgx_mlir.codegen.generic.dynamic.body import Place
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.problem.computed import vector_of
-from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
+from mgx_mlir.codegen.problem.match import Match, used_arguments
+from mgx_mlir.codegen.problem.problem import Computed, Contraction
 from mgx_mlir.codegen.problem.rows import Rows, match_rows, with_rows
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -77,17 +78,6 @@ def add_product(
     many = own.add_few(rows_as_matrices(match))
     if many != 0:
         own.add_tiles(own.add_computing(match, many), many)
-
-
-def rows_as_matrices(match: Match) -> Match:
-    """A match of some rows as one of as many matrices of one row."""
-
-    def apart(x: Matrix) -> Matrix:
-        return replace(x, batch=x.row, row=Axis(()))
-
-    problem = match.problem
-    problem = replace(problem, batch=problem.M, M=1, a=apart(problem.a))
-    return replace(match, problem=problem, sources=mapped(match.sources, apart))
 
 
 @dataclass(frozen=True)

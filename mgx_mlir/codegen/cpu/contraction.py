@@ -26,7 +26,7 @@ from mgx_mlir.codegen.cpu.schedule import (
     are_signed,
 )
 from mgx_mlir.codegen.problem.problem import Contraction, Image
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # store(sums, batch, m, n, mask): handles a vector of results of row m from column n on.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
@@ -45,7 +45,8 @@ def emit_contraction(
     """Builds the work of items begin .. end at the insertion point.
 
     `b` is the operand or, with a schedule that shares it, the block that `emit_packing` made.
-    `rows`: those of A and C where a run knows them; problem.M is then their usual number.
+    `rows`: those of A and C where a run knows them and problem.M is their usual number. Sizes of
+    the problem may be formulas.
     """
     _Emitter(problem, schedule, a, b, store, rows).emit(begin, end)
 
@@ -185,10 +186,16 @@ class _Emitter:
         store: Store,
         count: ir.Value | None = None,
     ) -> None:
+        if count is None and isinstance(problem.M, Size):
+            count = emit.value(problem.M)
         self.problem, self.schedule, self.count = problem, schedule, count
         self.a, self.b, self.store = a, b, store
         self.lanes = schedule.lanes
-        self.depths = schedule.depths(problem)
+        # Blocks of depth: of any depth several, through which sums go, and one of nothing.
+        self.depths: Index = schedule.depths(problem)
+        self.is_deep = not isinstance(self.depths, int) or self.depths > 1
+        if isinstance(self.depths, Size):
+            self.depths = emit.maximum(self.depths, 1)
         self.width = ceil_div(schedule.columns, self.lanes) * self.lanes
         self.packed = schedule.packed_element(problem)
         # The type of the sums in registers.
@@ -201,13 +208,13 @@ class _Emitter:
         shifted = schedule.joined == 4 and are_signed(problem)
         self.offsets = emit.stack(schedule.rows, "i32") if shifted else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
-        tiles = self.row_tiles if self.depths > 1 else 1
+        tiles = self.row_tiles if self.is_deep else 1
         # Heights of register tiles, and the vectors of each.
         self.tiles = {schedule.rows: schedule.vectors}
         if count is not None:
             self.tiles = schedule.tiles()
         most = max(self.tiles.values())
-        row = self.width if self.depths > 1 else most * self.lanes
+        row = self.width if self.is_deep else most * self.lanes
         self.sum_row = row
         self.sums = emit.stack(tiles * schedule.rows * row, problem.accumulator)
 
@@ -244,7 +251,7 @@ class _Emitter:
                 fresh = False
                 start = emit.mul(block, self.schedule.packed_block(self.problem))
                 self.packed_b = replace(self.packed_b, start=start)
-            elif self.depths > 1 or row_blocks == 1:
+            elif self.is_deep or row_blocks == 1:
                 fresh = True
             else:
                 # The previous item's packed block of B serves this one too.
@@ -260,7 +267,7 @@ class _Emitter:
     ) -> None:
         problem, schedule, lanes = self.problem, self.schedule, self.lanes
         vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
-        if self.depths > 1:
+        if self.is_deep:
             zero = emit.constant(0, problem.accumulator, lanes)
             size = self.row_tiles * schedule.rows * self.sum_row
             emit.loop(0, size, lanes, lambda i: emit.store_vector(zero, self.sums, i))
@@ -274,8 +281,8 @@ class _Emitter:
             emit.when(fresh, lambda: pack_block(problem, schedule, copy_b, columns, self.raw))
             first_row: Index = k if schedule.shared else 0
             last: ir.Value | bool = True
-            if self.depths > 1:
-                last = emit.compare("eq", number, self.depths - 1)
+            if self.is_deep:
+                last = emit.compare("eq", number, emit.sub(self.depths, 1))
 
             def row_tile(row: Index, height: int) -> None:
                 m, wide = emit.add(first, row), self.tiles[height]
@@ -288,7 +295,7 @@ class _Emitter:
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
                     at: Index = 0
-                    if self.depths > 1:
+                    if self.is_deep:
                         at = emit.linear(column, (row, self.sum_row))
                     self._multiply(vector, (height, count), first_row, depth, at, left)
                     rows = begin, emit.sub(m, begin)
@@ -384,11 +391,11 @@ class _Emitter:
                 emit.store_vector(total, self.sums, place)
 
         if not self.schedule.totals(self.problem):
-            part(0, depth, self.depths > 1)
+            part(0, depth, self.is_deep)
             return
-        if self.depths == 1:
+        if not self.is_deep:
             part(0, SUM_DEPTH, False)
-        start = 0 if self.depths > 1 else SUM_DEPTH
+        start = 0 if self.is_deep else SUM_DEPTH
         emit.loop(
             start,
             depth,

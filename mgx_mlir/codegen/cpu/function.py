@@ -13,7 +13,7 @@ from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Memory:
 
     argument: Argument
     element: str
-    size: int
+    size: Number
 
     @property
-    def bytes(self) -> int:
+    def bytes(self) -> Number:
         """Its bytes."""
         return self.size * emit.element_bytes(self.element)
 
@@ -36,13 +36,13 @@ class Builder(Protocol):
     def add(
         self,
         memories: Sequence[Memory],
-        items: int,
+        items: Number,
         body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
         kept: int = 0,
     ) -> None:
         """Adds a launch of `items` work items."""
 
-    def scratch(self, size: int, element: str) -> Memory:
+    def scratch(self, size: Number, element: str) -> Memory:
         """`size` elements of the kernel's scratch memory."""
 
 

@@ -24,8 +24,9 @@ from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
 from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
+from mgx_mlir.codegen.cpu.launches import Launches
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
-from mgx_mlir.codegen.cpu.product import add_contraction
+from mgx_mlir.codegen.cpu.product import add_contraction, is_product
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.generic.dynamic.body import Place
@@ -53,7 +54,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
         if is_dynamic(kernel):
-            for way in (_any_rows, _any_images, _any_windows, _attention):
+            for way in (_any_rows, _any_images, _any_windows, _attention, _product):
                 if found := way(kernel, target):
                     return found
             return compile_dynamic(kernel, target)
@@ -87,7 +88,9 @@ def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
     if match and window_product(match, machine):
         return False
     channels = filters_of_channels(match) if match else pooling_of_channels(whole)
-    return channels is None and host_attention(kernel) is None
+    if channels is not None or host_attention(kernel) is not None:
+        return False
+    return match is None or not is_product(match)
 
 
 def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
@@ -146,6 +149,21 @@ def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
         add_windows(functions, product, places, outputs, machine)
     elif channels is not None:
         add_channels(functions, channels, places, outputs, machine)
+    return _with_rest(functions, kernel, halves, outputs[0], target)
+
+
+def _product(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
+    """The code object of a product of matrices whose sizes are formulas; else None."""
+    halves = split_kernel(kernel)
+    whole = halves.first if halves else kernel
+    match = match_contraction(whole)
+    if match is None or not is_product(match):
+        return None
+    functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
+    inputs, results = _memories(whole, used_arguments(match))
+    places = {} if halves is None else {Argument("output", 0): outputs[0]}
+    builder = Launches(functions, places)
+    add_contraction(builder, match, inputs, results, Machine.of(target))
     return _with_rest(functions, kernel, halves, outputs[0], target)
 
 

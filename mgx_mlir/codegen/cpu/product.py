@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 
 from mlir import ir
-from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -18,36 +16,31 @@ from mgx_mlir.codegen.cpu.depthwise import Depthwise, emit_depthwise, match_dept
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import Builder, Memory
+from mgx_mlir.codegen.cpu.operands import transposing_launch, with_image, with_operands
 from mgx_mlir.codegen.cpu.pixels import (
     Pixels,
     as_rows,
     choose_pixels,
     match_pixels,
 )
-from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
-from mgx_mlir.codegen.cpu.skinny import Vectors, choose_skinny, emit_skinny, reads_computed
+from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, usual
+from mgx_mlir.codegen.cpu.skinny import (
+    Vectors,
+    choose_skinny,
+    emit_skinny,
+    is_direct,
+    reads_computed,
+)
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_winograd
-from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
-from mgx_mlir.codegen.problem.match import Match, used_arguments
-from mgx_mlir.codegen.problem.problem import (
-    Axis,
-    Computed,
-    ComputedImage,
-    Contraction,
-    Image,
-    Matrix,
-    pixels,
-)
-from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.codegen.problem.computed import vector_of
+from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix
+from mgx_mlir.sizes.arithmetic import Number, is_more
 
-# The argument number of an image that is transposed first.
-_IMAGE = -3
-# The argument number of an image whose pixels are computed first.
-_PIXELS = -4
-# Pixels whose channels are transposed together: each is a cache line.
-_TRANSPOSED = 16
+# The most rows of which each reads B where it lies, whose columns or rows are contiguous: for more,
+# packing B first costs less.
+MOST_ALONG, MOST_ACROSS = 6, 3
 
 
 def add_contraction(
@@ -71,35 +64,52 @@ def add_contraction(
         return
     match = match.row_major() or match
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
-    match, inputs = _with_image(builder, replace(match, added=()), inputs)
+    match, inputs = with_image(builder, replace(match, added=()), inputs)
     match = match.as_row()
     image = match.problem.b
     if isinstance(image, Image) and image.strides[-1] != 1 and image.matrix() is None:
-        image, memory = _transposing_launch(builder, image, inputs)
+        image, memory = transposing_launch(builder, image, inputs)
         inputs = {**inputs, image.argument: memory}
         match = replace(match, problem=replace(match.problem, b=image))
     if not reads_computed(match.problem, machine):
-        match, inputs = _with_operands(builder, match, inputs)
-    used = used_arguments(match)
-    memories = [*(inputs[number] for number, _ in used), *outputs, *before]
+        match, inputs = with_operands(builder, match, inputs)
+    for way in _ways(match, machine):
+        _add_way(builder, way, inputs, outputs, before)
+
+
+def is_product(match: Match) -> bool:
+    """Whether a match is one product of plain matrices, whose sizes may be formulas."""
     problem = match.problem
-    items, generate, schedule = _generator(problem, machine)
-    if schedule is not None and schedule.shared:
+    is_plain = type(problem.a) is Matrix and type(problem.b) is Matrix
+    return is_plain and not (match.added or match.pairs or match.causal is not None)
+
+
+def _add_way(
+    builder: Builder,
+    way: _Way,
+    inputs: Mapping[int, Memory],
+    outputs: Sequence[Memory],
+    before: Sequence[Memory],
+) -> None:
+    match, schedule, used = way.match, way.schedule, used_arguments(way.match)
+    problem = match.problem
+    memories = [*(inputs[number] for number, _ in used), *outputs, *before]
+    shared = schedule is not None and schedule.shared
+    if schedule is not None and shared:
         operand = inputs[problem.b.argument]
-        memories.append(_packing_launch(builder, problem, schedule, operand))
+        memories.append(_packing_launch(builder, problem, schedule, operand, way.share))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
         epilogue = Epilogue(match, places, pointers[len(used) :][: len(outputs)])
         sums = pointers[len(used) + len(outputs) :][: len(before)]
         store = _Total(problem, sums, epilogue) if before else epilogue
-        shared = schedule is not None and schedule.shared
         b: ir.Value | Vectors = pointers[-1] if shared else places[problem.b.argument]
         if isinstance(problem.b, Computed):
             b = partial(vector_of, problem.b, places)
-        generate(places[problem.a.argument], b, store, begin, end)
+        way.generate(places[problem.a.argument], b, store, begin, end)
 
-    builder.add(memories, items, body)
+    builder.add(memories, way.share * way.items, body)
 
 
 def _image_terms(match: Match, machine: Machine) -> list[Pixels] | None:
@@ -237,180 +247,92 @@ class _Total:
         self.store(sums, batch, m, n, mask)
 
 
-def _transposing_launch(
-    builder: Builder, image: Image, inputs: Mapping[int, Memory]
-) -> tuple[Image, Memory]:
-    """Adds the launch that transposes an image with channels last; gives it by rows, in scratch."""
-    batch, channels, pixels = image.batch.size, image.channel.size, prod(image.sizes)
-    plane = Axis.of(*zip(image.sizes, image.strides, strict=True))
-    scratch = builder.scratch(batch * channels * pixels, image.element)
-    lanes = min(_TRANSPOSED, pixels)
-    parts = ceil_div(pixels, lanes)
-
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        source, result = pointers
-
-        def item(number: Index) -> None:
-            at = emit.div(number, parts)
-            # The last part of an image overlaps the previous one.
-            first = emit.minimum(emit.mul(emit.rem(number, parts), lanes), pixels - lanes)
-            start = image.start(at)
-            places = [emit.add(start, plane.offset(emit.add(first, i))) for i in range(lanes)]
-
-            def channel(c: Index) -> None:
-                far = image.channel.offset(c)
-                elements = [emit.load(source, emit.add(place, far)) for place in places]
-                type_ = ir.VectorType.get([lanes], elements[0].type)
-                x = vector.from_elements(type_, elements)
-                row = emit.linear(c, (at, channels))
-                emit.store_vector(x, result, emit.linear(first, (row, pixels)))
-
-            emit.loop(0, channels, 1, channel)
-
-        emit.loop(begin, end, 1, item)
-
-    builder.add([inputs[image.argument], scratch], batch * parts, body)
-    transposed = replace(
-        image,
-        argument=_IMAGE,
-        offset=0,
-        batch=Axis.of((batch, channels * pixels)),
-        channel=Axis.of((channels, pixels)),
-        strides=tuple(row_major(image.sizes)),
-    )
-    return transposed, scratch
-
-
-def _with_image(
-    builder: Builder, match: Match, inputs: Mapping[int, Memory]
-) -> tuple[Match, Mapping[int, Memory]]:
-    """The match with a plain image: adds a launch that computes the pixels of a computed one."""
-    image = match.problem.b
-    if not isinstance(image, ComputedImage):
-        return match, inputs
-    made, memory = _computing_launch(builder, image.computed(pixels), inputs, _PIXELS)
-    distance = made.column.stride or 0
-    plain = Image(
-        _PIXELS, made.element, 0, made.batch, made.row, image.sizes,
-        tuple(x * distance for x in row_major(image.sizes)),
-        image.outputs, image.window, image.steps, image.dilations, image.pads, fill=image.fill,
-    )  # fmt: skip
-    match = replace(match, problem=replace(match.problem, b=plain))
-    return match, {**inputs, _PIXELS: memory}
-
-
-def _with_operands(
-    builder: Builder, match: Match, inputs: Mapping[int, Memory]
-) -> tuple[Match, Mapping[int, Memory]]:
-    """The match with plain operands: adds launches that compute the others into scratch."""
-    memories, operands = dict(inputs), []
-    for number, operand in enumerate((match.problem.a, match.problem.b), -2):
-        if isinstance(operand, Computed):
-            operand, memories[number] = _computing_launch(builder, operand, inputs, number)
-        operands.append(operand)
-    a, b = operands
-    assert isinstance(a, Matrix)
-    return replace(match, problem=replace(match.problem, a=a, b=b)), memories
-
-
-def _computing_launch(
-    builder: Builder, matrix: Computed, inputs: Mapping[int, Memory], number: int
-) -> tuple[Matrix, Memory]:
-    """Adds the launch that computes an operand; gives its matrix in scratch, argument `number`."""
-    work = Computing.of(matrix, number)
-    scratch = builder.scratch(work.size, matrix.element)
-    read = [inputs[n] for n in work.arguments]
-    builder.add([*read, scratch], work.items, work.emit)
-    return work.result, scratch
-
-
-@dataclass(frozen=True)
-class Computing:
-    """The work that computes an operand into memory. `result`: its matrix there.
-
-    `matrix`: the operand, or its transpose, whose rows are read in vectors of `lanes`.
-    """
-
-    matrix: Computed
-    lanes: int
-    result: Matrix
-
-    @staticmethod
-    def of(matrix: Computed, number: int) -> Computing:
-        """The work on a matrix, whose result is argument `number`."""
-        lanes, along_rows = vector_lanes(matrix)
-        own = matrix if along_rows else matrix.transposed()
-        batch, rows, columns = (x.size for x in (own.batch, own.row, own.column))
-        result = Matrix(
-            number, matrix.element, 0,
-            Axis.of((batch, rows * columns)), Axis.of((rows, 1)), Axis.of((columns, rows)),
-        )  # fmt: skip
-        return Computing(own, lanes, result if along_rows else result.transposed())
-
-    @property
-    def arguments(self) -> list[int]:
-        """The inputs that are read, in the order of the pointers."""
-        return sorted({read.matrix.argument for read in self.matrix.tensors})
-
-    @property
-    def items(self) -> int:
-        return self.matrix.batch.size * self.matrix.column.size
-
-    @property
-    def size(self) -> int:
-        """Elements of the result."""
-        return self.items * self.matrix.row.size
-
-    def emit(self, pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        """Builds the work of items begin .. end; the last pointer is the result's."""
-        *read, result = pointers
-        places = dict(zip(self.arguments, read, strict=True))
-        rows, columns = self.matrix.row.size, self.matrix.column.size
-
-        def item(number: Index) -> None:
-            at, column = emit.div(number, columns), emit.rem(number, columns)
-
-            def vectors(row: Index) -> None:
-                x = vector_of(self.matrix, places, at, row, column, self.lanes, True)
-                emit.store_vector(x, result, emit.linear(row, (number, rows)))
-
-            emit.loop(0, rows, self.lanes, vectors)
-
-        emit.loop(begin, end, 1, item)
-
-
 def _packing_launch(
-    builder: Builder, problem: Contraction, schedule: CpuSchedule, operand: Memory
+    builder: Builder,
+    problem: Contraction,
+    schedule: CpuSchedule,
+    operand: Memory,
+    share: Number,
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
-    scratch = builder.scratch(schedule.packed_size(problem), schedule.packed_element(problem))
+    size = share * schedule.packed_size(problem)
+    scratch = builder.scratch(size, schedule.packed_element(problem))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         source, packed = pointers
         emit_packing(problem, schedule, source, packed, begin, end)
 
-    items = schedule.pack_items(problem)
+    items = share * schedule.pack_items(problem)
     builder.add([operand, scratch], items, body, _kept(operand, scratch))
     return scratch
 
 
 def _kept(operand: Memory, made: Memory) -> int:
     """The bytes made of an operand that stay where it is a weight."""
-    return made.bytes if operand.argument.kind == "input" else 0
+    is_kept = operand.argument.kind == "input" and isinstance(made.size, int)
+    return made.bytes if is_kept else 0
 
 
-def _generator(
-    problem: Contraction, machine: Machine
-) -> tuple[int, Callable[..., None], CpuSchedule | None]:
-    """The work items of a contraction and their emitter: the first generator that takes it.
+@dataclass(frozen=True)
+class _Way:
+    """A function of a product, and the `share` of its work: 1 in the runs that it is for, else 0.
 
-    The general generator comes with its schedule.
+    match: as the function computes it. schedule: that of register tiles.
     """
+
+    match: Match
+    items: Number
+    generate: Callable[..., None]
+    schedule: CpuSchedule | None = None
+    share: Number = 1
+
+
+def _ways(match: Match, machine: Machine) -> list[_Way]:
+    """The functions of a product: one for given sizes, for formulas one for each range of rows."""
+    problem = match.problem
+    if (given := usual(problem)) == problem:
+        return [_only_way(match, machine)]
+    ways, many = [], is_more(problem.M, 0)
+    few = rows_as_matrices(match)
+    cut = choose_skinny(replace(few.problem, M=1, N=given.N, K=given.K, batch=1), machine)
+    if cut is not None and is_direct(problem) and isinstance(problem.b, Matrix):
+        many = is_more(problem.M, MOST_ALONG if cut.along_k else MOST_ACROSS)
+        generate = partial(emit_skinny, few.problem, cut)
+        ways.append(_Way(few, cut.items(few.problem), generate, share=1 - many))
+    if many != 0:
+        schedule = choose(problem, machine)
+        generate = partial(emit_contraction, problem, schedule)
+        ways.append(_Way(match, schedule.items(problem), generate, schedule, many))
+    return ways
+
+
+def _only_way(match: Match, machine: Machine) -> _Way:
+    """The function of a product of given sizes: of the first generator that takes it."""
+    problem = match.problem
     skinny = choose_skinny(problem, machine)
     if skinny is not None:
-        return skinny.items(problem), partial(emit_skinny, problem, skinny), None
+        return _Way(match, skinny.items(problem), partial(emit_skinny, problem, skinny))
     direct = choose_direct(problem, machine)
     if direct is not None:
-        return direct.items(problem), partial(emit_direct, problem, direct), None
+        return _Way(match, direct.items(problem), partial(emit_direct, problem, direct))
     schedule = choose(problem, machine)
-    return schedule.items(problem), partial(emit_contraction, problem, schedule), schedule
+    generate = partial(emit_contraction, problem, schedule)
+    return _Way(match, schedule.items(problem), generate, schedule)
+
+
+def rows_as_matrices(match: Match) -> Match:
+    """A match of matrices of some rows as one of more matrices of one row."""
+    problem = match.problem
+
+    def apart(x: Matrix) -> Matrix:
+        batch = x.batch.factors or ((problem.batch, 0),)
+        row = x.row.factors or ((problem.M, 0),)
+        return replace(x, batch=Axis.of(*batch, *row), row=Axis(()))
+
+    b = problem.b
+    assert isinstance(b, Matrix)
+    batch = b.batch.factors or ((problem.batch, 0),)
+    several = replace(b, batch=Axis.of(*batch, (problem.M, 0)))
+    own = replace(problem, batch=problem.batch * problem.M, M=1, a=apart(problem.a), b=several)
+    place = match.place and apart(match.place)
+    return replace(match, problem=own, sources=mapped(match.sources, apart), place=place)

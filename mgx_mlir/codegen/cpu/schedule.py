@@ -9,7 +9,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.pack import InPlace
 from mgx_mlir.codegen.problem.problem import Contraction, Image, Matrix
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # Bytes of the second-level cache that one packed block of B may take, by the bytes of a vector:
 # three quarters of the 1 MiB that each core of the smallest processors with vectors of 64 bytes
@@ -44,6 +44,8 @@ SUM_DEPTH = 256
 BYTES = frozenset(("i8", "ui8"))
 # The element type of packed blocks, by the number of integers that lie together.
 JOINED = {2: "i16", 4: "i8"}
+# Rows, columns and depth that a schedule is chosen for where they are formulas.
+USUAL = 512
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
 
@@ -154,9 +156,12 @@ class CpuSchedule:
         processor foresees. A row of slack is between two of them. Only the rows of an image, which
         are written where no vector begins, are whole.
         """
-        if self.joined > 1 or (self.shared and isinstance(problem.b, Matrix)):
+        if self._is_by_vectors(problem):
             return self.lanes, (self._block_rows(problem) + 1) * self.lanes
         return self.packed_row, self.lanes
+
+    def _is_by_vectors(self, problem: Contraction) -> bool:
+        return self.joined > 1 or (self.shared and isinstance(problem.b, Matrix))
 
     def reads_in_place(self, problem: Contraction) -> bool:
         """Whether tiles read rows of A where they lie. Else these are packed: converted, joined, or
@@ -166,7 +171,7 @@ class CpuSchedule:
             return True
         if self.joined > 1 or a.element != self.packed_element(problem):
             return False
-        if stride is None or a.column.stride != 1:
+        if not isinstance(stride, int) or a.column.stride != 1:
             return False
         step = stride * emit.element_bytes(a.element)
         sets = [row * step // CACHE_LINE % CACHE_SETS for row in range(self.rows)]
@@ -175,7 +180,7 @@ class CpuSchedule:
     def packed_block(self, problem: Contraction) -> int:
         """Elements of a packed block of B: of full depth where that is shared."""
         k_step, vector_step = self.packing(problem)
-        if vector_step > k_step:
+        if self._is_by_vectors(problem):
             return ceil_div(self.columns, self.lanes) * vector_step
         return self._block_rows(problem) * k_step + self.lanes
 
@@ -230,8 +235,22 @@ def are_signed(problem: Contraction) -> bool:
     return {problem.a.element, problem.b.element} == {"i8"}
 
 
+def usual(problem: Contraction) -> Contraction:
+    """The problem with the sizes that a schedule is chosen for in place of formulas."""
+    sizes = {name: getattr(problem, name) for name in ("batch", "M", "N", "K")}
+    formulas = [name for name, size in sizes.items() if isinstance(size, Size)]
+    return replace(problem, **{name: 16 if name == "batch" else USUAL for name in formulas})
+
+
 def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
-    """The schedule with the least estimated work."""
+    """The schedule with the least estimated work.
+
+    Of a product with formulas for sizes, that of its usual ones: B is packed once for all items.
+    """
+    if (given := usual(problem)) != problem:
+        plan = replace(choose(given, machine), shared=True)
+        exact = isinstance(problem.K, int) or not emit.is_float(problem.accumulator)
+        return plan if exact else replace(plan, depth=min(plan.depth, SUM_DEPTH))
     lanes = machine.lanes(problem.accumulator)
     joined = _joined(problem, machine)
     tiles = {

@@ -21,7 +21,7 @@ from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine, packs_once
 from mgx_mlir.codegen.problem.computed import readable
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, transposed
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # vectors(batch, k, column, lanes, along rows): gives elements of a computed operand.
 Vectors = Callable[[Index, Index, Index, int, bool], ir.Value]
@@ -83,7 +83,7 @@ def reads_computed(problem: Contraction, machine: Machine) -> bool:
 def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
     lanes = machine.lanes(problem.accumulator)
     size = emit.element_bytes(problem.accumulator)
-    if problem.M * problem.K * size > MAX_A_BYTES and not _direct(problem):
+    if problem.M * problem.K * size > MAX_A_BYTES and not is_direct(problem):
         return None
     assert isinstance(problem.b, Matrix)
     registers = machine.registers - 2
@@ -104,7 +104,7 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
     return None
 
 
-def _direct(problem: Contraction) -> bool:
+def is_direct(problem: Contraction) -> bool:
     """Whether rows of A can be read in vectors without packing."""
     return problem.a.column.stride == 1 and problem.a.element == problem.accumulator
 
@@ -137,7 +137,7 @@ class _Emitter:
         self.matrix = problem.b
         self.lanes = cut.lanes
         self.source = a
-        self.direct = _direct(problem)
+        self.direct = is_direct(problem)
         self.packed: Packed | None = None
         accumulator = problem.accumulator
         if not self.direct:
@@ -150,7 +150,8 @@ class _Emitter:
         self.sums = emit.stack(rows * cut.columns, accumulator)
         # The totals that sums across k are moved to every SUM_DEPTH products.
         self.totals: ir.Value | None = None
-        if not cut.along_k and problem.K > SUM_DEPTH and emit.is_float(accumulator):
+        is_long = isinstance(problem.K, Size) or problem.K > SUM_DEPTH
+        if not cut.along_k and is_long and emit.is_float(accumulator):
             self.totals = emit.stack(rows * cut.columns, accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
@@ -237,7 +238,9 @@ class _Emitter:
                 self._add_to_totals(totals, zero)
 
             emit.loop(0, whole, step, part)
-        if problem.K % tile:
+        if isinstance(problem.K, Size):
+            emit.loop(whole, problem.K, 1, lambda k: rows(k, 1))
+        elif problem.K % tile:
             rows(whole, problem.K % tile)
         if self.totals is not None:
             self._add_to_totals(self.totals, None)
