@@ -13,19 +13,22 @@ from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
-from mgx_mlir.sizes.arithmetic import Number, ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
 class Memory:
-    """One pointer of a function: its argument, the element type, and the number of elements."""
+    """One pointer of a function: its argument, the element type, and the number of elements.
+
+    That may be a formula, which has the operators of ints and is typed as such.
+    """
 
     argument: Argument
     element: str
-    size: Number
+    size: int
 
     @property
-    def bytes(self) -> Number:
+    def bytes(self) -> int:
         """Its bytes."""
         return self.size * emit.element_bytes(self.element)
 
@@ -36,13 +39,13 @@ class Builder(Protocol):
     def add(
         self,
         memories: Sequence[Memory],
-        items: Number,
+        items: int,
         body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
         kept: int = 0,
     ) -> None:
         """Adds a launch of `items` work items."""
 
-    def scratch(self, size: Number, element: str) -> Memory:
+    def scratch(self, size: int, element: str) -> Memory:
         """`size` elements of the kernel's scratch memory."""
 
 

@@ -25,7 +25,7 @@ class Launches:
         self._places = dict(places)
         self._scratches = 0
 
-    def scratch(self, size: Number, element: str) -> Memory:
+    def scratch(self, size: int, element: str) -> Memory:
         """`size` elements of scratch memory."""
         self._scratches += 1
         return Memory(Argument("scratch", self._scratches), element, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from mlir import ir
 
@@ -36,7 +37,7 @@ from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_wino
 from mgx_mlir.codegen.problem.computed import vector_of
 from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix
-from mgx_mlir.sizes.arithmetic import Number, is_more
+from mgx_mlir.sizes.arithmetic import is_more
 
 # The most rows of which each reads B where it lies, whose columns or rows are contiguous: for more,
 # packing B first costs less.
@@ -252,7 +253,7 @@ def _packing_launch(
     problem: Contraction,
     schedule: CpuSchedule,
     operand: Memory,
-    share: Number,
+    share: int,
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
     size = share * schedule.packed_size(problem)
@@ -281,10 +282,10 @@ class _Way:
     """
 
     match: Match
-    items: Number
+    items: int
     generate: Callable[..., None]
     schedule: CpuSchedule | None = None
-    share: Number = 1
+    share: int = 1
 
 
 def _ways(match: Match, machine: Machine) -> list[_Way]:
@@ -292,11 +293,11 @@ def _ways(match: Match, machine: Machine) -> list[_Way]:
     problem = match.problem
     if (given := usual(problem)) == problem:
         return [_only_way(match, machine)]
-    ways, many = [], is_more(problem.M, 0)
+    ways, many = [], _share(problem.M, 0)
     few = rows_as_matrices(match)
     cut = choose_skinny(replace(few.problem, M=1, N=given.N, K=given.K, batch=1), machine)
     if cut is not None and is_direct(problem) and isinstance(problem.b, Matrix):
-        many = is_more(problem.M, MOST_ALONG if cut.along_k else MOST_ACROSS)
+        many = _share(problem.M, MOST_ALONG if cut.along_k else MOST_ACROSS)
         generate = partial(emit_skinny, few.problem, cut)
         ways.append(_Way(few, cut.items(few.problem), generate, share=1 - many))
     if many != 0:
@@ -304,6 +305,11 @@ def _ways(match: Match, machine: Machine) -> list[_Way]:
         generate = partial(emit_contraction, problem, schedule)
         ways.append(_Way(match, schedule.items(problem), generate, schedule, many))
     return ways
+
+
+def _share(rows: int, most: int) -> int:
+    """1 where there are more rows than `most`; else 0."""
+    return cast("int", is_more(rows, most))
 
 
 def _only_way(match: Match, machine: Machine) -> _Way:

@@ -44,8 +44,8 @@ SUM_DEPTH = 256
 BYTES = frozenset(("i8", "ui8"))
 # The element type of packed blocks, by the number of integers that lie together.
 JOINED = {2: "i16", 4: "i8"}
-# Rows, columns and depth that a schedule is chosen for where they are formulas.
-USUAL = 512
+# Rows, columns and depth, and matrices, that a schedule is chosen for where they are formulas.
+USUAL, USUAL_BATCH = 512, 16
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
 
@@ -237,9 +237,13 @@ def are_signed(problem: Contraction) -> bool:
 
 def usual(problem: Contraction) -> Contraction:
     """The problem with the sizes that a schedule is chosen for in place of formulas."""
-    sizes = {name: getattr(problem, name) for name in ("batch", "M", "N", "K")}
-    formulas = [name for name, size in sizes.items() if isinstance(size, Size)]
-    return replace(problem, **{name: 16 if name == "batch" else USUAL for name in formulas})
+
+    def one(size: int, own: int = USUAL) -> int:
+        return own if isinstance(size, Size) else size
+
+    sizes = one(problem.batch, USUAL_BATCH), one(problem.M), one(problem.N), one(problem.K)
+    batch, rows, columns, depth = sizes
+    return replace(problem, batch=batch, M=rows, N=columns, K=depth)
 
 
 def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
