@@ -25,7 +25,7 @@ from mgx_mlir.codegen.cpu.schedule import (
     CpuSchedule,
     are_signed,
 )
-from mgx_mlir.codegen.problem.problem import Contraction, Image
+from mgx_mlir.codegen.problem.problem import Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # store(sums, batch, m, n, mask): handles a vector of results of row m from column n on.
@@ -249,7 +249,11 @@ class _Emitter:
             fresh: ir.Value | bool = True
             if self.schedule.shared:
                 fresh = False
-                start = emit.mul(block, self.schedule.packed_block(self.problem))
+                b = self.problem.b
+                is_one = isinstance(b, Matrix) and not b.batch.factors
+                is_one = is_one and self.problem.batch != 1
+                own = emit.rem(block, column_blocks) if is_one else block
+                start = emit.mul(own, self.schedule.packed_block(self.problem))
                 self.packed_b = replace(self.packed_b, start=start)
             elif self.is_deep or row_blocks == 1:
                 fresh = True

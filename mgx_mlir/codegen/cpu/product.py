@@ -37,7 +37,7 @@ from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_wino
 from mgx_mlir.codegen.problem.computed import vector_of
 from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix
-from mgx_mlir.sizes.arithmetic import is_more
+from mgx_mlir.sizes.arithmetic import Size, is_more
 
 # The most rows of which each reads B where it lies, whose columns or rows are contiguous: for more,
 # packing B first costs less.
@@ -256,6 +256,7 @@ def _packing_launch(
     share: int,
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
+    share = 1 if _is_given(problem.b) else share
     size = share * schedule.packed_size(problem)
     scratch = builder.scratch(size, schedule.packed_element(problem))
 
@@ -272,6 +273,13 @@ def _kept(operand: Memory, made: Memory) -> int:
     """The bytes made of an operand that stay where it is a weight."""
     is_kept = operand.argument.kind == "input" and isinstance(made.size, int)
     return made.bytes if is_kept else 0
+
+
+def _is_given(matrix: Matrix | Image) -> bool:
+    """Whether an operand has given sizes: it is most likely a weight, which is packed once."""
+    axes = (matrix.batch, matrix.row, matrix.column) if isinstance(matrix, Matrix) else matrix.axes
+    factors = (factor for axis in axes for factor in axis.factors if factor[1] != 0)
+    return not any(isinstance(number, Size) for factor in factors for number in factor)
 
 
 @dataclass(frozen=True)
@@ -293,14 +301,18 @@ def _ways(match: Match, machine: Machine) -> list[_Way]:
     problem = match.problem
     if (given := usual(problem)) == problem:
         return [_only_way(match, machine)]
-    ways, many = [], _share(problem.M, 0)
+    ways, many = [], 1
     few = rows_as_matrices(match)
     cut = choose_skinny(replace(few.problem, M=1, N=given.N, K=given.K, batch=1), machine)
-    if cut is not None and is_direct(problem) and isinstance(problem.b, Matrix):
+    if cut is not None and is_direct(problem) and not _is_given(problem.b):
         many = _share(problem.M, MOST_ALONG if cut.along_k else MOST_ACROSS)
         generate = partial(emit_skinny, few.problem, cut)
         ways.append(_Way(few, cut.items(few.problem), generate, share=1 - many))
     if many != 0:
+        assert isinstance(problem.b, Matrix)
+        if all(stride == 0 for _, stride in problem.b.batch.factors):
+            problem = replace(problem, b=replace(problem.b, batch=Axis(())))
+            match = replace(match, problem=problem)
         schedule = choose(problem, machine)
         generate = partial(emit_contraction, problem, schedule)
         ways.append(_Way(match, schedule.items(problem), generate, schedule, many))

@@ -191,12 +191,18 @@ class CpuSchedule:
 
     def packed_size(self, problem: Contraction) -> int:
         """Elements of B packed as a whole."""
-        return problem.batch * self.column_blocks(problem) * self.packed_block(problem)
+        return _matrices(problem) * self.column_blocks(problem) * self.packed_block(problem)
 
     def pack_items(self, problem: Contraction) -> int:
         """Work items of the launch that packs B."""
         parts = ceil_div(problem.K, PACK_DEPTH)
-        return problem.batch * self.column_blocks(problem) * parts
+        return _matrices(problem) * self.column_blocks(problem) * parts
+
+
+def _matrices(problem: Contraction) -> int:
+    """The number of matrices B: one of no batch serves all."""
+    b = problem.b
+    return 1 if isinstance(b, Matrix) and not b.batch.factors else problem.batch
 
 
 def packed_element(problem: Contraction) -> str:
