@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -356,7 +357,9 @@ class Conversion:
 def _reason(error: Exception) -> str:
     """The words of a verifier; Python's own say nothing of a model."""
     if isinstance(error, ir.MLIRError):
-        return " ".join(str(error).split())
+        text = " ".join(str(error).split())
+        found = re.search(r"error: .*?'([\w.]+)' op (.*)", text)
+        return f"{found[1]}: {found[2]}" if found is not None else text
     return "its inputs have ranks, sizes or attributes that the operator does not take"
 
 

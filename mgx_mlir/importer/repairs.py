@@ -56,8 +56,12 @@ def _name_others(model: onnx.ModelProto) -> None:
 
     y, inverse, counts = Unique(x)      ONNX's own, in the order of x
     y = DecoderMaskedMultiHeadAttention(q, k, v, mask, scores, past_k, past_v, length)
+
+    ATen has a domain of its own in newer models.
     """
     for node in _nodes(model):
+        if (node.domain, node.op_type) == ("", "ATen"):
+            node.domain = "org.pytorch.aten"
         if node.domain != "com.microsoft":
             continue
         if node.op_type == "Unique":

@@ -78,7 +78,8 @@ Differences:
 - Models are read as its parser reads them, also where onnx's checker refuses: nodes in the forms
   of other opsets, axes and sizes of i32, integers of two widths, outputs declared with another
   type, no opset (13 then). An attribute that no opset has, a float beside an integer (but in Mod),
-  zero points of another type than their tensor's, and types that an operator is defined for
+  zero points of another type than their tensor's, a Gemm of more than two dimensions, an `auto_pad`
+  of no opset, a reflection of more than there is, and types that an operator is defined for
   nowhere are errors.
 - Errors are those of `mgx_mlir.errors`, which are RuntimeErrors; a mistyped name of an operator or
   an attribute is one.

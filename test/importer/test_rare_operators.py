@@ -168,6 +168,14 @@ def test_bags_of_rows_with_factors():
     assert_close([found], [(table[indices] * inputs["factors"][..., None]).sum(1)])
 
 
+def test_one_bag_in_the_domain_of_older_models():
+    table, indices = floats(6, 4), ints(3, 1, 5)
+    inputs = {"table": table, "indices": indices, "offset": np.int64(0)}
+    model, fed = one_node("ATen", inputs, 12, operator="embedding_bag", mode=0)
+    (found,) = outputs_of(parse_onnx(model), fed)
+    assert_close([found], [table[indices].sum(0)[None]])
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_grids_of_one_transform_and_of_two(batch):
     inputs = {"theta": floats(batch, 2, 3), "size": ints(batch, 1, 2, 3)}

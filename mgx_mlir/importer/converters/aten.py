@@ -44,6 +44,7 @@ def aten(node: Node) -> Any:
             counts = emit.filled(np.ones((), np.bool_), tensors.dims(indices))
         return [_reduced(rows, counts, mode_name), None, None, None]
     offsets = emit.convert(node.tensor(2), "i64")
+    offsets = emit.reshape(offsets, [1]) if tensors.rank(offsets) == 0 else offsets
     if not with_end:
         offsets = emit.concat([offsets, emit.unsqueeze(emit.size_of(indices, 0), [0])], 0)
     return [_of_bags(rows, offsets, counts, mode_name, True), None, None, None]

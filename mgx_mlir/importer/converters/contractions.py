@@ -26,6 +26,8 @@ def matmul(node: Node) -> ir.Value:
 def gemm(node: Node) -> ir.Value:
     node.attribute("broadcast", 0)  # of version 6; the shapes say it themselves
     a, b = node.tensor(0), node.tensor(1)
+    for x, name in ((a, "A"), (b, "B")):
+        tensors.require(x, [None, None], name)
     a = emit.transpose(a, [1, 0]) if node.attribute("transA", 0) else a
     b = emit.transpose(b, [1, 0]) if node.attribute("transB", 0) else b
     tensors.require_same(tensors.dims(a)[-1], tensors.dims(b)[0])
