@@ -1,20 +1,12 @@
-//===- api.cpp - the C interface
-//------------------------------------------------------------------===//
+//===- api.cpp - the C interface: artifacts and programs
+//----------------------------------------------===//
+#include "api.h"
 #include "artifact.h"
-#include "device.h"
 #include "program.h"
 
-#include <cstring>
-#include <new>
-#include <stdexcept>
 #include <thread>
 
 using namespace mgx;
-
-struct mgx_error {
-  mgx_error_kind kind;
-  std::string text;
-};
 
 // The facts of a tensor, in the form that the interface gives.
 struct TensorFacts {
@@ -50,10 +42,6 @@ struct mgx_artifact {
   std::string host_operators;
 };
 
-struct mgx_device {
-  std::shared_ptr<Device> device;
-};
-
 struct mgx_program {
   std::shared_ptr<Program> program;
 };
@@ -76,62 +64,6 @@ struct mgx_pending {
 
 namespace {
 
-mgx_error out_of_memory{MGX_ERROR_RESOURCE,
-                        "memory ran out; use smaller sizes, or a machine with more memory"};
-
-mgx_error *error_of(mgx_error_kind kind, const std::string &text) noexcept {
-  try {
-    return new mgx_error{kind, printable(text)};
-  } catch (const std::bad_alloc &) {
-    return &out_of_memory;
-  }
-}
-
-// Runs a function of the interface; what it throws becomes its result.
-template <class Function> mgx_error *guarded(const Function &function) noexcept {
-  try {
-    function();
-    return nullptr;
-  } catch (const Error &error) {
-    return error_of(error.kind, error.text);
-  } catch (const std::bad_alloc &) {
-    return &out_of_memory;
-  } catch (const std::length_error &) {
-    return &out_of_memory;
-  } catch (const std::exception &error) {
-    return error_of(MGX_ERROR_INTERNAL,
-                    std::string(error.what()) + "; this is a fault of libmgx: please report it");
-  }
-}
-
-void given(const void *pointer, const char *name) {
-  if (!pointer)
-    fail(MGX_ERROR_USAGE, name, " is NULL");
-}
-
-// The options of the caller, whose struct may be an older or newer one.
-template <class Options> Options options_of(const Options *given) {
-  Options options{};
-  if (!given)
-    return options;
-  if (given->struct_bytes < sizeof given->struct_bytes)
-    fail(MGX_ERROR_USAGE, "struct_bytes is ", given->struct_bytes,
-         "; it is the sizeof of the struct");
-  std::memcpy(static_cast<void *>(&options), given, std::min(given->struct_bytes, sizeof options));
-  options.struct_bytes = sizeof options;
-  return options;
-}
-
-// Gives the caller as much of the facts as its struct has.
-template <class Info> void give(Info *target, Info facts) {
-  given(target, "info");
-  size_t bytes = target->struct_bytes;
-  if (bytes < sizeof bytes)
-    fail(MGX_ERROR_USAGE, "struct_bytes is ", bytes, "; it is the sizeof of the struct");
-  facts.struct_bytes = bytes;
-  std::memcpy(static_cast<void *>(target), &facts, std::min(bytes, sizeof facts));
-}
-
 Tensors tensors_of(const mgx_tensor *tensors, size_t count, const char *name) {
   if (count)
     given(tensors, name);
@@ -139,18 +71,6 @@ Tensors tensors_of(const mgx_tensor *tensors, size_t count, const char *name) {
 }
 
 } // namespace
-
-const char *mgx_version(void) { return MGX_LIBRARY_VERSION; }
-uint32_t mgx_interface(void) { return MGX_INTERFACE; }
-
-const char *mgx_error_text(const mgx_error *error) { return error ? error->text.c_str() : ""; }
-mgx_error_kind mgx_error_kind_of(const mgx_error *error) {
-  return error ? error->kind : static_cast<mgx_error_kind>(0);
-}
-void mgx_error_release(mgx_error *error) {
-  if (error != &out_of_memory)
-    delete error;
-}
 
 mgx_error *mgx_artifact_open(const char *path, const mgx_open_options *options,
                              mgx_artifact **artifact) {
@@ -223,88 +143,6 @@ mgx_error *mgx_artifact_dimension(const mgx_artifact *artifact, size_t number,
     const Dimension &dim = dims[number];
     give(info, {sizeof *info, dim.name.c_str(), dim.low, dim.high.value_or(-1)});
   });
-}
-
-mgx_error *mgx_device_open(const char *name, const mgx_device_options *options,
-                           mgx_device **device) {
-  return guarded([&] {
-    given(name, "name");
-    given(device, "device");
-    *device = new mgx_device{Device::open(name, options_of(options))};
-  });
-}
-
-void mgx_device_release(mgx_device *device) { delete device; }
-
-mgx_error *mgx_device_count(const mgx_device_options *options, size_t *count) {
-  return guarded([&] {
-    given(count, "count");
-    *count = gpu_count(options_of(options));
-  });
-}
-
-mgx_error *mgx_device_get_info(const mgx_device *device, mgx_device_info *info) {
-  return guarded([&] {
-    given(device, "device");
-    const Device &found = *device->device;
-    give(info, {sizeof *info, found.name().c_str(), found.target().c_str(), found.gpu() ? 1 : 0,
-                found.number(), found.threads(), found.memory_bytes()});
-  });
-}
-
-mgx_error *mgx_device_allocate(mgx_device *device, mgx_memory memory, uint64_t bytes, void **data) {
-  return guarded([&] {
-    given(device, "device");
-    given(data, "data");
-    *data = device->device->allocate(memory, bytes);
-  });
-}
-
-mgx_error *mgx_device_free(mgx_device *device, mgx_memory memory, void *data) {
-  return guarded([&] {
-    given(device, "device");
-    if (data)
-      device->device->free(memory, data);
-  });
-}
-
-mgx_error *mgx_device_copy(mgx_device *device, void *target, const void *source, uint64_t bytes,
-                           void *stream, int32_t is_async) {
-  return guarded([&] {
-    given(device, "device");
-    if (!bytes)
-      return;
-    given(target, "target");
-    given(source, "source");
-    device->device->copy(target, source, bytes, stream, is_async != 0);
-  });
-}
-
-mgx_error *mgx_stream_create(mgx_device *device, void **stream) {
-  return guarded([&] {
-    given(device, "device");
-    given(stream, "stream");
-    *stream = device->device->create_stream();
-  });
-}
-
-mgx_error *mgx_stream_synchronize(mgx_device *device, void *stream) {
-  return guarded([&] {
-    given(device, "device");
-    device->device->synchronize(stream);
-  });
-}
-
-mgx_error *mgx_stream_release(mgx_device *device, void *stream) {
-  return guarded([&] {
-    given(device, "device");
-    if (stream)
-      device->device->release_stream(stream);
-  });
-}
-
-void *mgx_device_symbol(const mgx_device *device, const char *function) {
-  return device && function ? device->device->symbol(function) : nullptr;
 }
 
 mgx_error *mgx_program_create(mgx_artifact *artifact, mgx_device *device,

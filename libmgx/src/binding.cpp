@@ -29,7 +29,8 @@ namespace {
 
 class Binder {
 public:
-  Binder(const Artifact &artifact, BoundPlan &bound) : artifact(artifact), bound(bound) {}
+  Binder(const Artifact &artifact, BoundPlan &bound, bool keeps)
+      : artifact(artifact), bound(bound), keeps(keeps) {}
 
   std::vector<BoundPart> parts(const std::vector<Step> &steps) {
     std::vector<BoundPart> found;
@@ -144,7 +145,7 @@ private:
   }
 
   bool moves(const BoundStep &launch, std::map<Place, Place> &moved) {
-    if (!launch.launch->kept)
+    if (!keeps || !launch.launch->kept)
       return false;
     std::vector<Place> made, given;
     for (const Place &one : launch.places)
@@ -203,6 +204,7 @@ private:
 
   const Artifact &artifact;
   BoundPlan &bound;
+  const bool keeps;
   std::map<std::tuple<int64_t, std::string, std::vector<Place>>, Place> kept;
 };
 
@@ -219,11 +221,11 @@ void add_decisions(const std::vector<BoundPart> &parts, std::vector<Place> &foun
 
 } // namespace
 
-BoundPlan::BoundPlan(const Artifact &artifact, Plan given, Code objects)
+BoundPlan::BoundPlan(const Artifact &artifact, Plan given, Code objects, bool keeps)
     : plan(std::move(given)), code(std::move(objects)) {
   check_fit(plan, code);
   arena_bytes = round_up(plan.arena_bytes, 256);
-  parts = Binder(artifact, *this).parts(plan.steps);
+  parts = Binder(artifact, *this, keeps).parts(plan.steps);
 }
 
 std::vector<Place> BoundPlan::decisions() const {

@@ -50,7 +50,8 @@ struct BoundPart {
 };
 
 struct BoundPlan {
-  BoundPlan(const Artifact &artifact, Plan plan, Code code);
+  // keeps: whether launches that make something of weights alone run once, before the first run.
+  BoundPlan(const Artifact &artifact, Plan plan, Code code, bool keeps);
   BoundPlan(const BoundPlan &) = delete;
 
   Plan plan;

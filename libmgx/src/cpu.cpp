@@ -123,7 +123,7 @@ void Context::row(const BoundPart &loop, int64_t trip) {
 
 CpuSized::CpuSized(const Artifact &artifact, Plan plan, Code code, std::shared_ptr<CpuStore> shared,
                    int threads)
-    : Sized(artifact, std::move(plan), std::move(code)), store(std::move(shared)),
+    : Sized(artifact, std::move(plan), std::move(code), true), store(std::move(shared)),
       threads(threads) {
   auto needed = static_cast<uint64_t>(bound.arena_bytes) +
                 static_cast<uint64_t>(bound.scratch_bytes) +

@@ -1,5 +1,6 @@
 //===- device.cpp - devices by name, and the CPU ------------------------------------------===//
 #include "device.h"
+#include "cpu_memory.h"
 #include "error.h"
 #include "settings.h"
 #include "targets.h"
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <new>
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,10 +24,8 @@ public:
   uint64_t memory_bytes() const override { return host_memory_bytes(); }
   std::vector<std::string> identities() const override { return cpu_identities(); }
 
-  void *allocate(mgx_memory, uint64_t bytes) override {
-    return ::operator new(bytes, std::align_val_t(256));
-  }
-  void free(mgx_memory, void *data) override { ::operator delete(data, std::align_val_t(256)); }
+  void *allocate(mgx_memory, uint64_t bytes) override { return aligned_memory(bytes); }
+  void free(mgx_memory, void *data) override { free_aligned(data); }
   void copy(void *target, const void *source, uint64_t bytes, void *, bool) override {
     if (bytes)
       std::memmove(target, source, bytes);

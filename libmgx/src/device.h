@@ -30,6 +30,8 @@ public:
   virtual void synchronize(void *stream) = 0;
   virtual void release_stream(void *stream) = 0;
   virtual void *symbol(const char *) const { return nullptr; }
+  // Whether the caller's memory is the process's.
+  virtual bool on_host(const mgx_tensor &) const { return true; }
 
   const std::string &name() const { return own_name; }
   const std::string &target() const { return own_target; }

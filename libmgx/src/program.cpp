@@ -86,11 +86,11 @@ void check_overlaps(const Plan &plan, Tensors inputs, Tensors outputs) {
   }
 }
 
-void check_limits(const Plan &plan, Tensors inputs) {
+void check_limits(const Plan &plan, const Device &device, Tensors inputs) {
   for (auto [number, most] : plan.limits) {
     const mgx_tensor &tensor = inputs[static_cast<size_t>(number)];
     const TensorSpec &spec = plan.inputs[static_cast<size_t>(number)];
-    if (tensor.memory == MGX_MEMORY_DEVICE)
+    if (!device.on_host(tensor))
       continue;
     int64_t value = 0;
     if (spec.element->bytes == 4) {
@@ -234,7 +234,7 @@ std::shared_ptr<Sized> Program::checked(Tensors inputs, Tensors outputs) {
     check_tensor("input", plan, plan.inputs[i], inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i)
     check_tensor("output", plan, plan.outputs[i], outputs[i]);
-  check_limits(plan, inputs);
+  check_limits(plan, *device, inputs);
   check_overlaps(plan, inputs, outputs);
   return found;
 }

@@ -15,8 +15,8 @@ using Tensors = std::span<const mgx_tensor>;
 // A program for some sizes, with memory of its own. Any number of threads may run it.
 class Sized {
 public:
-  Sized(const Artifact &artifact, Plan plan, Code code)
-      : bound(artifact, std::move(plan), std::move(code)) {}
+  Sized(const Artifact &artifact, Plan plan, Code code, bool keeps)
+      : bound(artifact, std::move(plan), std::move(code), keeps) {}
   virtual ~Sized() = default;
 
   // The tensors are checked.

@@ -1,0 +1,104 @@
+//===- hip_graph.cpp - the sections of a program as HIP graphs
+//------------------------------------------------===//
+#include "hip_context.h"
+
+namespace mgx {
+
+namespace {
+// A copy that fills a row has another target at each trip: to change its node takes the host as
+// long as this many launches (measured on the emulated device, whose calls cost next to nothing).
+constexpr size_t row_launches = 4;
+} // namespace
+
+HipGraph::~HipGraph() {
+  if (executable)
+    hip().hipGraphExecDestroy(executable);
+  if (graph)
+    hip().hipGraphDestroy(graph);
+}
+
+// Whether a graph takes less time of the host than the section's launches.
+bool HipContext::pays(const BoundPart &part) const {
+  size_t rows = 0;
+  for (const auto &[step, whole] : prepared.wholes)
+    rows += part.first <= step && step < part.end;
+  return part.end - part.first > 1 + row_launches * rows;
+}
+
+void HipContext::outdate(size_t step) {
+  if (is_stale[step])
+    return;
+  for (auto &[part, graph] : graphs)
+    if (part->first <= step && step < part->end) {
+      graph.stale.push_back(step);
+      is_stale[step] = 1;
+    }
+}
+
+// The section's graph, built or brought up to date; nullptr where that fails.
+HipGraph *HipContext::current_graph(const BoundPart &part) {
+  try {
+    auto [found, made] = graphs.try_emplace(&part);
+    if (made)
+      build(found->second, part);
+    else if (!found->second.stale.empty())
+      update(found->second, part);
+    return &found->second;
+  } catch (const Error &error) {
+    graphs.clear();
+    graph_wanted = false;
+    say(MGX_LEVEL_WARNING, cat("no HIP graph, kernels are launched one by one: ", error.text));
+    return nullptr;
+  }
+}
+
+HipKernelNode HipContext::node_of(const HipStep &step) {
+  return {step.block, nullptr, step.function, step.grid, parameters.data() + step.first, 0};
+}
+
+void HipContext::build(HipGraph &graph, const BoundPart &part) {
+  HIP(hipGraphCreate, &graph.graph, 0);
+  graph.stale.reserve(part.end - part.first); // So that runs allocate nothing.
+  for (size_t number = part.first; number < part.end; ++number) {
+    const HipStep &step = prepared.steps[number];
+    void *node = nullptr, *const *before = graph.nodes.empty() ? nullptr : &graph.nodes.back();
+    size_t count = before ? 1 : 0;
+    if (step.function) {
+      HipKernelNode facts = node_of(step);
+      hip_check(hip().hipGraphAddKernelNode(&node, graph.graph, before, count, &facts),
+                "hipGraphAddKernelNode", step.called());
+    } else {
+      hip_check(hip().hipGraphAddMemcpyNode1D(&node, graph.graph, before, count,
+                                              reinterpret_cast<void *>(arguments[step.first + 1]),
+                                              reinterpret_cast<void *>(arguments[step.first]),
+                                              step.bytes, hip_device_to_device),
+                "hipGraphAddMemcpyNode1D", step.called());
+    }
+    graph.nodes.push_back(node);
+    is_stale[number] = 0;
+  }
+  HIP(hipGraphInstantiateWithFlags, &graph.executable, graph.graph, 0);
+}
+
+// Gives the stale nodes their new arguments; runs under way keep the old ones.
+void HipContext::update(HipGraph &graph, const BoundPart &part) {
+  for (size_t number : graph.stale) {
+    const HipStep &step = prepared.steps[number];
+    void *node = graph.nodes[number - part.first];
+    is_stale[number] = 0;
+    if (step.function) {
+      HipKernelNode facts = node_of(step);
+      hip_check(hip().hipGraphExecKernelNodeSetParams(graph.executable, node, &facts),
+                "hipGraphExecKernelNodeSetParams", step.called());
+    } else {
+      hip_check(hip().hipGraphExecMemcpyNodeSetParams1D(
+                    graph.executable, node, reinterpret_cast<void *>(arguments[step.first + 1]),
+                    reinterpret_cast<void *>(arguments[step.first]), step.bytes,
+                    hip_device_to_device),
+                "hipGraphExecMemcpyNodeSetParams1D", step.called());
+    }
+  }
+  graph.stale.clear();
+}
+
+} // namespace mgx

@@ -1,0 +1,97 @@
+//===- hip_prepared.cpp - a bound plan on a GPU
+//----------------------------------------------------------===//
+#include "hip_prepared.h"
+
+namespace mgx {
+
+namespace {
+HipDim dim(const std::array<int64_t, 3> &sizes) {
+  return {static_cast<uint32_t>(sizes[0]), static_cast<uint32_t>(sizes[1]),
+          static_cast<uint32_t>(sizes[2])};
+}
+
+uint64_t aligned(int64_t bytes) { return static_cast<uint64_t>(round_up(bytes, 256)); }
+} // namespace
+
+std::string HipStep::called() const {
+  if (!function)
+    return cat("copy of '", *bound->node, "'");
+  return cat("kernel ", bound->launch->function, " of '", *bound->node, "'");
+}
+
+HipPrepared::HipPrepared(const BoundPlan &bound, const Artifact &artifact, const HipDevice &device)
+    : bound(bound), device(device), artifact(artifact) {
+  memory_bytes = static_cast<uint64_t>(bound.arena_bytes) + aligned(bound.scratch_bytes);
+  for (const CodeObject &code : bound.code) // One without launches has no bytes either.
+    modules.push_back(code.launches.empty() ? nullptr : HipModule::of(device.number(), code));
+  const std::vector<TensorSpec> *specs[2] = {&bound.plan.inputs, &bound.plan.outputs};
+  for (int way : {MGX_INPUT, MGX_OUTPUT}) {
+    entries[way].resize(specs[way]->size());
+    touching[way].resize(specs[way]->size());
+    for (const TensorSpec &spec : *specs[way]) {
+      staging[way].push_back(staging_bytes);
+      staging_bytes += aligned(spec.bytes());
+    }
+  }
+  for (const BoundStep &step : bound.steps) {
+    HipStep one{nullptr, {}, {}, static_cast<uint64_t>(step.bytes), arguments.size(), &step};
+    if (step.launch) {
+      one.function = modules[static_cast<size_t>(step.kernel)]->function(step.launch->function);
+      one.grid = dim(step.launch->grid);
+      one.block = dim(step.launch->block);
+    }
+    for (const Place &place : step.places) {
+      touch(place);
+      point(place);
+    }
+    steps.push_back(one);
+  }
+  for (size_t number = 0; number < steps.size(); ++number)
+    if (bound.steps[number].is_row)
+      wholes[number] = point(bound.steps[number].places[1]);
+  for (const Place &place : bound.decisions())
+    if (place.kind == Place::Kind::weight)
+      known.emplace(place.index, artifact.weights[static_cast<size_t>(place.index)].load());
+    else
+      decisions[place] = point(place);
+}
+
+size_t HipPrepared::point(const Place &place) {
+  size_t number = arguments.size();
+  auto value = static_cast<uint64_t>(place.index);
+  switch (place.kind) {
+  case Place::Kind::scratch:
+    value += static_cast<uint64_t>(bound.arena_bytes);
+    [[fallthrough]];
+  case Place::Kind::arena:
+    in_arena.push_back(number);
+    break;
+  case Place::Kind::weight: {
+    auto &memory = weights[place.index];
+    if (!memory)
+      memory = device_weight(device.number(), artifact.weights[static_cast<size_t>(place.index)]);
+    value = memory->address();
+    break;
+  }
+  case Place::Kind::input:
+  case Place::Kind::output:
+    entries[place.kind == Place::Kind::input ? MGX_INPUT : MGX_OUTPUT][value].push_back(number);
+    value = 0;
+    break;
+  default: // A size; launches that run once are the CPU's.
+    break;
+  }
+  arguments.push_back(value);
+  return number;
+}
+
+void HipPrepared::touch(const Place &place) {
+  if (place.kind != Place::Kind::input && place.kind != Place::Kind::output)
+    return;
+  int way = place.kind == Place::Kind::input ? MGX_INPUT : MGX_OUTPUT;
+  auto &found = touching[way][static_cast<size_t>(place.index)];
+  if (found.empty() || found.back() != steps.size())
+    found.push_back(steps.size());
+}
+
+} // namespace mgx

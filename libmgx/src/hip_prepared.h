@@ -1,0 +1,51 @@
+//===- hip_prepared.h - a bound plan on a GPU: functions and weights loaded, arguments laid out
+//--------===//
+#pragma once
+
+#include "binding.h"
+#include "hip_device.h"
+#include "hip_memory.h"
+
+namespace mgx {
+
+// A launch, or a copy on the device where there is no function: its arguments begin with number
+// `first` in the table of all.
+struct HipStep {
+  void *function;
+  HipDim grid, block;
+  uint64_t bytes;
+  size_t first;
+  const BoundStep *bound;
+
+  // The launch in words, for messages.
+  std::string called() const;
+};
+
+// All execution contexts of a program share it; each has its own copy of the arguments.
+class HipPrepared {
+public:
+  HipPrepared(const BoundPlan &bound, const Artifact &artifact, const HipDevice &device);
+
+  const BoundPlan &bound;
+  const HipDevice &device;
+  std::vector<HipStep> steps;
+  std::vector<uint64_t> arguments; // Addresses, and offsets in the arena at `in_arena`.
+  std::vector<size_t> in_arena;
+  // The arguments that point to each input and output, and the steps that have such.
+  std::vector<std::vector<size_t>> entries[2], touching[2];
+  std::vector<uint64_t> staging[2]; // The offset of each host tensor in the memory for copies.
+  uint64_t staging_bytes = 0, memory_bytes = 0;
+  std::map<Place, size_t> decisions;         // The arguments that point to counts and conditions,
+  std::map<int64_t, WeightBytes> known;      // and those of them that are weights, by number.
+  std::map<size_t, size_t> wholes; // The argument of the tensor whose rows a copy fills.
+
+private:
+  size_t point(const Place &place);
+  void touch(const Place &place);
+
+  const Artifact &artifact;
+  std::vector<std::shared_ptr<HipModule>> modules;
+  std::map<int64_t, std::shared_ptr<DeviceMemory>> weights;
+};
+
+} // namespace mgx

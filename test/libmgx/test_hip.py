@@ -1,0 +1,202 @@
+"""libmgx on emulated GPUs: results, device memory, streams, graphs, failures."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from ctypes import byref, c_int32, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mgx_mlir
+from mgx_mlir import emulator
+from mgx_mlir.artifact.record import Artifact as PythonArtifact
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.runtime.hip.device import device_for
+from mgx_mlir.runtime.hip.library import open_library
+from mgx_mlir.settings import Settings
+from test.fuzz.artifacts.programs import PROGRAMS, seeds
+from test.libmgx.library import (
+    Artifact,
+    Device,
+    LibraryError,
+    Program,
+    RunOptions,
+    Tensor,
+    call,
+    library,
+    made,
+    tensors,
+)
+from test.libmgx.test_programs import given, same
+
+LOG = ctypes.CFUNCTYPE(None, c_void_p, ctypes.c_int, ctypes.c_char_p)
+QUICK = ("several kernels", "some sizes and any", "search")
+
+
+def opened(chip: str) -> Device:
+    """The emulated device of a chip, which Python's part of the process has too."""
+    open_library("emulated", (chip,))
+    number = device_for(Target.get(chip)).ordinal
+    return Device(f"hip:{number}", str(emulator.library_path()))
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return opened("gfx942")
+
+
+@pytest.fixture(scope="module")
+def gpu_files(folder: Path) -> dict[str, bytes]:
+    settings = Settings(cache_dir=folder / "cache", hip="emulated")
+    return seeds(folder, "gfx942", settings, QUICK)
+
+
+@pytest.fixture
+def failures() -> Iterator[Callable[[bytes], None]]:
+    """Makes calls of HIP fail."""
+    own = ctypes.CDLL(str(emulator.library_path())).mgxEmulatorSetFailures
+    yield own
+    own(b"")
+
+
+def check_results(data: bytes, chip: str, folder: Path, graph: int) -> None:
+    path = folder / f"{chip}.mgx"
+    path.write_bytes(data)
+    python = PythonArtifact.open(path)
+    settings = Settings(cache_dir=folder / "cache", hip="emulated")
+    other = mgx_mlir.compile(python, chip, settings=settings, trust_code=True)
+    program = Program(Artifact(path), opened(chip), trust_code=1, graph=graph)
+    sizes = (2, 5, 2) if python.plan.dims else (1, 1)
+    for seed, size in enumerate(sizes):
+        inputs = given(python.plan, size, seed)
+        same(program.run(inputs), {n: np.asarray(a) for n, a in other.run(inputs).items()})
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("graph", [0, -1], ids=["graph", "launches"])
+def test_results_are_those_of_the_python_package(
+    name: str, graph: int, gpu_files: dict[str, bytes], folder: Path
+) -> None:
+    check_results(gpu_files[name], "gfx942", folder, graph)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_results_of_every_program(chip: str, folder: Path) -> None:
+    settings = Settings(cache_dir=folder / "cache", hip="emulated")
+    names = [name for name in PROGRAMS if name != "parts"]
+    for data in seeds(folder, chip, settings, names).values():
+        for graph in (0, -1):
+            check_results(data, chip, folder, graph)
+
+
+def test_a_device_says_what_it_is(device: Device) -> None:
+    info = device.info
+    assert (info.target, info.is_gpu, info.threads) == (b"gfx942", 1, 0)
+    assert b"MI300X" in info.name
+    assert info.memory_bytes > 1 << 36
+    count = c_size_t()
+    call("mgx_device_count", None, byref(count))
+    assert count.value >= 1
+    with pytest.raises(LibraryError, match=r"^Target: .*hip:63"):
+        Device("hip:63")
+    with pytest.raises(LibraryError, match=r"^Usage: .*already"):
+        Device("hip:0", "/another/libamdhip64.so")
+
+
+def test_tensors_of_the_device_stay_there(device: Device, gpu_files: dict[str, bytes]) -> None:
+    """On a stream of the caller nothing is copied, and results follow in its order."""
+    program = Program(Artifact(gpu_files["several kernels"]), device, trust_code=1)
+    plan = PythonArtifact.from_bytes(gpu_files["several kernels"]).plan
+    inputs = given(plan, 1, 3)
+    wanted = program.run(inputs)
+    stream = c_void_p()
+    call("mgx_stream_create", device.handle, byref(stream))
+
+    def allocated(size: int) -> c_void_p:
+        data = c_void_p()
+        call("mgx_device_allocate", device.handle, 2, c_uint64(size), byref(data))
+        return data
+
+    def copied(target: c_void_p, source: c_void_p, size: int) -> None:
+        call("mgx_device_copy", device.handle, target, source, c_uint64(size), stream, c_int32(1))
+
+    arrays = program.arrays(inputs)
+    results = [np.zeros_like(wanted[name]) for name, _ in program.outputs]
+    memory = [allocated(array.nbytes) for array in (*arrays, *results)]
+    ours = [
+        Tensor(data, t.sizes, t.rank, 0, kind, 0, t.bytes)
+        for kind, data, t in zip(
+            (0, 2, 2, 0), memory, (*tensors(arrays), *tensors(results)), strict=True
+        )
+    ]
+    options = made(RunOptions, stream=stream.value, on_stream=1)
+    for _ in range(3):
+        for array, data in zip(arrays, memory, strict=False):
+            copied(data, c_void_p(array.ctypes.data), array.nbytes)
+        program.run_on((Tensor * 2)(*ours[:2]), (Tensor * 2)(*ours[2:]), options)
+        for array, data in zip(results, memory[len(arrays) :], strict=True):
+            copied(c_void_p(array.ctypes.data), data, array.nbytes)
+        call("mgx_stream_synchronize", device.handle, stream)
+        same(dict(zip(wanted, results, strict=True)), wanted)
+        for array in results:
+            array.fill(0)
+    for data in memory:
+        call("mgx_device_free", device.handle, 2, data)
+    call("mgx_stream_release", device.handle, stream)
+
+
+def test_a_run_goes_on_while_the_caller_works(device: Device, gpu_files: dict[str, bytes]) -> None:
+    program = Program(Artifact(gpu_files["search"]), device, trust_code=1)
+    plan = PythonArtifact.from_bytes(gpu_files["search"]).plan
+    inputs = given(plan, 1, 2)
+    wanted = program.run(inputs)
+    arrays = program.arrays(inputs)
+    results = [np.zeros_like(wanted[name]) for name, _ in program.outputs]
+    pending = c_void_p()
+    counts = c_size_t(len(arrays)), c_size_t(len(results))
+    call("mgx_run_async", program.handle, tensors(arrays), counts[0], tensors(results), counts[1],
+         None, byref(pending))  # fmt: skip
+    call("mgx_wait", pending)
+    same(dict(zip(wanted, results, strict=True)), wanted)
+
+
+def test_a_failed_launch_names_the_kernel_and_the_program_runs_again(
+    device: Device, gpu_files: dict[str, bytes], failures: Callable[[bytes], None]
+) -> None:
+    program = Program(Artifact(gpu_files["several kernels"]), device, trust_code=1, graph=-1)
+    inputs = given(PythonArtifact.from_bytes(gpu_files["several kernels"]).plan, 1, 0)
+    wanted = program.run(inputs)
+    failures(b"hipModuleLaunchKernel:1")
+    with pytest.raises(
+        LibraryError, match=r"^Device: hipModuleLaunchKernel failed: .*kernel .* of"
+    ):
+        program.run(inputs)
+    failures(b"")
+    same(program.run(inputs), wanted)
+
+
+def test_without_a_graph_kernels_are_launched_one_by_one_and_it_is_said(
+    device: Device, gpu_files: dict[str, bytes], failures: Callable[[bytes], None]
+) -> None:
+    program = Program(Artifact(gpu_files["several kernels"]), device, trust_code=1)
+    inputs = given(PythonArtifact.from_bytes(gpu_files["several kernels"]).plan, 1, 0)
+    said: list[str] = []
+    heard = LOG(lambda user, level, text: said.append(text.decode()))
+    library().mgx_log_to(heard, None)
+    try:
+        failures(b"hipGraphInstantiateWithFlags:1")
+        first = program.run(inputs)
+        failures(b"")
+        same(program.run(inputs), first)
+    finally:
+        library().mgx_log_to(None, None)
+    assert any("no HIP graph, kernels are launched one by one" in text for text in said)
+
+
+def test_code_for_another_chip_says_how_to_make_it(device: Device, files: dict[str, bytes]) -> None:
+    with pytest.raises(LibraryError, match=r"^Target: .*gfx942.*mgx finalize FILE --arch gfx942"):
+        Program(Artifact(files["search"]), device, trust_code=1)
