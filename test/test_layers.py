@@ -25,7 +25,7 @@ FLOORS = """
     rewriting
     reference
     importer
-    codegen.refusal
+    codegen.refusal codegen.stages
     codegen.generic.lowering
     codegen.generic.buffers
     codegen.layout

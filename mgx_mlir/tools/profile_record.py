@@ -29,26 +29,32 @@ if TYPE_CHECKING:
 
 def steps_record(plan: Plan, found: Sequence[StepTime]) -> list[dict[str, Any]]:
     """One entry a step: its kernel, nodes, time and work in one run, and the steps it reads."""
+    return [
+        {
+            "kernel": spent.kernel,
+            "node": spent.node,
+            "ms": spent.median,
+            "bytes": spent.bytes * spent.times,
+            "flops": spent.flops * spent.times,
+            "launches": spent.launches,
+            "reads": reads,
+        }
+        for spent, reads in zip(found, reads_of(plan), strict=True)
+    ]
+
+
+def reads_of(plan: Plan) -> list[list[int]]:
+    """For each step of a plan, the numbers of the steps whose results it reads."""
     made: dict[int, int] = {}
-    steps = []
-    for number, (step, spent) in enumerate(zip(plan.work(), found, strict=True)):
+    reads = []
+    for number, step in enumerate(plan.work()):
         used = _used(step)
-        steps.append(
-            {
-                "kernel": spent.kernel,
-                "node": spent.node,
-                "ms": spent.median,
-                "bytes": spent.bytes * spent.times,
-                "flops": spent.flops * spent.times,
-                "launches": spent.launches,
-                "reads": sorted({made[buffer] for buffer in used if buffer in made}),
-            }
-        )
+        reads.append(sorted({made[buffer] for buffer in used if buffer in made}))
         # A buffer of the program that no step before has made is a result of this one.
         for buffer in used:
             if plan.buffers[buffer].kind in ("arena", "output"):
                 made.setdefault(buffer, number)
-    return steps
+    return reads
 
 
 def _used(step: Step | Row) -> tuple[int, ...]:

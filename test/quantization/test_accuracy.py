@@ -17,6 +17,7 @@ from mgx_mlir.quantization.search import Trial, search
 from mgx_mlir.tools.mgx import main
 
 from ..onnx_models import Builder
+from ..tools.report.test_page import Page
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((12, 2, 16)).astype(np.float32)
@@ -130,7 +131,9 @@ def test_the_verbs_print_and_report_the_errors(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "output y" in shown and "top-1 class" in shown
     text = (tmp_path / "r.html").read_text()
-    assert text.count("<circle") == 6
+    data = Page(text).data
+    assert len(data["plots"][0]["points"]) == 6 and len(data["graphs"][0]["steps"]) >= 6
+    assert {table["id"] for table in data["tables"]} == {"outputs", "nodes"}
     assert "&lt;m&gt;.onnx" in text and "<m>" not in text
     for words_of in (["--int8"], ["--fp16"], ["--int4-weights", "--block", "16"]):
         assert main(["verify", file, "--against", "f32", *words_of, *words, "--json"]) == 0

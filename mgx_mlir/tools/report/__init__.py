@@ -1,6 +1,6 @@
-"""The report of a timed program: one page that loads nothing, with a graph, tables and plots.
+"""Reports: pages of one file that load nothing, with graphs, tables and plots.
 
-Texts of the model reach the page as JSON, and its scripts put them there as text. The page's own
+Texts of a model reach a page as JSON, and its scripts put them there as text. The page's own
 policy lets run the scripts of this package alone, which it names by their hashes.
 """
 
@@ -9,38 +9,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from importlib import metadata, resources
 from typing import Any
 
-from mgx_mlir.tools.report.blocks import blocks
-from mgx_mlir.tools.report.verdict import verdict
-
-_SCRIPTS = ("base", "graph", "timeline", "charts", "table", "details", "main")
-# The fields of a kernel's facts that are long, and so stored compressed.
-_LONG = ("ir", "isa", "estimate")
+_SCRIPTS = ("base", "graph", "timeline", "charts", "table", "details", "plain", "main")
 
 
-def page(
-    record: Mapping[str, Any],
-    compared: Sequence[Mapping[str, Any]] = (),
-    facts: Mapping[int, Mapping[str, Any]] | None = None,
-) -> str:
-    """The page of a record of `mgx perf`, and the times beside those of another record.
-
-    facts: those of `facts.kernel_facts`, by kernel.
-    """
-    facts = facts or {}
-    data = {
-        **record,
-        "compared": list(compared),
-        "verdict": verdict(record, facts),
-        "kernels": [_kernel(row, facts.get(row["kernel"])) for row in record.get("kernels", ())],
-        "blocks": [b.to_json() for b in blocks([s["kernel"] for s in record.get("steps", ())])],
-    }
-    title = f"{record['model']} on {record['device']}"
+def framed(title: str, note: str, data: Mapping[str, Any]) -> str:
+    """The page of these data, JSON values; see `main.js` for the names that it shows."""
     library = _layout_library()
     script = "(() => {\n" + "\n".join(_part(f"{name}.js") for name in _SCRIPTS) + "})();\n"
     allowed = " ".join(f"'sha256-{_hash(text)}'" for text in (library, script))
@@ -51,17 +29,12 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<title>{escape(title)}</title><style>{_part('style.css')}</style></head><body>"
         f"<header><h1>{escape(title)}</h1>"
-        f'<p class="soft">{_runs(record)}</p>'
+        f'<p class="soft">{escape(note)}</p>'
         '<nav id="links"></nav></header><main id="page"></main>'
-        "<noscript><main>The page needs JavaScript; mgx perf --json has the same numbers."
-        "</main></noscript>"
+        "<noscript><main>The page needs JavaScript; --json has the same numbers.</main></noscript>"
         f'<script id="data" type="application/json">{_embedded(data)}</script>'
         f"<script>{library}</script><script>{script}</script></body></html>\n"
     )
-
-
-def _runs(record: Mapping[str, Any]) -> str:
-    return "one run of each kind" if record["runs"] == 1 else f"{record['runs']} runs of each kind"
 
 
 def _part(name: str) -> str:
@@ -83,22 +56,3 @@ def _embedded(data: Mapping[str, Any]) -> str:
     """JSON that no text in it can end: a browser reads < as such in JSON alone."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
-
-
-def _kernel(row: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A row of a record with the facts about its kernel."""
-    if facts is None:
-        return dict(row)
-    code = json.dumps({name: facts[name] for name in _LONG}).encode()
-    return {
-        **row,
-        "name": facts["name"],
-        "fused": facts["nodes"],
-        "types": facts["types"],
-        "why": row.get("why") or facts["why"],
-        "bytes_of_code": facts["bytes_of_code"],
-        "code_launches": facts["launches"],
-        "stats": facts["stats"],
-        "has_estimate": bool(facts["estimate"]),
-        "code": base64.b64encode(zlib.compress(code, 9)).decode(),
-    }

@@ -17,6 +17,8 @@ from mgx_mlir.tools.files import written
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
+    from mgx_mlir.artifact.record import Artifact
+    from mgx_mlir.compiler import Report
     from mgx_mlir.finalizer.server import Server
     from mgx_mlir.settings import Settings
 
@@ -46,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_version,
         metavar="M.N",
         help="write for readers of this older version, or say which op it lacks",
+    )
+    parser.add_argument(
+        "--report",
+        type=written,
+        metavar="FILE.html",
+        help="write a page: stages, passes, rewrites, and the graph before and after them",
     )
     saving.add_form(parser, "the compiled program")
     shared.add_change_options(parser)
@@ -138,5 +146,18 @@ def _compile(
     else:
         artifact.save(output, weights=options.weights, version=options.artifact_version)
         print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
+    if options.report is not None:
+        _write_page(artifact, report, options)
     print_report(report, options)
     return 0
+
+
+def _write_page(artifact: Artifact, report: Report, options: argparse.Namespace) -> None:
+    from mgx_mlir.artifact.files import write_atomically
+    from mgx_mlir.importer import loading
+    from mgx_mlir.tools.editing import is_program, plain_model_of
+    from mgx_mlir.tools.report.compiling import page
+
+    model = None if is_program(options) else loading.load(plain_model_of(options)).model
+    text = page(options.model.name, model, artifact, report)
+    write_atomically(options.report, text.encode())

@@ -114,7 +114,7 @@ def _write(record: Mapping[str, Any], options: argparse.Namespace, report: Repor
     """Writes the page and the trace that are asked for."""
     from mgx_mlir.artifact.files import write_atomically
     from mgx_mlir.tools.profile_record import trace
-    from mgx_mlir.tools.report import page
+    from mgx_mlir.tools.report.profile import page
 
     if options.report is not None:
         facts = _facts(record, options, report)

@@ -88,13 +88,15 @@ def _measure(made: Quantized, options: argparse.Namespace) -> None:
     """Prints the error beside the f32 model, and writes the report."""
     from mgx_mlir.artifact.files import write_atomically
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.quantizing_report import page, print_accuracy
+    from mgx_mlir.tools.quantizing_report import print_accuracy
+    from mgx_mlir.tools.report.accuracy import page
 
     given = replace(shared.compile_options(options), io={})  # the model has these types
     with progress("measuring") as tick:
         accuracy = made.accuracy(options=given, tick=tick)
     print_accuracy(accuracy, {choice.node: choice.precision for choice in made.choices})
     if options.report is not None:
-        text = page(options.model.name, accuracy, made.choices, list(made.steps))
+        graph = made.network.source.model.graph
+        text = page(options.model.name, accuracy, made.choices, made.steps, graph)
         write_atomically(options.report, text.encode())
         print(f"{options.report}: the error at each node")

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the problems as JSON lines, the costly ones first; nothing is timed",
     )
+    add("--report", type=written, metavar="FILE.html", help="write the candidates as a page")
     shared.add_compile_options(parser)
     actions = parser.add_argument_group("the database", "without a model").add_argument
     actions("--list", action="store_true", help="print the tuned problems")
@@ -93,6 +94,12 @@ def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
 
     settings = shared.settings_of(options)
     timing = Timing(options.rounds, options.flush)
+    found: list[tuple[Work, Record, bool]] = []
+
+    def told(work: Work, record: Record, known: bool) -> None:
+        found.append((work, record, known))
+        _told(work, record, known)
+
     with progress("tuning") as tick:
         artifact = mgx_mlir.tune(
             artifact,
@@ -102,12 +109,17 @@ def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
             settings=settings,
             scheduler=options.scheduler,
             progress=tick,
-            told=_told,
+            told=told,
         )
         if options.output is not None:
             chip = target_of(options.target, settings)
             artifact = mgx_mlir.finalize(artifact, chip, settings=settings, progress=tick)
             artifact.save(options.output)
+    if options.report is not None:
+        from mgx_mlir.artifact.files import write_atomically
+        from mgx_mlir.tools.report.tuning import page
+
+        write_atomically(options.report, page(options.model.name, found).encode())
     print(artifact.summary())
     return 0
 

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from mgx_mlir.tools.mgx import main
-from mgx_mlir.tools.report import page
+from mgx_mlir.tools.report.profile import page
 
 from ...onnx_models import MODELS
 from .browser import CHROMIUM, Browser

@@ -20,7 +20,7 @@ import pytest
 from mgx_mlir.runtime.hip import ranges
 from mgx_mlir.tools.mgx import main
 from mgx_mlir.tools.profile_record import compared, trace
-from mgx_mlir.tools.report import page
+from mgx_mlir.tools.report.profile import page
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits.onnx"

@@ -20,6 +20,7 @@ const number = (value, digits = 1) =>
   value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
 function time(ms) {
   if (ms >= 1000) return `${number(ms / 1000, 2)} s`;
+  if (!ms) return "0 ms";
   return ms >= 1 ? `${number(ms, 2)} ms` : `${number(ms * 1000, ms < 0.01 ? 2 : 1)} µs`;
 }
 function size(bytes) {
@@ -51,12 +52,19 @@ function choose(step) {
   for (const show of watchers) show(step);
 }
 
-// A view that zooms and pans in one or two directions: wheel with Ctrl, drag, keys, buttons.
+// A row of buttons: label, what it does in words, what it does.
 function tools(actions) {
   const row = html("div", {class: "tools", role: "toolbar"});
   for (const [label, title, act] of actions)
     row.append(html("button", {type: "button", title, "aria-label": title, onclick: act}, label));
   return row;
+}
+
+function pairs(facts) {
+  const list = html("dl");
+  for (const [name, value] of facts)
+    if (value !== undefined && value !== "") list.append(html("dt", {}, name), html("dd", {}, value));
+  return list;
 }
 
 function onKeys(node, keys) {

@@ -19,13 +19,6 @@ function detailsView(root) {
       if (event.target.open && !text.textContent) text.textContent = (await code(kernel))[key];
     }}, [html("summary", {}, title), text]);
   }
-  function facts(pairs) {
-    const list = html("dl");
-    for (const [name, value] of pairs)
-      if (value !== undefined && value !== "") list.append(html("dt", {}, name), html("dd", {}, value));
-    return list;
-  }
-
   watchers.push((number_) => {
     const step = STEPS[number_];
     if (!step) return;
@@ -33,7 +26,7 @@ function detailsView(root) {
     const others = STEPS.filter((other) => other.kernel === step.kernel).length;
     root.replaceChildren(
       html("h2", {}, nameOf(step)),
-      facts([
+      pairs([
         ["step", `${number_} of ${STEPS.length}`],
         ["kernel", step.kernel < 0 ? "a copy" : `${kernel.name || step.kernel}${others > 1 ? `, which ${others} steps share` : ""}`],
         ["ONNX nodes", (kernel.fused || []).join(", ")],
@@ -47,7 +40,7 @@ function detailsView(root) {
       ]));
     for (const launch of launches) {
       const stats = (kernel.stats || {})[launch.function] || {};
-      root.append(html("h3", {}, launch.function), facts([
+      root.append(html("h3", {}, launch.function), pairs([
         [DATA.host_ms ? "work-groups" : "work items", launch.grid.join(" × ")],
         ["threads", DATA.host_ms ? launch.block.join(" × ") : ""],
         ["registers", stats.vgpr === undefined ? "" : `${stats.vgpr} vector${stats.agpr ? ` + ${stats.agpr} accumulation` : ""}, ${stats.sgpr} scalar`],

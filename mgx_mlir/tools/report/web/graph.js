@@ -1,21 +1,24 @@
-// The program's steps as a graph: blocks that repeat are one box until they are opened.
-function graphView(root) {
-  const blocks = DATA.blocks || [];
+// Steps as a graph: blocks that repeat are one box until they are opened.
+// graph: steps (node, reads, heat), blocks, format(heat, step), together (of heats), legend, title.
+// onchoose(number) is called for a chosen step; gives the function that shows a chosen one.
+function graphView(root, graph, onchoose) {
+  const {steps, blocks} = graph;
   const open = new Set();
-  const blockOf = new Array(STEPS.length).fill(-1);
+  const blockOf = new Array(steps.length).fill(-1);
   blocks.forEach((block, b) => {
     for (let s = block.first; s < block.end; s++) blockOf[s] = b;
   });
   // A picture of more boxes takes long to lay out.
   const MOST = 400;
 
-  const picture = svg("svg", {role: "group", "aria-label": "The steps of the program as a graph"});
+  const picture = svg("svg", {role: "group", "aria-label": graph.title});
   const view = html("div", {class: "view"}, picture);
-  let box = null, extent = [100, 100], items = [], drawn = new Map(), focused = 0, moved = false;
+  let box = null, extent = [100, 100], items = [], drawn = new Map(), focused = 0;
+  let marked = -1, moved = false;
 
   function shown() {
     const found = [];
-    for (let s = 0; s < STEPS.length; ) {
+    for (let s = 0; s < steps.length; ) {
       const b = blockOf[s];
       if (b >= 0 && !open.has(b)) {
         found.push({block: b, first: s, end: blocks[b].end});
@@ -29,61 +32,60 @@ function graphView(root) {
   }
 
   function label(item) {
-    if (item.block < 0) return nameOf(STEPS[item.first]);
+    if (item.block < 0) return nameOf(steps[item.first]);
     const block = blocks[item.block], count = block.end - block.first;
-    const first = nameOf(STEPS[block.first]);
+    const first = nameOf(steps[block.first]);
     const place = block.times > 1 ? `block ${block.number} of ${block.times}` : "steps";
     return `${place}: ${count} from ${first}`;
   }
-  const spent = (item) => STEPS.slice(item.first, item.end).reduce((sum, step) => sum + step.ms, 0);
+  const heatOf = (item) => graph.together(steps.slice(item.first, item.end).map((step) => step.heat));
 
-  function layout() {
+  function layers() {
     items = shown();
     const of = new Map();
     items.forEach((item, n) => {
       for (let s = item.first; s < item.end; s++) of.set(s, n);
     });
-    const graph = new dagre.graphlib.Graph();
-    graph.setGraph({rankdir: "TB", nodesep: 18, ranksep: 26, marginx: 12, marginy: 12});
-    graph.setDefaultEdgeLabel(() => ({}));
+    const layout = new dagre.graphlib.Graph();
+    layout.setGraph({rankdir: "TB", nodesep: 18, ranksep: 26, marginx: 12, marginy: 12});
+    layout.setDefaultEdgeLabel(() => ({}));
     items.forEach((item, n) => {
       item.text = cut(label(item), 34);
-      item.ms = spent(item);
-      const under = `${time(item.ms)}   ${number((100 * item.ms) / TOTAL)} %`;
-      item.under = under;
-      graph.setNode(n, {width: Math.max(item.text.length, under.length) * 6.7 + 22, height: 42});
+      item.heat = heatOf(item);
+      item.under = graph.format(item.heat, item.block < 0 ? steps[item.first] : null);
+      layout.setNode(n, {width: Math.max(item.text.length, item.under.length) * 6.7 + 22, height: 42});
     });
-    for (let s = 0; s < STEPS.length; s++)
-      for (const source of STEPS[s].reads)
-        if (of.get(source) !== of.get(s)) graph.setEdge(of.get(source), of.get(s));
-    dagre.layout(graph);
-    return graph;
+    for (let s = 0; s < steps.length; s++)
+      for (const source of steps[s].reads)
+        if (of.get(source) !== of.get(s)) layout.setEdge(of.get(source), of.get(s));
+    dagre.layout(layout);
+    return layout;
   }
 
   function draw() {
     // The focus stays at its step.
     const held = picture.contains(document.activeElement), at = items[focused]?.first ?? 0;
-    const graph = layout();
+    const layout = layers();
     focused = items.findIndex((item) => item.first <= at && at < item.end);
-    const {width, height} = graph.graph();
+    const {width, height} = layout.graph();
     extent = [width, height];
     picture.replaceChildren();
     drawn = new Map();
-    frames(graph);
-    for (const edge of graph.edges()) {
-      const points = graph.edge(edge).points.map((p) => `${p.x.toFixed(1)} ${p.y.toFixed(1)}`);
+    frames(layout);
+    for (const edge of layout.edges()) {
+      const points = layout.edge(edge).points.map((p) => `${p.x.toFixed(1)} ${p.y.toFixed(1)}`);
       picture.append(svg("path", {class: "edge", d: "M" + points.join("L")}));
     }
-    const most = Math.max(...items.map((item) => item.ms), 1e-12);
-    items.forEach((item, n) => node(item, n, graph.node(n), most));
+    const most = Math.max(...items.map((item) => item.heat), 1e-12);
+    items.forEach((item, n) => node(item, n, layout.node(n), most));
     if (!box) fit(); else look();
     if (held) drawn.get(focused).focus({preventScroll: true});
-    mark(chosen);
+    mark(marked);
   }
 
-  function frames(graph) {
+  function frames(layout) {
     for (const b of open) {
-      const inside = items.flatMap((item, n) => (blockOf[item.first] === b ? [graph.node(n)] : []));
+      const inside = items.flatMap((item, n) => (blockOf[item.first] === b ? [layout.node(n)] : []));
       const x0 = Math.min(...inside.map((p) => p.x - p.width / 2)) - 7;
       const x1 = Math.max(...inside.map((p) => p.x + p.width / 2)) + 7;
       const y0 = Math.min(...inside.map((p) => p.y - p.height / 2)) - 7;
@@ -94,13 +96,13 @@ function graphView(root) {
 
   function node(item, n, place, most) {
     const {x, y, width, height} = place;
-    const told = `${label(item)}: ${time(item.ms)}`;
+    const told = `${label(item)}: ${item.under}`;
     const drawnNode = svg("g", {
       class: "node", tabindex: n === focused ? 0 : -1, role: "button", "aria-label": told,
       "data-first": item.first, onclick: () => act(n), onfocus: () => { focused = n; },
     }, [
       titled(told),
-      svg("rect", {class: "heat", heat: (item.ms / most).toFixed(3), x: x - width / 2,
+      svg("rect", {class: "heat", heat: (item.heat / most).toFixed(3), x: x - width / 2,
                    y: y - height / 2, width, height, rx: item.block < 0 ? 6 : 14}),
       svg("text", {x, y: y - 4, "text-anchor": "middle"}, item.text),
       svg("text", {x, y: y + 13, "text-anchor": "middle"}, item.under),
@@ -112,9 +114,9 @@ function graphView(root) {
 
   function act(n) {
     const item = items[n];
-    if (item.block < 0) return choose(item.first);
+    if (item.block < 0) return onchoose(item.first);
     unfold(item.block);
-    choose(item.first);
+    onchoose(item.first);
   }
 
   function unfold(b) {
@@ -165,15 +167,10 @@ function graphView(root) {
   }
 
   function mark(number) {
+    marked = number;
     for (const [n, shape] of drawn)
       shape.classList.toggle("chosen", items[n].first <= number && number < items[n].end);
   }
-  watchers.push((number) => {
-    const n = items.findIndex((item) => item.first <= number && number < item.end);
-    if (n >= 0 && moved) show(n);
-    mark(number);
-  });
-
   onKeys(picture, {
     ArrowDown: () => step(1), ArrowRight: () => step(1), ArrowUp: () => step(-1),
     ArrowLeft: () => step(-1), Home: () => step(-items.length), End: () => step(items.length),
@@ -203,10 +200,15 @@ function graphView(root) {
     ["fit", "show the width of the graph", fit], ["fold", "fold all blocks", fold],
   ]);
   buttons.append(html("span", {class: "small soft"}, [
-    "time: 0 ", html("span", {class: "swatch"}), ` most`,
+    `${graph.legend}: least `, html("span", {class: "swatch"}), " most",
   ]));
   root.append(buttons, view);
   draw();
   // The first step that is chosen, by the page itself, leaves the view at the graph's begin.
   requestAnimationFrame(() => { moved = true; });
+  return (number) => {
+    const n = items.findIndex((item) => item.first <= number && number < item.end);
+    if (n >= 0 && moved) show(n);
+    mark(number);
+  };
 }

@@ -32,32 +32,44 @@ function theme() {
   document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
 }
 
-links.append(html("button", {type: "button", onclick: theme, title: "light or dark"}, "◐ theme"));
-if ((DATA.verdict || []).length) {
+function heading() {
+  links.append(html("button", {type: "button", onclick: theme, title: "light or dark"}, "◐ theme"));
+  if (!(DATA.verdict || []).length) return;
   const box = section("verdict", "Verdict", (root) => {
     for (const sentence of DATA.verdict) root.append(html("p", {}, sentence));
   });
   box.querySelector("h2").className = "soft";
 }
-section("runs", "Runs", cards);
-if ((DATA.compared || []).length) section("compared", "Beside the other run", comparedTable);
-if (STEPS.length) {
-  section("graph", "Graph", (root) => {
-    const left = html("div"), right = html("aside", {id: "details", tabindex: 0, "aria-live": "polite",
-      "aria-label": "the chosen step"});
-    root.append(html("div", {class: "split"}, [left, right]));
-    detailsView(right);
-    graphView(left);
-  });
-  section("timeline", "Timeline", timelineView);
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+function profile() {
+  section("runs", "Runs", cards);
+  if ((DATA.compared || []).length) section("compared", "Beside the other run", comparedTable);
+  if (STEPS.length) {
+    section("graph", "Graph", (root) => {
+      const right = beside(root, (left) => watchers.push(graphView(left, {
+        steps: STEPS.map((step) => ({...step, heat: step.ms})), blocks: DATA.blocks, together: sum,
+        format: (ms) => `${time(ms)}   ${number((100 * ms) / TOTAL)} %`, legend: "time",
+        title: "The steps of the program as a graph",
+      }, choose)));
+      right.id = "details";
+      detailsView(right);
+    });
+    section("timeline", "Timeline", timelineView);
+  }
+  if (KERNELS.length) section("kernels", "Kernels", kernelTable);
+  if (DATA.arena && DATA.arena.buffers.length) section("arena", "Memory of the arena", arenaView);
+  const worked = KERNELS.some((k) => k.flops > 0 && k.bytes > 0 && k.ms > 0);
+  if (DATA.machine && DATA.machine["memory bytes"] && Object.keys(DATA.machine).length > 1 && worked)
+    section("roofline", "Roofline", rooflineView);
+  if ((DATA.stages || []).length) section("stages", "Compilation", stagesTable);
+  if (KERNELS.length && STEPS.length)
+    choose(Math.max(STEPS.findIndex((step) => step.kernel === KERNELS[0].kernel), 0));
 }
-if (KERNELS.length) section("kernels", "Kernels", kernelTable);
-if (DATA.arena && DATA.arena.buffers.length) section("arena", "Memory of the arena", arenaView);
-const worked = KERNELS.some((k) => k.flops > 0 && k.bytes > 0 && k.ms > 0);
-if (DATA.machine && DATA.machine["memory bytes"] && Object.keys(DATA.machine).length > 1 && worked)
-  section("roofline", "Roofline", rooflineView);
-if ((DATA.stages || []).length) section("stages", "Compilation", stagesTable);
-if (KERNELS.length && STEPS.length) {
-  const costliest = STEPS.findIndex((step) => step.kernel === KERNELS[0].kernel);
-  choose(Math.max(costliest, 0));
-}
+
+heading();
+if (DATA.run_ms) profile();
+for (const graph of DATA.graphs || []) section(graph.id, graph.title, (root) => plainGraph(root, graph));
+for (const plot of DATA.plots || []) section(plot.id, plot.title, (root) => plotView(root, plot));
+for (const table of DATA.tables || []) section(table.id, table.title, (root) => plainTable(root, table));

@@ -1,0 +1,59 @@
+// Graphs, tables and plots whose texts the data have already.
+function beside(root, fill) {
+  const left = html("div"), right = html("aside", {class: "details", tabindex: 0, "aria-live": "polite",
+    "aria-label": "the chosen step"});
+  root.append(html("div", {class: "split"}, [left, right]));
+  fill(left);
+  return right;
+}
+
+// steps: node, reads, heat, under (a text), facts (pairs of texts).
+function plainGraph(root, graph) {
+  if (graph.note) root.append(html("p", {class: "soft small"}, graph.note));
+  let show = () => {};
+  const right = beside(root, (left) => {
+    show = graphView(left, {...graph, together: (heats) => Math.max(...heats),
+      format: (heat, step) => (step ? step.under : graph.block_text)}, pick);
+  });
+  function pick(number) {
+    const step = graph.steps[number];
+    show(number);
+    right.replaceChildren(html("h2", {}, nameOf(step)), pairs(step.facts));
+  }
+  right.append(html("p", {class: "soft"}, "Choose a node in the graph."));
+}
+
+// columns: title, kind (text, number, ms); rows: lists of values, null for none.
+function plainTable(root, table) {
+  const shown = {text: (value) => value, number: (value) => number(value, Number.isInteger(value) ? 0 : 3), ms: time};
+  if (table.note) root.append(html("p", {class: "soft small"}, table.note));
+  tableView(root, table.title, table.columns.map(([title, kind], c) => [
+    title, (row) => row[c] ?? (kind === "text" ? "" : -Infinity),
+    (row) => (row[c] === null ? "" : shown[kind](row[c])), kind === "text",
+  ]), table.rows);
+}
+
+// points: [x, y, text]; axes: names of x and y. line: whether neighbours are joined.
+function plotView(root, plot) {
+  const WIDTH = 1200, HEIGHT = 340, LEFT = 70;
+  const xs = plot.points.map((p) => p[0]), ys = plot.points.map((p) => p[1]);
+  const x0 = Math.min(...xs), y0 = Math.min(0, ...ys);
+  const wide = Math.max(...xs) - x0 || 1, tall = Math.max(...ys) - y0 || 1;
+  const X = (x) => LEFT + ((x - x0) / wide) * (WIDTH - LEFT - 20);
+  const Y = (y) => 14 + (1 - (y - y0) / tall) * (HEIGHT - 54);
+  const picture = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": plot.title});
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    const y = y0 + share * tall;
+    picture.append(svg("path", {class: "edge", "stroke-opacity": 0.3, d: `M${LEFT} ${Y(y)}H${WIDTH - 10}`}),
+      svg("text", {class: "soft", x: 4, y: Y(y) + 4}, number(y, tall < 10 ? 2 : 0)));
+  }
+  if (plot.line) picture.append(svg("path", {class: "edge",
+    d: "M" + plot.points.map(([x, y]) => `${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("L")}));
+  for (const [x, y, text] of plot.points)
+    picture.append(svg("circle", {class: "bar heat", heat: (1 - (y - y0) / tall).toFixed(3), r: 4,
+      cx: X(x).toFixed(1), cy: Y(y).toFixed(1)}, titled(text)));
+  picture.append(svg("text", {class: "soft", x: LEFT, y: HEIGHT - 8}, plot.axes[0]),
+    svg("text", {class: "soft", x: WIDTH - 10, y: HEIGHT - 8, "text-anchor": "end"}, plot.axes[1]));
+  if (plot.note) root.append(html("p", {class: "soft small"}, plot.note));
+  root.append(html("div", {class: "view"}, picture));
+}
