@@ -120,7 +120,7 @@ def maximum(a: Index, b: Index) -> Index:
     return arith.maxsi(value(a), value(b))
 
 
-def linear(offset: Index, *terms: tuple[Index, int]) -> Index:
+def linear(offset: Index, *terms: tuple[Index, Index]) -> Index:
     """offset + the sum of index * stride."""
     for index, stride in terms:
         offset = add(offset, mul(index, stride))

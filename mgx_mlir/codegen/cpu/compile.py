@@ -92,7 +92,7 @@ def compile_module(
     explicit = explicit or _has_many_paths(module)
     with module.context, ir.Location.unknown():
         for name, are_sizes in entries:
-            _add_entry(module, name, are_sizes)
+            _add_entry(module, name, are_sizes, target)
     return compile_lowered(module, target, explicit)
 
 
@@ -200,15 +200,20 @@ def _state_independence(module: ir.Module) -> None:
                 last.operation.attributes["loop_annotation"] = annotation
 
 
-def _add_entry(module: ir.Module, name: str, are_sizes: Sequence[bool]) -> None:
-    """Adds an exported function: it unpacks the argument array and calls the body."""
+def _add_entry(module: ir.Module, name: str, are_sizes: Sequence[bool], target: Target) -> None:
+    """Adds an exported function: it unpacks the argument array and calls the body.
+
+    LLVM makes loops of whole vectors: by itself it takes half of one of 64 bytes.
+    """
     pointer, i64 = llvm_dialect.PointerType.get(), ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(module.body):
         function = llvm_dialect.LLVMFuncOp(
             name,
             ir.TypeAttr.parse("!llvm.func<void (ptr, i64, i64)>"),
             arg_attrs=ir.ArrayAttr.parse("[{llvm.noalias}, {}, {}]"),
-            passthrough=ir.ArrayAttr.parse('["nounwind"]'),
+            passthrough=ir.ArrayAttr.parse(
+                f'["nounwind", ["prefer-vector-width", "{8 * target.vector_bytes}"]]'
+            ),
         )
     entry = function.body.blocks.append(pointer, i64, i64)
     array, *given = list[ir.Value](entry.arguments)

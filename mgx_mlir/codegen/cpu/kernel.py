@@ -99,7 +99,7 @@ def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     found = match_product(halves.first if halves else kernel, machine)
     if found is None:
         return None
-    functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
+    functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
     add_product(functions, found, outputs, machine)
     return _with_rest(functions, kernel, halves, outputs[0], target)
 
@@ -115,7 +115,7 @@ def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     match, pooling = match_contraction(one), match_pooling(one, machine)
     if match is None and pooling is None:
         return None
-    functions, (inputs, results) = Functions.of(kernel), kernel_types(whole)
+    functions, (inputs, results) = Functions.of(kernel, target), kernel_types(whole)
     arguments = {Argument("input", number): type_ for number, type_ in enumerate(inputs)}
     arguments |= {Argument("output", number): type_ for number, type_ in enumerate(results)}
     each = {a: math.prod(shape_of(t)[1:]) for a, t in arguments.items() if has_images(t)}
@@ -139,7 +139,7 @@ def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     channels = filters_of_channels(match) if match else pooling_of_channels(whole)
     if product is None and channels is None:
         return None
-    functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
+    functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
     inputs, _ = kernel_types(whole)
     places = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(inputs)}
     fast = open_winograd(match, product, machine) if match and product else None
@@ -172,7 +172,7 @@ def _attention(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     attention = host_attention(kernel)
     if attention is None:
         return None
-    functions, (inputs, _) = Functions.of(kernel), kernel_types(kernel)
+    functions, (inputs, _) = Functions.of(kernel, target), kernel_types(kernel)
     cut, outputs = AttentionCut.of(attention, Machine.of(target)), _outputs(kernel, None)
     used = [number for number, _ in attention.used_arguments()]
     places = [_place(inputs[number], Argument("input", number)) for number in used]

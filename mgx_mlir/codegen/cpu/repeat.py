@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, scf, vector
+from mlir.dialects import arith, scf
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.formulas import Formulas
@@ -18,14 +18,15 @@ from mgx_mlir.codegen.cpu.dynamic import finished
 from mgx_mlir.codegen.cpu.extremes import widen_extremes
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError
 from mgx_mlir.codegen.generic.dynamic.body import (
     Build,
     FunctionBody,
     Place,
     build_elements,
-    memory_type,
 )
 from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols, lower_dynamic, split
+from mgx_mlir.codegen.generic.dynamic.nest import Nest
 from mgx_mlir.codegen.generic.dynamic.repeat import (
     PartBody,
     PartFunction,
@@ -33,14 +34,8 @@ from mgx_mlir.codegen.generic.dynamic.repeat import (
     RepeatKernel,
     loop_of,
 )
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.index import (
-    Atom,
-    Dim,
-    Index,
-    Quotient,
-    Remainder,
     index_constant,
     linear,
     symbol_values,
@@ -111,22 +106,18 @@ class _Kernel(RepeatKernel):
         rows = left.shape[0]
         codes = weights.codes(rows)
 
-        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
-            for dims in elements:
-                value = body.at(left, dims)
-                if weights.joined == 2:
-                    value = arith.extsi(body.arithmetic.type(codes.type), value)
-                body.put(value, codes, linear(dims, (rows, weights.row)))
+        def lay(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
+            value = body.at(left, dims)
+            if weights.joined == 2:
+                value = arith.extsi(body.arithmetic.type(codes.type), value)
+            body.put(value, codes, linear(dims, (rows, weights.row)))
+            return ()
 
-        self._group.add(left.shape, build, True)
+        self._group.add(Nest.of(left.shape, lay, neighbours=True))
         return weights.product(self._function, codes, rows)
 
 
-class _NoVectorsError(Exception):
-    """Neighbours of a sum are no neighbours in what it reads."""
-
-
-class _Vectors(PartBody):
+class _Vectors(Lanes, PartBody):
     """Code for neighbours along the last dimension, as many as a vector has lanes."""
 
     def __init__(
@@ -138,59 +129,7 @@ class _Vectors(PartBody):
         lanes: int,
     ) -> None:
         super().__init__(block, dims, function, extents)
-        self.arithmetic = Arithmetic([lanes])
-        self._lane = Dim(len(extents) - 1, extents[-1])
-
-    def together(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        if any(isinstance(value.type, ir.VectorType) for value in values):
-            return [*map(self._wide, values)]
-        return list(values)
-
-    def _wide(self, value: ir.Value) -> ir.Value:
-        if isinstance(value.type, ir.VectorType):
-            return value
-        with self._points[-1]:
-            return vector.broadcast(self.arithmetic.type(value.type), value)
-
-    def scalar(self, index: Index) -> ir.Value:
-        if self._moving(index):  # one number cannot stand for the lanes'
-            raise _NoVectorsError
-        return super().scalar(index)
-
-    def _loaded(self, place: Place, where: Index) -> ir.Value:
-        if not self._moving(where):
-            return super()._loaded(place, where)
-        memory, index = self._row(place, where)
-        return vector.load(self.arithmetic.type(place.type), memory, [index])
-
-    def put(self, value: ir.Value, place: Place, where: Index) -> None:
-        with self._points[-1]:
-            memory, index = self._row(place, where)
-            vector.store(self._wide(value), memory, [index])
-
-    def _row(self, place: Place, where: Index) -> tuple[ir.Value, ir.Value]:
-        """The memory of the lanes' elements, which are neighbours, and the first one's index."""
-        if self._moving(where) != [(self._lane, 1)] or memory_type(place.type) != place.type:
-            raise _NoVectorsError
-        return self._function.at(place, super().scalar(where))
-
-    def _moving(self, index: Index) -> list[tuple[Atom, Number]]:
-        """The terms of an index that differ between the lanes."""
-        return [(atom, factor) for atom, factor in index.terms if self._moves(atom)]
-
-    def _moves(self, atom: Atom) -> bool:
-        # What the program computes is a scalar, of which `scalar` has seen all indices.
-        if isinstance(atom, Quotient | Remainder):
-            return bool(self._moving(atom.value))
-        return atom == self._lane
-
-    def reduce(
-        self,
-        extents: Sequence[Number],
-        starts: Sequence[Sequence[ir.Value]],
-        emit: Callable[[int, Indices], Sequence[ir.Value]],
-    ) -> list[list[ir.Value]]:
-        return super().reduce(extents, [[*map(self._wide, own)] for own in starts], emit)
+        self.over(len(extents) - 1, lanes)
 
 
 @dataclass
@@ -211,9 +150,13 @@ class _Group:
     def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:
         emit.loop(0, trips, 1, lambda number: emit_trip(emit.value(number)))
 
-    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
-        """Loops over the elements; for `neighbours` over some vectors of them."""
-        parts = self.function.parts
+    def end(self) -> None:
+        """Nothing: each nest is built as it comes."""
+
+    def add(self, nest_: Nest) -> None:
+        """Loops over the elements; for neighbours over some vectors of them."""
+        parts, extents, neighbours = self.function.parts, nest_.space, nest_.neighbours
+        build = nest_.build
         if tuple(extents[: len(parts)]) != parts:
             raise PartsMeetError
 
@@ -294,7 +237,7 @@ class _Group:
                 build(body, [(*line, place) for line in lines for place in columns])
                 scf.YieldOp([])
             loop.operation.verify()  # a number for all lanes may stand where they differ
-        except (_NoVectorsError, ir.MLIRError):
+        except (NoVectorsError, ir.MLIRError):
             loop.operation.erase()
             return first
         return last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith, memref, scf
@@ -23,11 +23,27 @@ UNBOUNDED = 1 << 40
 
 @dataclass(eq=False)
 class Place:
-    """Memory of a kernel: an input, an output, or (argument None) scratch."""
+    """Memory of a kernel: an input, an output, or (argument None) scratch.
+
+    shared: the place whose memory it takes, if any.
+    """
 
     type: ir.Type
     size: Number
     argument: Argument | None = None
+    shared: Place | None = None
+
+    @property
+    def home(self) -> Place:
+        """The place whose memory it has."""
+        return self if self.shared is None else self.shared.home
+
+
+@dataclass(eq=False)
+class Table(Place):
+    """Memory of known elements, which are part of the code."""
+
+    elements: ir.DenseElementsAttr | None = None
 
 
 @dataclass(frozen=True)
@@ -86,14 +102,28 @@ class Function:
     entry: ir.Block
     space: ir.Attribute | None = None
     pointers: dict[Place, ir.Value] = field(default_factory=dict)
+    tables: dict[Table, ir.Value] = field(default_factory=dict)
 
     def pointer(self, place: Place) -> ir.Value:
-        """The function's argument that points to the place: a flat memref."""
+        """The function's argument that points to the place, or its table: a flat memref."""
+        place = place.home
+        if isinstance(place, Table):
+            return self.table(place)
         if place not in self.pointers:
-            element = memory_type(place.type)
-            type_ = ir.MemRefType.get([UNBOUNDED], element, memory_space=self.space)
-            self.pointers[place] = self.entry.add_argument(type_, ir.Location.unknown())
+            self.pointers[place] = self.argument(place)
         return self.pointers[place]
+
+    def argument(self, place: Place) -> ir.Value:
+        """A new argument that points to a place."""
+        element = memory_type(place.type)
+        type_ = ir.MemRefType.get([UNBOUNDED], element, memory_space=self.space)
+        return self.entry.add_argument(type_, ir.Location.unknown())
+
+    def table(self, table: Table) -> ir.Value:
+        """A table of the module."""
+        if table not in self.tables:
+            self.tables[table] = _table(table, self.entry, self.space)
+        return self.tables[table]
 
     def at(self, place: Place, index: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The memory of an element of a place, and its index there."""
@@ -110,24 +140,41 @@ class Function:
 Build = Callable[["FunctionBody", Sequence[Indices]], None]
 
 
-class Functions(Protocol):
-    """The functions of a kernel under construction."""
-
-    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
-        """Adds a function that does `build` for each element of a space, in any order.
-
-        neighbours: whether several elements, neighbours along the last dimension, should be
-        computed together.
-        """
-
-
 class FunctionBody(Body):
     """The scalar code of a function on a kernel's memory."""
 
     def __init__(self, block: ir.Block, dims: Sequence[ir.Value], function: Function) -> None:
         super().__init__(block, dims)
         self._function = function
-        self._carried: list[ir.Value] = []
+        # Whether an index, such as a loop's, is below a bound, where the loops around decide it.
+        self.known: dict[tuple[Index, Number], bool] = {}
+
+    def decided(self, index: Index, bound: Number) -> bool | None:
+        """Whether an index is below a bound; None where it is for some elements only."""
+        low, high = index.bounds
+        if high < bound or low >= bound:
+            return bool(high < bound)
+        return self.known.get((index - index.constant, bound - index.constant))
+
+    def below(self, index: Index, bound: Number) -> ir.Value:
+        known = self.decided(index, bound)
+        return super().below(index, bound) if known is None else self._truth(known)
+
+    def inside(self, index: Index, size: Number) -> ir.Value | None:
+        before, within = self.decided(index, 0), self.decided(index, size)
+        if before or within is False:
+            return self._truth(False)
+        return None if before is False and within else super().inside(index, size)
+
+    def clamp(self, index: Index, size: Number) -> Index:
+        before, within = self.decided(index, 0), self.decided(index, size)
+        if index.is_within(size) or before is not False or not within:
+            return super().clamp(index, size)
+        return self.known_within(index, size)
+
+    def _truth(self, value: bool) -> ir.Value:
+        with self._points[-1]:
+            return arith.constant(ir.IntegerType.get_signless(1), ir.BoolAttr.get(value))
 
     def element(self, held: Held, indices: Indices) -> ir.Value:
         """An element of a tensor in memory; the indices must be in bounds."""
@@ -183,30 +230,44 @@ class FunctionBody(Body):
         )
         return merged(found)
 
-    def accumulators(self) -> list[ir.Value]:
-        """The values of the results so far."""
-        return self._carried
-
     def reduce(
         self,
-        extents: Sequence[Number],
+        loops: Sequence[tuple[Sequence[int], Number]],
         starts: Sequence[Sequence[ir.Value]],
-        emit: Callable[[int, Indices], Sequence[ir.Value]],
+        emit: Callable[[int, Sequence[ir.Value]], Sequence[ir.Value]],
     ) -> list[list[ir.Value]]:
-        """Builds loops in which `emit` gives each element's next values from the current ones."""
-        each = len(starts[0])
+        """Builds loops in which `emit` gives an element's next values from the current ones.
 
-        def step(indices: Indices, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        loops: the dimensions that one counts, by the last of them, and how far.
+        """
+        each, zero = len(starts[0]), self.scalar(Index(()))
+
+        def level(depth: int, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
+            if depth < len(loops):
+                dims, size = loops[depth]
+
+                def trip(index: Index, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+                    for d in dims:
+                        self.bind(d, zero)
+                    self.bind(dims[-1], self.scalar(index))
+                    return level(depth + 1, values)
+
+                return self.loop(0, size, carried, trip)
             following: list[ir.Value] = []
             for number in range(len(starts)):
-                self._carried = list(carried[number * each : (number + 1) * each])
-                following += emit(number, indices)
+                following += emit(number, carried[number * each : (number + 1) * each])
             return following
 
-        found = self.nest(extents, [value for own in starts for value in own], step)
+        found = level(0, [value for own in starts for value in own])
         if len(starts) > 1 and found and isinstance(found[0].owner.opview, scf.ForOp):
             _keep_scalar(found[0].owner)
-        return [found[n * each : (n + 1) * each] for n in range(len(starts))]
+        return [[*found[n * each : (n + 1) * each]] for n in range(len(starts))]
+
+    def bind(self, dim: int, value: ir.Value) -> None:
+        """Sets the index of a dimension."""
+        while len(self._dims) <= dim:
+            self._dims.append(value)
+        self._dims[dim] = value
 
 
 def _keep_scalar(loop: ir.OpView) -> None:
@@ -244,6 +305,34 @@ def build_elements(
         sizes = zip(row[:-1], extents[:-1], strict=True)
         outer.append(tuple(Index.runtime(value, 0, size - 1) for value, size in sizes))
     build(body, [(*row, place) for row in outer for place in places] if extents else [()])
+
+
+def _table(table: Table, entry: ir.Block, space: ir.Attribute | None) -> ir.Value:
+    """The memref of a table, which the module has once, in a function of it."""
+    elements = table.elements
+    assert elements is not None
+    block = entry.owner.operation.block
+    shape, element = [max(table.size, 1)], memory_type(table.type)
+    type_ = ir.MemRefType.get(shape, element, memory_space=space)
+    name = f"table_{len(block.operations)}"
+    for op in block.operations:
+        if op.name == "memref.global" and op.attributes["initial_value"] == elements:
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            break
+    else:
+        ir.Operation.create(
+            "memref.global",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "type": ir.TypeAttr.get(type_),
+                "initial_value": elements,
+                "constant": ir.UnitAttr.get(),
+            },
+            ip=ir.InsertionPoint.at_block_begin(block),
+        )
+    with ir.InsertionPoint.at_block_begin(entry):
+        return memref.get_global(type_, name)
 
 
 def memory_type(type_: ir.Type) -> ir.Type:

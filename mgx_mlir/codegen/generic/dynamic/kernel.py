@@ -13,9 +13,10 @@ powers, their sum and the quotients, one after another.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import arith
 
@@ -23,27 +24,39 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.generic.dynamic.body import (
     FunctionBody,
-    Functions,
     Held,
     Place,
     Slice,
     Start,
+    Table,
     element_bytes,
+    memory_type,
 )
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.dynamic.nest import Nest, constant_of
 from mgx_mlir.codegen.generic.lowering.body import Indices
-from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
-from mgx_mlir.codegen.generic.lowering.index import Index, index_constant, linear
-from mgx_mlir.codegen.generic.lowering.kernel import Kernel
+from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of, sizes_of
+from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
+from mgx_mlir.codegen.generic.lowering.kernel import Combine, Kernel
 from mgx_mlir.codegen.generic.lowering.rows import Work
 from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.constants import attribute_array, dense_attribute
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting import symbolic
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div, symbols
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, ceil_div, symbols
 
 SCRATCH_ALIGNMENT = 256
-_DIALECTS = ("arith", "func", "gpu", "llvm", "math", "memref", "scf")
+_DIALECTS = ("arith", "func", "gpu", "llvm", "math", "memref", "scf", "vector")
+
+
+class Functions(Protocol):
+    """The functions of a kernel under construction."""
+
+    def add(self, nest: Nest) -> None:
+        """Adds the work of a nest, after that of the nests before it."""
+
+    def end(self) -> None:
+        """Ends what was added: the kernel has no more nests."""
 
 
 class DynamicKernel(Kernel):
@@ -59,31 +72,21 @@ class DynamicKernel(Kernel):
         parallel: int,
         inits: Sequence[tuple[Any, Sequence[int]]],
         emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        combine: Combine | None = None,
         neighbours: bool = False,
     ) -> list[Any]:
-        held = [
+        held = tuple(
             Held(Place(start.type, math.prod(start.shape)), start.shape, element_of(start.type))
             for start, _ in inits
-        ]
-
-        reduces = parallel < len(extents)
-
-        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
-            if reduces:
-                starts = [[constant_of(start) for start, _ in inits] for _ in elements]
-                values = body.reduce(
-                    extents[parallel:],
-                    starts,
-                    lambda number, inner: emit(body, (*elements[number], *inner)),
-                )
-            else:
-                values = [list(emit(body, dims)) for dims in elements]
-            for dims, own in zip(elements, values, strict=True):
-                for value, result, (_, axes) in zip(own, held, inits, strict=True):
-                    body.put(value, result.value, linear([dims[d] for d in axes], result.shape))
-
-        self._functions.add(extents[:parallel], build, reduces and neighbours)
-        return held
+        )
+        starts = tuple(start for start, _ in inits) if combine else ()
+        # LLVM makes no vectors of loops that find the extreme of floats, or where an extreme is.
+        extreme = any(start.value in (math.inf, -math.inf) for start in starts)
+        by_lanes = combine is not None and (extreme or len(starts) > 1)
+        self._functions.add(
+            Nest(tuple(extents), parallel, emit, held, starts, combine, neighbours, by_lanes)
+        )
+        return list(held)
 
     def memory(self, tensor: Any, element: Element) -> Stored:
         return Held(tensor.value, tensor.shape, element)
@@ -103,12 +106,12 @@ class DynamicKernel(Kernel):
     ) -> list[Any]:
         held = [self._started(result) for result in results]
 
-        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
-            for row in elements:
-                pairs = zip(held, axes, strict=True)
-                work(body, row, [Slice(one, tuple(inside), row) for one, inside in pairs])
+        def emit(body: FunctionBody, row: Indices) -> Sequence[ir.Value]:
+            pairs = zip(held, axes, strict=True)
+            work(body, row, [Slice(one, tuple(inside), row) for one, inside in pairs])
+            return ()
 
-        self._functions.add(extents, build, False)
+        self._functions.add(Nest.of(extents, emit))
         return held
 
     def _started(self, result: Held | Start) -> Held:
@@ -119,21 +122,24 @@ class DynamicKernel(Kernel):
         held = Held(Place(type_, math.prod(shape)), shape, element_of(type_))
         if result.value is not None:
 
-            def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
-                for dims in elements:
-                    body.put(constant_of(result), held.value, linear(dims, shape))
+            def fill(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
+                return [constant_of(result)]
 
-            self._functions.add(shape, build, False)
+            self._functions.add(Nest(shape, len(shape), fill, (held,)))
         return held
 
     def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
-        raise UnsupportedError("a table of constants has no form beside sizes that a run knows")
-
-
-def constant_of(start: Start) -> ir.Value:
-    """The number that a result's elements start from."""
-    assert start.value is not None
-    return Arithmetic().constant(start.value, start.type)
+        """A table in the code."""
+        array = attribute_array(value).reshape(-1)
+        narrow = element.is_integer and element.bits < 8
+        held = memory_type(element.storage())
+        if element.kind == BOOL or narrow:
+            array = array.astype(np.int8)
+        elif element.is_byte_float or element.is_integer:
+            array = array.view(f"int{max(element.bits, 8)}")
+        shape = tuple(ir.RankedTensorType(value.type).shape)
+        table = Table(element.storage(), math.prod(shape), elements=dense_attribute(array, held))
+        return Held(table, shape, element, owned=False)
 
 
 def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
@@ -192,23 +198,44 @@ def lower_dynamic(
         raise UnsupportedError(f"kernel @{name}: {error}", error.args[1:]) from error
     for number, place in enumerate(places):
         place.argument = Argument("output", number)
+    functions.end()
     return places
 
 
 def launch_arguments(
-    names: Sequence[str], used: Sequence[Sequence[Place]], formulas: Formulas
+    names: Sequence[str],
+    used: Sequence[Sequence[Place]],
+    formulas: Formulas,
+    lasting: Collection[Place] = (),
 ) -> tuple[list[tuple[Argument, ...]], int]:
     """The arguments of functions: sizes of these names, then the places that each one uses.
 
-    Scratch pieces lie one after another; the second result is the bytes of all.
+    The second result is the bytes of scratch memory. Places that no two functions need at one time
+    may share it, but for those that are `lasting`.
     """
+    last = {place: number for number, places in enumerate(used) for place in places}
     found: dict[Place, Argument] = {}
-    offset: Number = 0
-    for place in dict.fromkeys(place for places in used for place in places):
-        found[place] = place.argument or Argument("scratch", formulas.number(offset))
-        if place.argument is None:
+    free: list[tuple[Number, Number]] = []  # size and offset of pieces
+    held: dict[Place, tuple[Number, Number]] = {}
+    end: Number = 0
+    for number, places in enumerate(used):
+        for place in places:
+            if place in found:
+                continue
+            if place.argument is not None:
+                found[place] = place.argument
+                continue
             lines = ceil_div(place.size * element_bytes(place.type), SCRATCH_ALIGNMENT)
-            offset = offset + lines * SCRATCH_ALIGNMENT
-    scratch = formulas.number(offset)
+            size = lines * SCRATCH_ALIGNMENT
+            fitting = [] if place in lasting else [piece for piece in free if piece[0] >= size]
+            piece = min(fitting, key=lambda piece: bounds(piece[0])) if fitting else (size, end)
+            if fitting:
+                free.remove(piece)
+            else:
+                end = end + size
+            held[place] = piece
+            found[place] = Argument("scratch", formulas.number(piece[1]))
+        free += [held[p] for p in places if p in held and last[p] == number and p not in lasting]
+    scratch = formulas.number(end)
     sizes = [Argument("size", formulas.number(Size.of(Symbol(name)))) for name in names]
     return [(*sizes, *(found[place] for place in places)) for places in used], scratch

@@ -25,17 +25,13 @@ from typing import Any, Protocol
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.dynamic.body import (
-    Function,
-    FunctionBody,
-    Functions,
-    Held,
-    Place,
-)
-from mgx_mlir.codegen.generic.dynamic.kernel import DynamicKernel, constant_of
+from mgx_mlir.codegen.generic.dynamic.body import Function, FunctionBody, Held, Place
+from mgx_mlir.codegen.generic.dynamic.kernel import DynamicKernel, Functions
+from mgx_mlir.codegen.generic.dynamic.nest import Nest, constant_of
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
-from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant, linear
+from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant
+from mgx_mlir.codegen.generic.lowering.kernel import Combine
 from mgx_mlir.codegen.generic.lowering.rows import Work
 from mgx_mlir.codegen.generic.lowering.value import Computed
 from mgx_mlir.dialects import mgx
@@ -107,15 +103,14 @@ class PartBody(FunctionBody):
         self,
         start: ir.Value,
         length: int,
-        emit: Callable[[Index], Sequence[ir.Value]],
+        emit: Callable[[Index, Sequence[ir.Value]], Sequence[ir.Value]],
     ) -> ir.Value:
         """A sum of `length` terms, of which some are read together."""
         step = math.gcd(length, TERMS)
 
         def block(number: Index, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
             for term in range(step):
-                self._carried = list(carried)
-                carried = emit(number * step + term)
+                carried = emit(number * step + term, carried)
             return carried
 
         return self.loop(0, length // step, [start], block)[0]
@@ -154,30 +149,32 @@ class RepeatKernel(DynamicKernel):
         parallel: int,
         inits: Sequence[tuple[Any, Sequence[int]]],
         emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        combine: Combine | None = None,
         neighbours: bool = False,
     ) -> list[Any]:
         """As the kernel's; threads that a sum would leave idle add up parts of it."""
         depth, cuts = extents[-1] if extents else 0, 0
         if neighbours and parallel == len(extents) - 1 and isinstance(depth, int):
             cuts = self._group.cuts(extents[:parallel], depth)
-        if not cuts or not isinstance(depth, int):
-            return super().generic(extents, parallel, inits, emit, neighbours)
+        if not cuts or not isinstance(depth, int) or combine is None:
+            return super().generic(extents, parallel, inits, emit, combine, neighbours)
         *outer, last = extents[:parallel]
         start = inits[0][0]
         shape, length = (*outer, cuts, last), depth // cuts
         held = Held(Place(start.type, math.prod(shape)), shape, element_of(start.type))
 
-        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
+        def part(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
             assert isinstance(body, PartBody)
-            for *mine, cut, column in elements:
+            *mine, cut, column = dims
 
-                def term(k: Index, at: Indices = (*mine, column), cut: Index = cut) -> Any:
-                    return emit(body, (*at, cut * length + k))
+            def term(k: Index, total: Sequence[ir.Value]) -> Sequence[ir.Value]:
+                terms = emit(body, (*mine, column, cut * length + k))
+                return combine(body.arithmetic, total, terms)
 
-                total = body.sums(constant_of(start), length, term)
-                body.put(total, held.value, linear([*mine, cut, column], shape))
+            body.put(body.sums(constant_of(start), length, term), held.value, held.position(dims))
+            return ()
 
-        self._group.add(shape, build, False)
+        self._group.add(Nest.of(shape, part))
 
         def whole(body: Body, indices: Indices) -> ir.Value:
             *mine, column = indices
@@ -280,13 +277,13 @@ class RepeatKernel(DynamicKernel):
     ) -> None:
         """Computes numbered values of one shape, all before it puts the first."""
 
-        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
-            for dims in elements:
-                found = [(number, body.at(value, dims)) for number, value in values]
-                for number, element in found:
-                    put(body, dims, element, number)
+        def each(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
+            found = [(number, body.at(value, dims)) for number, value in values]
+            for number, element in found:
+                put(body, dims, element, number)
+            return ()
 
-        self._group.add(shape, build, False)
+        self._group.add(Nest.of(shape, each))
 
     def _copy(self, value: Lazy, held: Held) -> Held:
         """Computes a value into memory."""

@@ -104,6 +104,16 @@ class Body:
 
     # Indices
 
+    def number(self, index: Index, element: Element) -> ir.Value:
+        """An index as an integer."""
+        return arith.index_cast(element.storage(), self.scalar(index))
+
+    def below(self, index: Index, bound: Number) -> ir.Value:
+        """Whether an index is less than a bound."""
+        value = self.scalar(index)
+        with self._points[-1]:
+            return arith.cmpi(arith.CmpIPredicate.slt, value, index_constant(bound))
+
     def known_within(self, index: Index, size: Number) -> Index:
         """The index, in code that runs only where it is a valid index into `size` elements."""
         if index.is_within(size):

@@ -27,6 +27,8 @@ from mgx_mlir.sizes.arithmetic import Number
 CHEAP = 8
 
 Lowering = Callable[["Kernel", Any, Sequence[Lazy]], "Lazy | list[Lazy]"]
+# The results of a reduction with one more term of each, or with those of other terms.
+Combine = Callable[[Arithmetic, Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]]
 # Marks the function that lowers ops of some classes: it gets the kernel, the op and the values of
 # its operands, and gives the values of its results.
 lowers: ByClass[Lowering] = ByClass()
@@ -142,16 +144,24 @@ class Kernel:
         parallel: int,
         inits: Sequence[tuple[Any, Sequence[int]]],
         emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        combine: Combine | None = None,
         neighbours: bool = False,
     ) -> list[Any]:
         """Loops over `extents`, the first `parallel` of them parallel, the others reductions.
 
-        neighbours: whether neighbours along the last parallel loop read neighbouring elements.
-
         inits: for each result, its initial tensor (`empty`, `filled`) and the loop dimensions that
-        index it. emit: builds the body and gives the elements of the results.
+        index it. emit: builds the body and gives the elements of the results, or, of reductions,
+        the terms, which `combine` makes part of the results so far. neighbours: whether neighbours
+        along the last parallel loop read neighbouring elements.
         """
-        return list(generic([fixed(n) for n in extents], parallel, inits, emit))
+
+        def step(body: GenericBody, dims: tuple[Index, ...]) -> Sequence[ir.Value]:
+            found = emit(body, dims)
+            if combine is None:
+                return found
+            return combine(body.arithmetic, body.accumulators(), found)
+
+        return list(generic([fixed(n) for n in extents], parallel, inits, step))
 
     def rows(
         self,

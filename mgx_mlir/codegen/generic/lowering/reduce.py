@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import Element
@@ -50,14 +51,18 @@ def accumulate(
     term: one term, of the type `element`, which is a type of arithmetic. neighbours: as in
     Kernel.generic.
     """
-    initial, combine = fold
-    init = kernel.filled(extents[:parallel], element, initial)
+    initial, combined = fold
+    inits = [(kernel.filled(extents[:parallel], element, initial), range(parallel))]
 
     def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
-        value = term(body, dims)
-        return [combine(body.arithmetic, element, body.accumulators()[0], value)]
+        return [term(body, dims)]
 
-    result = kernel.generic(extents, parallel, [(init, range(parallel))], emit, neighbours)[0]
+    def combine(
+        a: Arithmetic, total: Sequence[ir.Value], more: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        return [combined(a, element, total[0], more[0])]
+
+    result = kernel.generic(extents, parallel, inits, emit, combine, neighbours)[0]
     return kernel.memory(result, element)
 
 

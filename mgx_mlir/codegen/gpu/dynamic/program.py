@@ -12,13 +12,14 @@ from mlir.dialects import arith, gpu, scf
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.body import Build, Function, Place, build_elements
+from mgx_mlir.codegen.generic.dynamic.body import Function, Place, build_elements
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     kernel_symbols,
     launch_arguments,
     lower_dynamic,
     split,
 )
+from mgx_mlir.codegen.generic.dynamic.nest import Nest
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, append_functions
@@ -99,11 +100,16 @@ class _Functions:
         self._symbols = tuple(symbols)
         self._made: list[tuple[str, int, tuple[Place, ...]]] = []
 
-    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
-        """Adds a function. A thread computes one element, or, for `neighbours`, those of `ROWS`
-        rows in one column."""
-        name = f"{self._name}_{len(self._made)}"
-        rows = ROWS if neighbours and len(extents) > 1 else 1
+    def end(self) -> None:
+        """Nothing: each nest has a function."""
+
+    def add(self, nest: Nest) -> None:
+        """Adds a function. A thread computes one element, or, for neighbours, those of `ROWS` rows
+        in one column."""
+        if nest.is_empty:
+            return
+        name, extents = f"{self._name}_{len(self._made)}", nest.space
+        rows = ROWS if nest.neighbours and len(extents) > 1 else 1
         lines = [ceil_div(math.prod(extents[:-1]), rows), *extents[-1:]] if rows > 1 else extents
         threads = math.prod(lines)
         with sized_function(self._block, name, BLOCK_SIZE, self._symbols) as op:
@@ -116,7 +122,7 @@ class _Functions:
             guard = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, number, bound))
             with ir.InsertionPoint(guard.then_block):
                 counts = [split(number, extents)] if rows == 1 else _rows(number, extents, lines)
-                build_elements(guard.then_block, counts, extents, function, build)
+                build_elements(guard.then_block, counts, extents, function, nest.build)
                 scf.yield_([])
         grid = self.formulas.number(ceil_div(threads, BLOCK_SIZE))
         self._made.append((name, grid, tuple(function.pointers)))

@@ -28,6 +28,7 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
     lower_dynamic,
     split,
 )
+from mgx_mlir.codegen.generic.dynamic.nest import Nest
 from mgx_mlir.codegen.generic.dynamic.repeat import (
     PartFunction,
     PartsMeetError,
@@ -183,15 +184,18 @@ class _Group:
     def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:
         emit.loop(0, trips, 1, lambda number: emit_trip(emit.value(number)), rolled=True)
 
-    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+    def end(self) -> None:
+        """Nothing: each nest is built as it comes."""
+
+    def add(self, nest: Nest) -> None:
         """Each thread takes elements of the part, as far apart as there are threads."""
-        parts = self.function.parts
+        parts, extents = self.function.parts, nest.space
         if tuple(extents[: len(parts)]) != parts:
             raise PartsMeetError
         inner = extents[len(parts) :]
         items = math.prod(inner)
         thread = emit.value(thread_number(self.threads))
-        work = partial(self._element, extents, inner, build)
+        work = partial(self._element, extents, inner, nest.build)
         if isinstance(items, int) and items <= self.threads:
             inside = emit.compare("slt", thread, items) if items < self.threads else True
             emit.when(inside, lambda: work(thread))

@@ -39,11 +39,8 @@ def concat(kernel: Kernel, op: mgx.ConcatOp, operands: Sequence[Lazy]) -> Lazy:
                 inside = body.known_within(local, parts[first].shape[axis])
                 return [body.at(parts[first], (*indices[:axis], inside, *indices[axis + 1 :]))]
             middle = (first + last) // 2
-            below = arith.cmpi(
-                arith.CmpIPredicate.slt, body.scalar(position), index_constant(ends[middle])
-            )
             return body.branch(
-                below,
+                body.below(position, ends[middle]),
                 lambda: choose(first, middle),
                 lambda: choose(middle, last),
                 [parts[0].element.storage()],

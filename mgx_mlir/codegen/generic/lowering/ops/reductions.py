@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import get_args
 
 from mlir import ir
-from mlir.dialects import arith
 
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
@@ -55,14 +55,17 @@ def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy
     ]
 
     def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
-        a = body.arithmetic
         where = (*dims[:axis], dims[-1], *dims[axis:-1])
-        value = load(a, source.element, body.at(source, where))
-        index = arith.index_cast(target.storage(), body.scalar(dims[-1]))
-        best, best_index = body.accumulators()
-        return list(reducer.combine(a, (best, best_index), (value, index)))
+        value = load(body.arithmetic, source.element, body.at(source, where))
+        return [value, body.number(dims[-1], target)]
 
-    results = kernel.generic(extents, len(kept), [(i, range(len(kept))) for i in inits], emit)
+    def combine(
+        a: Arithmetic, best: Sequence[ir.Value], more: Sequence[ir.Value]
+    ) -> Sequence[ir.Value]:
+        return reducer.combine(a, (best[0], best[1]), (more[0], more[1]))
+
+    starts = [(init, range(len(kept))) for init in inits]
+    results = kernel.generic(extents, len(kept), starts, emit, combine)
     shape = [1 if d == axis else n for d, n in enumerate(source.shape)]
     return reshape(kernel.memory(results[1], target), shape)
 

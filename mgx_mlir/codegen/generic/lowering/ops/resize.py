@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -27,7 +27,7 @@ from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, exact
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
     result index i, if such numbers exist. No float is needed then, and a factor of two is a
     division by two."""
     if not (isinstance(axis.wanted, int) and isinstance(axis.size, int)):
-        return None
+        return _as_repeats(axis, mode)
     if axis.wanted == 0:
         return 1, 0, 1
     table = axis.nearest(mode)
@@ -258,6 +258,17 @@ def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
         if np.array_equal((positions + offset) // ratio.denominator, table):
             return ratio.numerator, offset, ratio.denominator
     return None
+
+
+def _as_repeats(axis: Axis, mode: str) -> tuple[int, int, int] | None:
+    """As `_as_division`, of an axis of any size that is repeated so many times, a power of two."""
+    times = exact(axis.wanted, axis.size)
+    if not isinstance(times, int) or axis.scale != times or times & (times - 1):
+        return None
+    if axis.coordinates in ("align_corners", "tf_crop_and_resize"):
+        return None
+    # Few elements are as many are: all steps are exact in f32, up to the most that it counts.
+    return _as_division(replace(axis, size=16, wanted=16 * times), mode)
 
 
 # linear and cubic
