@@ -159,7 +159,7 @@ def _product(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     match = match_contraction(whole)
     if match is None or not is_product(match):
         return None
-    functions, outputs = Functions.of(kernel), _outputs(kernel, halves)
+    functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
     inputs, results = _memories(whole, used_arguments(match))
     places = {} if halves is None else {Argument("output", 0): outputs[0]}
     builder = Launches(functions, places)
