@@ -86,7 +86,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return True
     if not issubclass(kind, Iterable) or issubclass(kind, str | bytes) or not inside:
-        return isinstance(value, _WIDER.get(kind, (kind,)))
+        # A truth value is an int of Python's, and no size or number that anybody means.
+        is_truth = isinstance(value, bool) and kind is int
+        return isinstance(value, _WIDER.get(kind, (kind,))) and not is_truth
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping) and all(
             _fits(key, inside[0]) and _fits(each, inside[1]) for key, each in value.items()

@@ -80,6 +80,7 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if said := wrong_field(self):
             raise UsageError(said)
+        mode_pipelines(self.mode)
         if self.max_loop_iterations < 1:
             raise UsageError(
                 f"max_loop_iterations is {self.max_loop_iterations}; it must be at least 1"

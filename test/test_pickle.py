@@ -128,6 +128,11 @@ def test_what_keeps_no_artifact_says_so(tmp_path: Path) -> None:
         pickle.dumps(part)
 
 
+def test_a_graph_is_not_pickled() -> None:
+    with pytest.raises(UsageError, match="cannot be pickled: it is memory of this process"):
+        pickle.dumps(mgx_mlir.parse_onnx(model()))
+
+
 def test_device_memory_is_not_pickled() -> None:
     program = mgx_mlir.compile(model(), "gfx942", input_dims={"x": [2, 24]})
     found = program.run({"x": X}, results="device")["y"]  # type: ignore[call-arg]

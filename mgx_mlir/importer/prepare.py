@@ -53,11 +53,31 @@ def fix_inputs(source: Source, values: Mapping[str, np.ndarray]) -> Source:
     if not values:
         return source
     graph = source.model.graph
+    for value in graph.input:
+        if value.name in values:
+            _check_fixed(value, values[value.name])
     kept = [v for v in graph.input if v.name not in values]
     del graph.input[:]
     graph.input.extend(kept)
     graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in values.items())
     return replace(source, inputs=tuple(n for n in source.inputs if n not in values))
+
+
+def _check_fixed(declared: onnx.ValueInfoProto, array: np.ndarray) -> None:
+    """Raises UsageError where an array is no value of the input that is declared."""
+    tensor = declared.type.tensor_type
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    fits = not tensor.HasField("shape") or (
+        len(sizes) == array.ndim
+        and all(n is None or n < 0 or n == m for n, m in zip(sizes, array.shape, strict=True))
+    )
+    kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type or TensorProto.FLOAT))
+    if not fits or (tensor.elem_type and kind != array.dtype):
+        shown = ", ".join("?" if n is None else str(n) for n in sizes)
+        raise UsageError(
+            f"input '{declared.name}' is {kind.name}[{shown}]; the value that is built in is "
+            f"{array.dtype.name}{list(array.shape)}"
+        )
 
 
 def prepare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
@@ -35,6 +36,12 @@ class Graph:
     weights: WeightStore
     name: str = "main"
     from_one: Callable[[], Graph] | None = None
+
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            f"the graph '{self.name}' cannot be pickled: it is memory of this process; pickle the "
+            "model, or the artifact that compile_to_bytecode makes of the graph"
+        )
 
     @property
     def main(self) -> ir.OpView:

@@ -66,4 +66,4 @@ _RANGE = re.compile(
 )
 
 # The size that a caller gives a dimension's name.
-Given: TypeAlias = "int | Range | Literal['?']"
+Given: TypeAlias = int | Range | Literal["?"]

@@ -137,6 +137,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an object": (object(), "is a object, which is no array; give a numpy array"),
     "masked": (np.ma.masked_array(WANT, [0, 1, 0, 0]), "has masked elements"),
     "a set": ({1.0}, "is a set, which is no array"),
+    "dates": (WANT.astype("M8[s]"), "(is float32.*datetime64|has elements of datetime64)"),
+    "records": (WANT.astype([("a", "f4")]), r"(is float32.*void32|has elements of \[\('a')"),
 }
 
 

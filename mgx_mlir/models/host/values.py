@@ -8,6 +8,7 @@ import ml_dtypes  # noqa: F401 (numpy knows its types by name then)
 import numpy as np
 from onnx import TensorShapeProto, TypeProto, helper
 
+from mgx_mlir.errors import UsageError
 from mgx_mlir.runtime.arrays import host_array
 
 # The element types of tensors that have no form on a target.
@@ -39,6 +40,10 @@ def normal(value: Any, what: str = "a value") -> Any:
     array = host_array(np.asarray(value) if isinstance(value, str | bytes) else value, what)
     if array.dtype.kind in "US" or array.dtype.kind == "T":
         return array.astype(object)
+    try:
+        helper.np_dtype_to_tensor_dtype(array.dtype)
+    except ValueError:
+        raise UsageError(f"{what} has elements of {array.dtype}, which no model has") from None
     return array
 
 
