@@ -165,3 +165,21 @@ def test_artifacts_of_more_than_protobuf_reads_are_written_beside(
     model = model_of("g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }")
     with pytest.raises(UsageError, match="--beside"):
         context_model(islands_of(model))
+
+
+def test_constants_that_a_caller_may_replace_are_in_the_artifact() -> None:
+    model = model_of("g (float[n, 40] x, float[40, 40] w) => (float[n, 40] y) { y = MatMul(x, w) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(array(40, 40), "w"))
+    contexts = expect_equal_results(model, {"x": array(3, 40)})
+    assert [v.name for v in contexts.graph.input] == ["x"]
+
+
+def test_a_host_that_claims_nodes_reads_results_for_nodes_that_nothing_needs() -> None:
+    model = model_of(
+        """g (float[n, 4] x) => (float[n, 4] y) {
+        a = Relu(x)  y = MatMul(a, w)  z = own.Op(a) }""",
+        ', "own" : 1',
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(array(4, 4), "w"))
+    (island,) = islands_of(model, whole_nodes=True).islands
+    assert island.outputs == ("a", "y")

@@ -137,11 +137,14 @@ def _sorted(nodes: list[NodeProto]) -> list[NodeProto]:
 
 
 def _keep_read(graph: GraphProto, found: Islands) -> None:
-    """Leaves the inputs and the constants that the other nodes and the results read."""
+    """Leaves the inputs, and the constants that the other nodes and the results read.
+
+    A constant that a caller of the model may replace is one, as artifacts have it.
+    """
     read = {n for node in graph.node for n in structure.uses_of(node)}
     read |= {v.name for v in graph.output}
     weights = found.source.weights
-    inputs = [v for v in graph.input if v.name not in weights]
+    inputs = [v for v in graph.input if v.name in found.source.inputs]
     constants = [t for t in graph.initializer if t.name in read]
     constants += [
         numpy_helper.from_array(weight.array(), name)

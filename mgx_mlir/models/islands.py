@@ -215,13 +215,13 @@ class _Finder:
     def _outputs(self, step: Step, claimed: Collection[int], steps: list[Step]) -> tuple[str, ...]:
         """The results of an island's nodes that others read.
 
-        A host that claims nodes reckons with all others, and not with copies that parts have.
+        A host that claims nodes reckons with all others, needed or not, and with no copies.
         """
         read = {v.name for v in self.graph.output}
-        for other in steps:
-            if self.whole_nodes:
-                read |= self._read(i for i in other.nodes if i not in claimed)
-            elif other is not step:
+        if self.whole_nodes:
+            read |= self._read(i for i in range(len(self.graph.node)) if i not in claimed)
+        for other in steps if not self.whole_nodes else ():
+            if other is not step:
                 inner = {n for i in other.nodes for n in self.graph.node[i].output}
                 read |= self._read(other.nodes) - inner
         made = [n for i in claimed for n in self.graph.node[i].output if n]

@@ -32,6 +32,9 @@ Typed typed(const OrtValueInfo *value) {
   return found;
 }
 
+// onnxruntime shows a tensor of unknown rank as a scalar.
+bool has_rank(const Typed &value) { return value.is_tensor && !value.type.sizes.empty(); }
+
 Message value_message(const OrtValueInfo *value) {
   Typed found = typed(value);
   Message tensor, type, info;
@@ -113,7 +116,7 @@ private:
       result.message(12, value_message(value));
     for (const OrtNode *node : nodes) {
       for (const auto *value : api.list(ort::NodeOutputCount, ort::NodeOutputs, node))
-        if (value != nullptr && !name_of(value).empty() && typed(value).is_tensor)
+        if (value != nullptr && !name_of(value).empty() && has_rank(typed(value)))
           result.message(13, value_message(value));
     }
     return result;
