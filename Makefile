@@ -52,7 +52,7 @@ test-models: setup emulator  ## models of many exporters, against onnxruntime; f
 
 # torch 2.13.0: its CPU build is a wheel of its own, where one is at hand.
 test-torch: setup emulator  ## the backend of torch.compile, folders of models; installs torch into .venv (1 GB)
-	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxscript>=0.7" "tokenizers" "torch==2.13.0" "transformers>=5"
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxruntime-genai" "onnxscript>=0.7" "torch==2.13.0" "transformers>=5"
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/torch
 
 # Memory that Python leaves at its end is no leak of the emulator's. test_header only compiles.

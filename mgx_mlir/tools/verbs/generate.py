@@ -1,7 +1,8 @@
 """generate: text of a decoder, token by token.
 
-The model is a decoder with a cache, as optimum and onnxruntime-genai export it. Prompts are
-token ids, or text where a tokenizer.json is given, which takes the package tokenizers.
+The model is a decoder with a cache, as optimum and onnxruntime-genai export it, or the folder of
+one, which has the tokenizer, the tokens that end an answer, and how tokens are drawn. Prompts are
+token ids, or text where there is a tokenizer.json, which takes the package tokenizers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mgx_mlir.tools.numbers import real, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model(parser, "an .onnx model of a decoder")
+    shared.add_model(parser, "an .onnx model of a decoder, or the folder of one")
     add = parser.add_argument
     add(
         "--ids",
@@ -27,28 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a prompt's token ids; may come again",
     )
     add("--prompt", action="append", default=[], metavar="TEXT", help="a prompt; may come again")
+    add(
+        "--chat", action="store_true", help="prompts are messages of a user, by a folder's template"
+    )
     add("--tokenizer", type=Path, metavar="FILE", help="the tokenizer.json of prompts and results")
+    add("--precision", default="", metavar="P", help="which file of a folder: fp16, q4, q4f16 ...")
     add("--max-new-tokens", type=whole(0), default=128, metavar="N", help="default 128")
     add("--stop", type=int, action="append", default=[], metavar="ID", help="a token that ends")
-    add("--pad", type=int, default=0, metavar="ID", help="the token before shorter prompts")
-    add(
-        "--temperature", type=real(), default=0.0, metavar="T", help="0, the default: the likeliest"
-    )
-    add("--top-k", type=whole(0), default=0, metavar="K", help="draw from the K likeliest tokens")
-    add(
-        "--top-p",
-        type=real(0, 1),
-        default=1.0,
-        metavar="P",
-        help="draw from the likeliest of share P",
-    )
-    add(
-        "--repetition-penalty",
-        type=real(),
-        default=1.0,
-        metavar="F",
-        help="for tokens that are there",
-    )
+    add("--pad", type=int, metavar="ID", help="the token before shorter prompts")
+    said = "default: the folder's, else"
+    add("--temperature", type=real(), metavar="T", help=f"0: the likeliest; {said} 0")
+    add("--top-k", type=whole(0), metavar="K", help=f"draw from the K likeliest tokens; {said} all")
+    add("--top-p", type=real(0, 1), metavar="P", help=f"draw from those of share P; {said} 1")
+    add("--repetition-penalty", type=real(), metavar="F", help="for tokens that are there")
     add("--seed", type=whole(0), default=0, metavar="N", help="of the draws")
     add(
         "--draft",
@@ -64,37 +56,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.models.generation import Decoder, Sampling
+    from mgx_mlir.models.generation import Decoder, folder_of
+    from mgx_mlir.models.generation.text import tokenizer_of
 
-    tokenizer: Any = None
+    folder = folder_of(options.model, options.precision)
+    words: Any = None
     if options.tokenizer is not None:
-        tokenizer = _tokenizer(options.tokenizer)
+        words = tokenizer_of(options.tokenizer, "--tokenizer")
+    elif folder is not None and (options.prompt or (folder.path / "tokenizer.json").is_file()):
+        words = folder.words
     elif options.prompt:
         raise UsageError("--prompt is text; give --tokenizer tokenizer.json, or --ids")
     prompts = [_ids(text) for text in options.ids]
-    prompts += [tokenizer.encode(text).ids for text in options.prompt]
+    prompts += [_encoded(text, words, folder, options.chat) for text in options.prompt]
     if not prompts:
         raise UsageError("give a prompt by --prompt or --ids")
     target, how = shared.target_of(options), shared.compile_options(options)
     device: dict[str, Any] = {"device": options.device, "graph": not options.no_graph}
-    decoder = Decoder(options.model, target, how, **device)
+    model = options.model if folder is None else folder.source()
+    decoder = Decoder(model, target, how, **device)
     draft = None
     if options.draft is not None:
         draft = Decoder(options.draft, target, replace(how, input_dims={}, dim_params={}), **device)
-    sampling = Sampling(
-        options.temperature, options.top_k, options.top_p, options.repetition_penalty, options.seed
-    )
+    stop = options.stop or ([] if folder is None else folder.stop)
+    pad = options.pad if options.pad is not None else 0 if folder is None else folder.pad
     stream = decoder.stream(
         prompts,
         max_new_tokens=options.max_new_tokens,
-        stop=options.stop,
-        pad=options.pad,
-        sampling=sampling,
+        stop=stop,
+        pad=pad,
+        sampling=_sampling(options, folder),
         draft=draft,
         draft_tokens=options.draft_tokens,
     )
-    _print(stream, len(prompts), tokenizer, frozenset(options.stop))
+    _print(stream, len(prompts), words, frozenset(stop))
     return 0
+
+
+def _sampling(options: argparse.Namespace, folder: Any) -> Any:
+    """The sampling of the options, else of the folder, else the likeliest tokens."""
+    from mgx_mlir.models.generation import Sampling
+
+    names = ("temperature", "top_k", "top_p", "repetition_penalty")
+    given = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
+    chosen = Sampling() if folder is None else folder.sampling
+    return replace(chosen, seed=options.seed, **given)
+
+
+def _encoded(text: str, words: Any, folder: Any, chat: bool) -> list[int]:
+    from mgx_mlir.errors import UsageError
+
+    if not chat:
+        found = words.encode(text)
+        return list(getattr(found, "ids", found))
+    if folder is None:
+        raise UsageError("--chat is for a folder, whose template writes the messages")
+    return list(folder.chat([{"role": "user", "content": text}]))
 
 
 def _print(stream: Any, count: int, tokenizer: Any, stop: frozenset[int]) -> None:
@@ -130,18 +147,3 @@ def _ids(text: str) -> list[int]:
         return [int(part) for part in text.replace(",", " ").split()]
     except ValueError:
         raise UsageError(f"--ids {text!r}: token ids are numbers, as in 1,2,3") from None
-
-
-def _tokenizer(path: Path) -> Any:
-    from mgx_mlir.errors import UsageError
-
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise UsageError(
-            "--tokenizer needs the package tokenizers: pip install tokenizers"
-        ) from None
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises no class of its own
-        raise UsageError(f"--tokenizer {path}: {error}") from None

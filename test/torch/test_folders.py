@@ -1,0 +1,115 @@
+"""Folders that exporters write: the tokens are those of onnxruntime-genai and transformers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mgx_mlir
+from mgx_mlir.models.generation import Folder
+from test.exported.export import ENVIRONMENTS, _install
+
+torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+transformers = pytest.importorskip("transformers", reason="make test-torch installs it")
+tokenizers = pytest.importorskip("tokenizers", reason="make test-torch installs it")
+
+pytestmark = pytest.mark.slow
+
+PROMPTS = ["once upon a time", "the lazy dog"]
+COUNT = 20
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small LLaMA with random weights, and a tokenizer trained here."""
+    torch.manual_seed(0)
+    byte_level = tokenizers.pre_tokenizers.ByteLevel
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<s>", "</s>", "<|user|>", "<|assistant|>"],
+        initial_alphabet=byte_level.alphabet(),
+    )
+    tokenizer.train_from_iterator([*PROMPTS, "a quick brown fox jumps over it"] * 9, trainer)
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", chat_template=TEMPLATE
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=len(fast), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+        bos_token_id=0, eos_token_id=[1, 7], pad_token_id=1,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("saved")
+    transformers.LlamaForCausalLM(config).save_pretrained(path)
+    fast.save_pretrained(path)
+    return path
+
+
+def tokens_of_transformers(saved: Path, ids: list[int]) -> list[int]:
+    model = transformers.LlamaForCausalLM.from_pretrained(saved).eval()
+    found = model.generate(
+        torch.tensor([ids]), max_new_tokens=COUNT, do_sample=False, eos_token_id=None
+    )
+    return list(found[0, len(ids) :].tolist())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int4"])
+def test_a_folder_of_genais_builder(saved: Path, tmp_path: Path, precision: str) -> None:
+    genai = pytest.importorskip("onnxruntime_genai", reason="make test-torch installs it")
+    path = tmp_path / "genai"
+    command = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", saved, "-o", path]
+    command += ["-p", precision, "-e", "cpu", "-c", tmp_path / "cache"]
+    subprocess.run(command, check=True, capture_output=True)
+    folder = Folder.open(path)
+    assert folder.stop == (1, 7)
+    model = genai.Model(str(path))
+    for prompt in PROMPTS:
+        (ids,) = folder.ids([prompt])
+        options = genai.GeneratorParams(model)
+        options.set_search_options(max_length=len(ids) + COUNT, do_sample=False)
+        generator = genai.Generator(model, options)
+        generator.append_tokens(np.array([ids], np.int32))
+        while not generator.is_done():
+            generator.generate_next_token()
+        wanted = [int(token) for token in generator.get_sequence(0)][len(ids) :]
+        (found,) = mgx_mlir.generate(folder, [prompt], max_new_tokens=COUNT, stop=[])
+        assert found[: len(wanted)] == wanted
+    check_chat(folder, saved)
+
+
+def test_a_folder_of_optimums_exporter(saved: Path, tmp_path: Path) -> None:
+    packages = ("onnxscript", "optimum-onnx", "torch==2.13.0")
+    if refused := _install("optimum", packages):
+        pytest.skip(refused)
+    path = tmp_path / "hub"
+    cli = ENVIRONMENTS / "optimum" / "bin" / "optimum-cli"
+    command = [cli, "export", "onnx", "--model", saved, "--task", "text-generation-with-past"]
+    subprocess.run([*command, path / "onnx"], check=True, capture_output=True)
+    for file in (*(path / "onnx").glob("*config.json"), *saved.glob("token*"),
+                 *saved.glob("*.jinja")):  # fmt: skip
+        shutil.copy(file, path)
+    folder = Folder.open(path)
+    found = mgx_mlir.generate(folder, PROMPTS, max_new_tokens=COUNT, stop=[])
+    assert found == [tokens_of_transformers(saved, ids) for ids in folder.ids(PROMPTS)]
+    check_chat(folder, saved)
+
+
+def check_chat(folder: Folder, saved: Path) -> None:
+    messages: Any = [{"role": "user", "content": "hello fox"}]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(saved)
+    wanted = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, return_dict=False, tokenize=True
+    )
+    assert folder.chat(messages) == wanted
