@@ -7,7 +7,7 @@ that depend on sizes. It is refused where one of its limits is below 0 (see form
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -58,7 +58,8 @@ USUAL = 509
 class Move:
     """The offset of a part of a tensor of `size` elements: `offset` + `parts` of its number.
 
-    reach: the span in elements, gaps included, that 32-bit offsets within a part have to reach.
+    reach: the span in elements, gaps included, that 32-bit offsets within a part have to reach. at:
+    the first byte in scratch memory, of tensors there.
     """
 
     argument: Argument
@@ -67,6 +68,7 @@ class Move:
     parts: Axis
     size: Number
     reach: Number
+    at: Number = 0
 
     @property
     def limit(self) -> Number:
@@ -213,17 +215,23 @@ def moved_function(
 class OpenProgram:
     """A program under construction whose tensors have any size: its functions and launches.
 
-    moves: the tensors of each function. limits: further numbers of which none may be below 0.
+    moves: the tensors of each function. scratch: other ones, which functions name, in `bytes_` of
+    scratch memory. limits: further numbers of which none may be below 0.
     """
 
     def __init__(
-        self, kernel: mgx.KernelOp, moves: Sequence[Move], limits: Sequence[Number]
+        self,
+        kernel: mgx.KernelOp,
+        moves: Sequence[Move],
+        limits: Sequence[Number],
+        scratch: Sequence[Move] = (),
+        bytes_: Number = 0,
     ) -> None:
         self._name, _ = signature(kernel)
-        self._kernel, self._moves = kernel, moves
-        self._limits = [*limits, *(move.limit for move in moves)]
+        self._kernel, self._moves, self._bytes = kernel, moves, bytes_
+        self._limits = [*limits, *(move.limit for move in (*moves, *scratch))]
         self._counts = Counts(Formulas(), self._limits, kernel_symbols(kernel))
-        for move in moves:
+        for move in (*moves, *scratch):
             self._counts.add(*move.numbers)
         self._module, self._block = gpu_module()
         self._launches: list[Launch] = []
@@ -243,14 +251,26 @@ class OpenProgram:
         grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
         parts: str = "x",
+        moves: Sequence[Move] | None = None,
     ) -> Iterator[tuple[Frame, Index]]:
-        """A `moved_function`. grid: work-groups, 0 where a run has no use for it."""
-        name, moves, counts = f"{self._name}_{len(self._launches)}", self._moves, self._counts
+        """A `moved_function`. grid: work-groups, 0 where a run has no use for it. moves: its
+        tensors, where these are others."""
+        name, counts = f"{self._name}_{len(self._launches)}", self._counts
+        moves = self._moves if moves is None else moves
         with moved_function(self._block, name, threads, moves, counts, lds, parts) as made:
             yield made
         x, y, z = (counts.formulas.number(size) for size in grid)
-        passed = (*(move.argument for move in moves), *counts.arguments())
+        passed = (*map(self._argument, moves), *counts.arguments())
         self._launches.append(Launch(name, (x, y, z), (threads, 1, 1), passed))
+
+    def _argument(self, move: Move) -> Argument:
+        if move.argument.kind != "scratch":
+            return move.argument
+        return Argument("scratch", self._counts.formulas.number(move.at))
+
+    def add(self, build: Callable[[ir.Block, str], Launch]) -> None:
+        """Adds a function of given sizes, which `build` appends to a block by a name."""
+        self._launches.append(build(self._block, f"{self._name}_{len(self._launches)}"))
 
     @contextmanager
     def threads(
@@ -267,5 +287,6 @@ class OpenProgram:
 
     def program(self) -> DynamicProgram:
         """The program of all functions so far."""
-        program = GpuProgram(self._module, tuple(self._launches), 0, 32)
-        return DynamicProgram.of(program, self._counts.formulas)
+        formulas = self._counts.formulas
+        program = GpuProgram(self._module, tuple(self._launches), formulas.number(self._bytes), 32)
+        return DynamicProgram.of(program, formulas)

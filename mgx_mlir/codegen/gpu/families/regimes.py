@@ -52,12 +52,26 @@ def counted(
     """
     low, high = bounds(count)
     high = min(high, most)
+    for share, number in in_ranges(count, [end for end, _ in ranges], most):
+        end, usual = ranges[number]
+        yield Regime(share, int(max(low, min(usual, high))), end)
+
+
+def in_ranges(
+    count: Number, ends: Sequence[float], most: float = math.inf
+) -> Iterator[tuple[Number, int]]:
+    """For each range of a number that it may be in, 1 where it is and else 0, and which it is.
+
+    ends: the greatest number of each range; the last is taken to have no end. most: as above.
+    """
+    low, high = bounds(count)
+    high = min(high, most)
     rest: Number = 1
-    for number, (end, usual) in enumerate(ranges):
-        last = number == len(ranges) - 1 or end >= high
+    for number, end in enumerate(ends):
+        last = number == len(ends) - 1 or end >= high
         more: Number = 0 if last else is_more(count, int(end))
         if rest - more != 0 and not (end < low and not last):
-            yield Regime(rest - more, int(max(low, min(usual, high))), end)
+            yield rest - more, number
         if last:
             return
         rest = more

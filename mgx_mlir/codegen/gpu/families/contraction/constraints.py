@@ -26,10 +26,10 @@ def buffers(tiles: Number) -> int:
     return 1 if isinstance(tiles, int) and tiles == 1 else BUFFERS
 
 
-def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> Refusal | None:
+def problem_refusal(match: Match, sizes: dict[int, int] | None, target: Target) -> Refusal | None:
     """Why no function can be generated for a match; None where one can.
 
-    sizes: bytes of each operand, by its argument's number.
+    sizes: bytes of each operand, by its argument's number; None where runs have other sizes.
     """
     problem = match.problem
     if isinstance(problem.b, Image):
@@ -49,7 +49,9 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> Refu
     return _size_refusal(match, sizes)
 
 
-def _size_refusal(match: Match, sizes: dict[int, int]) -> Refusal | None:
+def _size_refusal(match: Match, sizes: dict[int, int] | None) -> Refusal | None:
+    if sizes is None:
+        return None
     problem = match.problem
     results = problem.batch * problem.M * problem.N
     largest = max(emit.element_bytes(e) for e in match.result_elements) * results

@@ -137,6 +137,36 @@ def _in_place(problem: Contraction) -> Contraction | Refusal:
     return replace(problem, a=a, b=b)
 
 
+def channels_moved_last(problem: Contraction) -> tuple[Contraction, Packing | None] | None:
+    """A convolution of any sizes with its image, channels last, in `PACKED_IMAGE`, and its filters
+    as they are or packed; None where no channels are to be moved, or they fill no chunks.
+
+    Pixels around the image are not stored there.
+    """
+    image = problem.b
+    if type(image) is not Image or _lie_last(image) or math.prod(image.window) == 1:
+        return None
+    image = subsampled(image)
+    channels, chunk = image.channel.size, CHUNK_BYTES // emit.element_bytes(image.element)
+    counts = [channels, problem.M, *(n for f in problem.a.column.factors for n in f)]
+    if any(isinstance(n, Size) for n in counts) or channels % chunk:
+        return None
+    if max(image.window) > MAX_WINDOW:
+        return None
+    strides = [channels]
+    for size in reversed(image.sizes[1:]):
+        strides.insert(0, size * strides[0])
+    batch = Axis(((image.batch.size, math.prod(image.sizes) * channels),))
+    packed = replace(
+        image, argument=PACKED_IMAGE, offset=0, batch=batch, channel=Axis(((channels, 1),)),
+        strides=tuple(strides),
+    )  # fmt: skip
+    packings: dict[int, Packing] = {}
+    a = _filter(replace(problem, b=image), image.window, channels, packings, 0)
+    b = _windows(packed, _edges(image, _after(image)))
+    return replace(problem, a=a, b=b), packings.get(PACKED_FILTER)
+
+
 def _after(image: Image) -> tuple[int, ...]:
     """How far windows reach beyond the last pixels, along each dimension."""
     return tuple(

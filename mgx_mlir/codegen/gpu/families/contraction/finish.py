@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # The number of the partial sums, among the inputs.
 PARTS = -1
@@ -35,10 +35,11 @@ TOGETHER = 8
 
 def lanes(match: Match) -> int:
     """Neighbours along n of a thread."""
-    return math.gcd(match.problem.N, LANES)
+    return math.gcd(common_factor(match.problem.N), LANES)
 
 
 def blocks(match: Match) -> int:
+    """Work-groups for all elements."""
     problem = match.problem
     return ceil_div(problem.batch * problem.M * problem.N // lanes(match), THREADS)
 

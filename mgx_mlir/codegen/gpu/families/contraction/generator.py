@@ -75,7 +75,12 @@ class _Lane:
 
 
 class TilesGenerator:
-    """Builds the functions. Sizes may be symbols where one function is emitted alone."""
+    """Builds the functions. Sizes may be symbols where one function is emitted alone.
+
+    cut: the factor of split-K where work-groups along x count it, and not those along z.
+    """
+
+    cut = 1
 
     def __init__(
         self,
@@ -192,18 +197,15 @@ class TilesGenerator:
         """Builds the body of the function that multiplies, on its tensors."""
         problem, outputs = self.problem, tensors.outputs
         thread = thread_number(self.threads)
-        m0, n0 = (
-            emit.mul(block_number(dimension, blocks), size)
-            for dimension, blocks, size in zip(
-                "xy", self.grid, (self.rows, self.columns), strict=False
-            )
-        )
+        x = block_number("x", self.grid[0] * self.cut)
+        m0 = emit.mul(emit.div(x, self.cut), self.rows)
+        n0 = emit.mul(block_number("y", self.grid[1]), self.columns)
         if self.dynamic_rows is not None:
-            x = self.dynamic_rows.along == "x"
-            m0, n0 = (tensors.first, n0) if x else (m0, tensors.first)
+            is_x = self.dynamic_rows.along == "x"
+            m0, n0 = (tensors.first, n0) if is_x else (m0, tensors.first)
         extent_m, extent_n = self.extents
         splits = self.schedule.splits
-        batch = block_number("z", problem.batch * splits)
+        batch = block_number("z", problem.batch * splits) if self.cut == 1 else emit.rem(x, splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
         self.tensors = tensors

@@ -29,7 +29,7 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.computed import compute
-from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 THREADS = 512
@@ -156,6 +156,28 @@ def emit_packings(
             inside = emit.compare("ult", here, packing.blocks)
         number = emit.linear(thread, (here, THREADS))
         emit.when(inside, partial(_move, packing, inputs, output, number))
+
+
+def emit_channels_last(
+    pixels: Matrix, inputs: ir.Value, output: ir.Value, thread: Index, chunk: Index
+) -> None:
+    """Emits the work of a thread that moves a chunk of channels of a pixel of any image.
+
+    pixels: the image as a matrix [-, channel, pixel]. thread: the pixel's number. In `output`
+    pixels are neighbours, and channels in each.
+    """
+    size = emit.element_bytes(pixels.element)
+    count = CHUNK_BYTES // size
+    inside = [emit.compare("ult", thread, pixels.column.size)]
+    first = emit.mul(chunk, count)
+    place = emit.add(pixels.offset, pixels.column.offset(thread))
+    read = []
+    for i in range(count):
+        at = emit.add(place, pixels.row.offset(emit.add(first, i)))
+        read.append(memory.load(inputs, memory.guarded(at, inside, size), 1))
+    target = emit.linear(first, (thread, pixels.row.size))
+    elements = [memory.element(x, 0) for x in read]
+    memory.store(memory.joined(elements), output, memory.guarded(target, inside, size))
 
 
 def _move(
