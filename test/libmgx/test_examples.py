@@ -1,0 +1,77 @@
+"""The examples in C and C++ build against the header alone, and run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mgx_mlir
+from mgx_mlir.artifact.record import Artifact as PythonArtifact
+from mgx_mlir.settings import Settings
+from test.libmgx.test_programs import given
+
+ROOT = Path(__file__).resolve().parents[2]
+NATIVE = Path(mgx_mlir.__path__[0]) / "_native"
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1")
+
+
+def built(folder: Path, compiler: str, source: str, *options: str) -> Path:
+    """An example as a program."""
+    program = folder / source.replace(".", "_")
+    link = (f"-L{NATIVE}", "-lmgx", f"-Wl,-rpath,{NATIVE}")
+    where = (f"-I{ROOT}/libmgx/include", str(ROOT / "examples/libmgx" / source))
+    command = [compiler, *STRICT, *options, *where, "-o", str(program), *link]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return program
+
+
+def run(program: Path, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        [str(program), *map(str, words)], env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_example_in_c_gives_what_python_gives(
+    files: dict[str, bytes], folder: Path, tmp_path: Path
+) -> None:
+    program = built(tmp_path, "cc", "run.c", "-std=c11")
+    path = folder / "example.mgx"
+    cache = {"MGX_CACHE_DIR": str(folder / "cache")}
+    for name in ("some sizes and any", "caches in place", "search"):
+        path.write_bytes(files[name])
+        artifact = PythonArtifact.open(path)
+        inputs = given(artifact.plan, 3, 1)
+        words = []
+        for number, (key, array) in enumerate(inputs.items()):
+            (tmp_path / f"{number}.bin").write_bytes(array.tobytes())
+            sizes = ":" + "x".join(map(str, array.shape)) if array.shape else ""
+            words.append(f"{key}={tmp_path / f'{number}.bin'}{sizes}")
+        settings = Settings(cache_dir=folder / "cache", threads=1)
+        wanted = mgx_mlir.compile(artifact, "cpu", settings=settings).run(inputs)
+        done = run(program, path, "cpu:2", *words, "-o", tmp_path, **cache)
+        assert (done.returncode, done.stderr) == (0, "")
+        for key, array in wanted.items():
+            found = np.frombuffer((tmp_path / f"{key}.bin").read_bytes(), array.dtype)
+            np.testing.assert_array_equal(found.reshape(array.shape), array)
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+def test_the_example_in_cpp_describes_and_runs(
+    files: dict[str, bytes], folder: Path, tmp_path: Path
+) -> None:
+    program = built(tmp_path, "c++", "run.cpp", "-std=c++17")
+    path = tmp_path / "model.mgx"
+    path.write_bytes(files["some sizes and any"])
+    done = run(program, path, "cpu:1", MGX_CACHE_DIR=str(folder / "cache"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "input x: n 24\noutput y: n 24\nresults: 1, ms: " in done.stdout
+    done = run(program, path, "cpu:1", MGX_CACHE_DIR="none")
+    assert done.returncode == 1
+    assert "nothing vouches for its machine code" in done.stderr
