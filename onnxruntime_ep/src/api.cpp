@@ -119,4 +119,11 @@ void expect(mgx_error *error) {
   throw Error(text, kind == MGX_ERROR_USAGE ? ORT_INVALID_ARGUMENT : ORT_FAIL);
 }
 
+std::string target_of(const mgx_device *device) {
+  mgx_device_info info{};
+  info.struct_bytes = sizeof info;
+  expect(mgx_device_get_info(device, &info));
+  return info.is_gpu != 0 ? info.target : "cpu";
+}
+
 } // namespace mgx_ep

@@ -127,6 +127,9 @@ TensorType tensor_type(const OrtValue *value);
 // libmgx's errors as exceptions.
 void expect(mgx_error *error);
 
+// The target that the provider compiles for on a device: "gfx942", "cpu".
+std::string target_of(const mgx_device *device);
+
 template <typename Object, void (*release)(Object *)> struct Releaser {
   void operator()(Object *object) const { release(object); }
 };

@@ -96,10 +96,7 @@ OrtOpAttr *made_attribute(const char *name, int64_t value) {
 
 Ep::Ep(const Options &options, Device device, const OrtLogger *logger)
     : OrtEp{}, options_(options), device_(std::move(device)), logger_(logger) {
-  mgx_device_info info{};
-  info.struct_bytes = sizeof info;
-  expect(mgx_device_get_info(device_.get(), &info));
-  target_ = info.is_gpu != 0 ? info.target : "cpu";
+  target_ = target_of(device_.get());
   version = api.version();
   GetName = [](const OrtEp *) { return EP_NAME; };
   GetCapability = [](OrtEp *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {

@@ -12,6 +12,8 @@ namespace {
 constexpr const char *VENDOR = "mgx-mlir";
 // The key, in a device's metadata, of libmgx's name for it.
 constexpr const char *DEVICE_KEY = "mgx_device";
+// The key of the target that the provider compiles for there.
+constexpr const char *TARGET_KEY = "mgx_target";
 
 struct ReleaseMemory {
   void operator()(OrtMemoryInfo *info) const { api(ort::ReleaseMemoryInfo, info); }
@@ -24,7 +26,8 @@ public:
 
 private:
   std::vector<OrtEpDevice *> devices(const OrtHardwareDevice *const *hardware, size_t count);
-  OrtEpDevice *device(const OrtHardwareDevice *hardware, const std::string &name);
+  OrtEpDevice *device(const OrtHardwareDevice *hardware, const std::string &name,
+                      const std::string &target);
   OrtEpDevice *gpu(const OrtHardwareDevice *hardware, uint32_t number);
   const OrtHardwareDevice *virtual_gpu(uint32_t number);
   OrtEp *made(const OrtKeyValuePairs *const *metadata, size_t count,
@@ -86,7 +89,7 @@ std::vector<OrtEpDevice *> Factory::devices(const OrtHardwareDevice *const *hard
     bool is_amd = api(ort::HardwareKind, hardware[i]) == HARDWARE_GPU &&
                   api(ort::HardwareVendorId, hardware[i]) == AMD;
     if (api(ort::HardwareKind, hardware[i]) == HARDWARE_CPU)
-      found.push_back(device(hardware[i], "cpu"));
+      found.push_back(device(hardware[i], "cpu", "cpu"));
     else if (is_amd && seen < devices_.gpu_count())
       found.push_back(gpu(hardware[i], seen++));
   }
@@ -95,8 +98,9 @@ std::vector<OrtEpDevice *> Factory::devices(const OrtHardwareDevice *const *hard
   return found;
 }
 
-OrtEpDevice *Factory::device(const OrtHardwareDevice *hardware, const std::string &name) {
-  Pairs metadata(Texts{{DEVICE_KEY, name}}), options(Texts{});
+OrtEpDevice *Factory::device(const OrtHardwareDevice *hardware, const std::string &name,
+                             const std::string &target) {
+  Pairs metadata(Texts{{DEVICE_KEY, name}, {TARGET_KEY, target}}), options(Texts{});
   OrtEpDevice *made = nullptr;
   api.check_ep(ort_ep::CreateEpDevice, static_cast<OrtEpFactory *>(this), hardware, metadata.get(),
                options.get(), &made);
@@ -104,7 +108,8 @@ OrtEpDevice *Factory::device(const OrtHardwareDevice *hardware, const std::strin
 }
 
 OrtEpDevice *Factory::gpu(const OrtHardwareDevice *hardware, uint32_t number) {
-  OrtEpDevice *made = device(hardware, "hip:" + std::to_string(number));
+  OrtEpDevice *made =
+      device(hardware, "hip:" + std::to_string(number), target_of(devices_.gpu(number)));
   constexpr size_t ALIGNMENT = 256;
   for (int kind : {MEMORY_DEFAULT, MEMORY_HOST_ACCESSIBLE}) {
     OrtMemoryInfo *info = nullptr;

@@ -11,7 +11,7 @@ namespace {
 std::atomic<uint64_t> counted[sizeof(Counters) / sizeof(uint64_t)];
 
 std::atomic<uint64_t> &counter(uint64_t Counters::*which) {
-  Counters places{0, 1, 2, 3};
+  Counters places{0, 1, 2, 3, 4};
   return counted[places.*which];
 }
 
@@ -56,10 +56,7 @@ Island::Island(Artifact artifact, mgx_device *device, const Options &options,
   };
   ReleaseState = [](OrtNodeComputeInfo *, void *) {};
 
-  mgx_device_info where{};
-  where.struct_bytes = sizeof where;
-  expect(mgx_device_get_info(device, &where));
-  on_gpu_ = where.is_gpu != 0;
+  on_gpu_ = target_of(device) != "cpu";
   for (size_t i = 0; i < outputs_.size(); ++i)
     ranks_.push_back(tensor_of(artifact_.get(), MGX_OUTPUT, i).rank);
 

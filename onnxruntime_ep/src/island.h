@@ -12,6 +12,7 @@ struct Counters {
   uint64_t found;      // models that the cache had
   uint64_t programs;   // programs loaded
   uint64_t runs;       // of programs
+  uint64_t copies;     // of tensors, between a GPU and elsewhere
 };
 void count(uint64_t Counters::*which);
 

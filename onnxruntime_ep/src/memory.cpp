@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include "island.h"
+
 namespace mgx_ep {
 
 namespace {
@@ -164,6 +166,7 @@ private:
     if (!is_gpu(place))
       place = Api::of(api.ep(), ort_ep::ValueDevice, static_cast<const OrtValue *>(to));
     void *handle = handle_of(stream);
+    count(&Counters::copies);
     expect(mgx_device_copy(devices_.gpu(number_of(place)), target, source, bytes, handle,
                            handle != nullptr ? 1 : 0));
   }

@@ -9,12 +9,17 @@ from typing import Any
 
 import onnx
 import onnxruntime
+import pytest
 
+from mgx_mlir import emulator
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.importer import loading
 from mgx_mlir.loader import finalize
 from mgx_mlir.models.ep_context import context_model
 from mgx_mlir.models.islands import Islands, find_islands
+from mgx_mlir.runtime.hip.device import device_for
+from mgx_mlir.runtime.hip.library import open_library
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "onnxruntime_ep/onnxruntime_ep_mgx/libonnxruntime_ep_mgx.so"
@@ -22,12 +27,24 @@ NAME = "MGXExecutionProvider"
 COMPILER = str(Path(sys.executable).with_name("mgx"))
 
 
+# One registration for a process: onnxruntime allows emulated devices under such a name alone.
+REGISTERED = "mgx.virtual"
+CHIPS = ("gfx942", "gfx1100")
+
+
 @functools.cache
-def devices() -> list[Any]:
-    """onnxruntime's devices of the provider, which is registered once in a process."""
+def devices() -> dict[str, Any]:
+    """onnxruntime's devices of the provider by target: the CPU, and emulated chips."""
     assert LIBRARY.exists(), "make setup builds the provider"
-    onnxruntime.register_execution_provider_library("mgx", str(LIBRARY))
-    return [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
+    open_library("emulated", CHIPS)  # of this process, with devices of other tests maybe
+    for chip in CHIPS:
+        device_for(Target.get(chip))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MGX_HIP", "emulated")
+        patch.setenv("MGX_EMULATOR_LIBRARY", str(emulator.library_path()))
+        onnxruntime.register_execution_provider_library(REGISTERED, str(LIBRARY))
+    found = [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
+    return {d.ep_metadata["mgx_target"]: d for d in found}
 
 
 def counters() -> dict[str, int]:
@@ -40,13 +57,12 @@ def counters() -> dict[str, int]:
     return dict(onnxruntime_ep_mgx.counters(str(LIBRARY)))
 
 
-def options_for(entries: dict[str, str] | None = None, **options: str) -> Any:
-    """Session options with the provider on the CPU, and entries of the configuration."""
+def options_for(entries: dict[str, str] | None = None, target: str = "cpu", **options: str) -> Any:
+    """Session options with the provider for a target, and entries of the configuration."""
     found = onnxruntime.SessionOptions()
     for key, value in (entries or {}).items():
         found.add_session_config_entry(key, value)
-    cpus = [d for d in devices() if d.ep_metadata["mgx_device"] == "cpu"]
-    found.add_provider_for_devices(cpus, options)
+    found.add_provider_for_devices([devices()[target]], options)
     return found
 
 
@@ -60,14 +76,16 @@ def session(model: onnx.ModelProto | Path, *, fallback: bool = True,
 
 
 def islands_of(model: Any, target: str = "cpu", **options: Any) -> Islands:
-    """The parts of a model that compile, with code for the target."""
-    found = find_islands(loading.load(model), CompileOptions(**options), "cpu")
-    made = [finalize(island.artifact, target) for island in found.islands]
+    """The parts of a model that compile, with code for the targets, separated by commas."""
+    targets = target.split(",")
+    kind = Target.get(targets[0]).kind
+    found = find_islands(loading.load(model), CompileOptions(**options), kind)
+    made = [finalize(island.artifact, targets) for island in found.islands]
     pairs = zip(found.islands, made, strict=True)
     islands = tuple(type(i)(i.nodes, artifact, i.inputs, i.outputs) for i, artifact in pairs)
     return Islands(found.source, islands, found.outside, found.types)
 
 
-def context_session(model: Any, **options: Any) -> Any:
+def context_session(model: Any, target: str = "cpu", **options: Any) -> Any:
     """A session of the model with its compiled parts as EPContext nodes."""
-    return session(context_model(islands_of(model, **options)))
+    return session(context_model(islands_of(model, target, **options)), target=target)
