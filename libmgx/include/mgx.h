@@ -72,8 +72,7 @@ MGX_API void mgx_log_to(mgx_log_function function, void *user);
 typedef struct mgx_open_options {
   size_t struct_bytes;
   int32_t allow_absolute; /* 1: weights may lie outside of the artifact's folder. */
-  int32_t borrow;         /* 1: mgx_artifact_open_memory keeps no copy; the caller keeps the bytes
-             until the artifact and its programs are released. */
+  int32_t borrow;         /* 1: mgx_artifact_open_memory copies nothing: the bytes outlive it */
 } mgx_open_options;
 
 /* Opens a file, which is mapped, or the bytes of one, and checks all but the weights, whose hashes

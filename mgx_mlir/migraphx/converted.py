@@ -12,7 +12,7 @@ from onnx import helper
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import constant_array
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.importer.conversion import Conversion
+from mgx_mlir.importer.conversion import Conversion, Limits
 from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.values import Constants, Value
@@ -42,7 +42,7 @@ def converted(
             scope.values[name] = Value(name, array=place)
         elif place is not None:
             scope.values[name] = _operand(name, values[place])
-    conversion = Conversion(constants, {}, frozenset(), 0)
+    conversion = Conversion(constants, {}, frozenset(), Limits(0, {}))
     found = conversion.graph(graph, scope)
     if conversion.unsupported:
         raise UnsupportedError(f"{what}: {conversion.unsupported[0].reason}")

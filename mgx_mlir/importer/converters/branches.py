@@ -63,13 +63,13 @@ def if_(node: Node) -> Sequence[ir.Value | Value]:
         results = mgx.if_(condition, then, otherwise)
         return [results] if isinstance(results, ir.Value) else list(results)
     except (UnsupportedError, UnavailableError):
-        chosen = _chosen_by_sizes(node)
-        if chosen is None:
+        by_sizes = _chosen_by_sizes(node)
+        if by_sizes is None:
             raise
         equations.clear()
         del node.conversion.unsupported[before:]
         node.conversion.forget_sizes()
-        return node.conversion.inline(node, chosen, [])
+        return node.conversion.inline(node, by_sizes, [])
     finally:
         # What one branch alone needs does not hold in a run of the other.
         others = equations.get("else_branch", [])
