@@ -115,6 +115,8 @@ def _add_way(
 
 def _image_terms(match: Match, machine: Machine) -> list[Pixels] | None:
     """The convolutions of images with channels last whose sum a match is, the first one first."""
+    if usual(match.problem) != match.problem:
+        return None
     found = [match_pixels(replace(match, problem=term), machine) for term in match.terms]
     terms = [pixels for pixels in found if pixels is not None]
     place, problem = match.place, match.problem
