@@ -35,10 +35,12 @@ from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
-from mgx_mlir.sizes.arithmetic import Number, is_more
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
 # Vectors of channels that are taken together.
 _VECTORS = 4
+# Pixels whose windows are inside along a line: so many share the filters that are read.
+_PIXELS = 6
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,8 @@ def add_channels(
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         read = dict(zip(used, pointers, strict=False))
         epilogue = Epilogue(work.match, read, pointers[len(used) :])
-        own = _Emitter(work, read, epilogue, machine.lanes(work.match.problem.accumulator))
+        lanes = machine.lanes(work.match.problem.accumulator)
+        own = _Emitter(work, read, epilogue, lanes, machine.registers)
         emit.loop(begin, end, 1, own.row)
 
     functions.add_on([*(inputs[number] for number in used), *outputs], work.rows, body)
@@ -222,6 +225,7 @@ class _Emitter:
     read: Mapping[int, ir.Value]
     epilogue: Epilogue
     lanes: int
+    registers: int
 
     def row(self, number: Index) -> None:
         """All pixels of one row of results."""
@@ -232,34 +236,53 @@ class _Emitter:
         *starts, _ = window_starts(image, emit.mul(emit.rem(number, lines), width))
         ranges = [self._range(axis, start) for axis, start in enumerate(starts)]
 
-        def pixel(column: Index) -> None:
+        def some(column: Index, count: int) -> None:
             start = emit.add(emit.mul(column, image.steps[-1]), -image.pads[-1])
-            places = [*starts, start], [*ranges, self._range(len(starts), start)]
-            self._pixel(emit.linear(column, (number, width)), origin, *places)
+            last = (0, image.window[-1]) if count > 1 else self._range(len(starts), start)
+            places = [*starts, start], [*ranges, last]
+            self._pixels(count, emit.linear(column, (number, width)), origin, *places)
 
-        emit.loop(0, width, 1, pixel)
+        first, last = self._inside()
+        tiled = emit.mul(emit.div(emit.sub(last, first), _PIXELS), _PIXELS)
+        tiled = emit.add(first, tiled)
+        emit.loop(0, first, 1, partial(some, count=1))
+        emit.loop(first, tiled, _PIXELS, partial(some, count=_PIXELS))
+        emit.loop(tiled, width, 1, partial(some, count=1))
 
-    def _pixel(
+    def _inside(self) -> tuple[Index, Index]:
+        """The pixels of a line whose windows are inside along it: from one, to another."""
+        image = self.work.image
+        step, pad, width = image.steps[-1], image.pads[-1], image.outputs[-1]
+        first = emit.minimum(ceil_div(pad, step), width)
+        room = emit.add(image.sizes[-1], pad - (image.window[-1] - 1) * image.dilations[-1] - 1)
+        last = emit.div(emit.add(emit.maximum(room, -step), step), step)
+        return first, emit.maximum(emit.minimum(last, width), first)
+
+    def _pixels(
         self,
+        count: int,
         number: Index,
         origin: Index,
         starts: Sequence[Index],
         ranges: Sequence[tuple[Index, Index]],
     ) -> None:
-        """All channels of one pixel, of those of all images."""
+        """All channels of neighbouring pixels from one on, of those of all images."""
         work, lanes = self.work, self.lanes
-        block, whole = lanes * _VECTORS, work.channels // lanes * lanes
+        most = max(self.registers // (2 * count), 1) if count > 1 else _VECTORS
+        width = min(most, _VECTORS)
+        block, whole = lanes * width, work.channels // lanes * lanes
         together = work.channels // block * block
 
         def some(vectors: int, mask: ir.Value | None, first: Index) -> None:
-            sums = self._sums(origin, starts, ranges, first, vectors, mask)
+            sums = self._sums(origin, starts, ranges, first, (count, vectors), mask)
             for position, x in enumerate(sums):
+                pixel, vector = divmod(position, vectors)
                 if work.mode == "average":
                     x = arith.divf(x, emit.splat(self._count(ranges), lanes))
-                at = emit.add(first, position * lanes)
-                self.epilogue(x, 0, number, at, mask)
+                at = emit.add(first, vector * lanes)
+                self.epilogue(x, 0, emit.add(number, pixel), at, mask)
 
-        emit.loop(0, together, block, partial(some, _VECTORS, None))
+        emit.loop(0, together, block, partial(some, width, None))
         emit.loop(together, whole, lanes, partial(some, 1, None))
         if whole < work.channels:
             some(1, emit.lane_mask(work.channels - whole, lanes), whole)
@@ -292,17 +315,18 @@ class _Emitter:
         starts: Sequence[Index],
         ranges: Sequence[tuple[Index, Index]],
         first: Index,
-        vectors: int,
+        tile: tuple[int, int],
         mask: ir.Value | None,
     ) -> list[ir.Value]:
-        """The sums, or largest elements, of a window for vectors of channels from `first` on."""
+        """The sums, or largest elements, of the windows of a tile: pixels, and vectors of channels
+        from `first` on."""
         work, image, lanes = self.work, self.work.image, self.lanes
         accumulator, source = work.match.problem.accumulator, self.read[image.argument]
         start = -math.inf if work.mode == "max" else 0
 
         def level(axis: int, place: Index, tap: Index, sums: list[ir.Value]) -> list[ir.Value]:
             if axis == len(starts):
-                return self._element(place, tap, first, sums, mask, source, accumulator)
+                return self._element(place, tap, first, sums, tile[1], mask, source, accumulator)
 
             def step(k: Index, *inner: ir.Value) -> list[ir.Value]:
                 at = emit.add(starts[axis], emit.mul(k, image.dilations[axis]))
@@ -311,16 +335,22 @@ class _Emitter:
                 return level(axis + 1, here, own, list(inner))
 
             low, high = ranges[axis]
+            if isinstance(high, int) and tile[0] > 1:
+                for k in range(high):  # neighbouring pixels share what they read
+                    sums = step(k, *sums)
+                return sums
             return emit.loop(low, high, 1, step, sums)
 
-        sums = level(0, origin, 0, [emit.constant(start, accumulator, lanes)] * vectors)
-        return self._padding(ranges, first, sums, mask) if image.fill else sums
+        pixels, vectors = tile
+        sums = level(0, origin, 0, [emit.constant(start, accumulator, lanes)] * pixels * vectors)
+        return self._padding(ranges, first, sums, vectors, mask) if image.fill else sums
 
     def _padding(
         self,
         ranges: Sequence[tuple[Index, Index]],
         first: Index,
         sums: list[ir.Value],
+        vectors: int,
         mask: ir.Value | None,
     ) -> list[ir.Value]:
         """The sums with the products of the padding, where a window reaches beyond the image."""
@@ -349,7 +379,7 @@ class _Emitter:
             last = image.window[axis] if axis else emit.select(is_whole, 0, image.window[axis])
             return emit.loop(0, last, 1, step, sums)
 
-        places = [emit.add(first, number * lanes) for number in range(len(sums))]
+        places = [emit.add(first, number % vectors * lanes) for number in range(len(sums))]
         return level(0, emit.constant(1, "i1"), 0, sums)
 
     def _filter(self, tap: Index, channel: Index, mask: ir.Value | None) -> ir.Value:
@@ -366,22 +396,26 @@ class _Emitter:
         tap: Index,
         first: Index,
         sums: list[ir.Value],
+        vectors: int,
         mask: ir.Value | None,
         source: ir.Value,
         accumulator: str,
     ) -> list[ir.Value]:
-        """The sums with one element of a window."""
-        work, lanes = self.work, self.lanes
+        """The sums with one element of each window."""
+        work, lanes, image = self.work, self.lanes, self.work.image
+        channels = [emit.add(first, number * lanes) for number in range(vectors)]
+        filters = [self._filter(tap, c, mask) for c in channels] if work.filters else []
         found: list[ir.Value] = []
         for number, total in enumerate(sums):
-            channel = emit.add(first, number * lanes)
-            x = emit.load_vector(source, emit.add(place, channel), lanes, mask)
+            pixel, vector = divmod(number, vectors)
+            here = emit.add(place, pixel * image.steps[-1] * image.strides[-1])
+            here = emit.add(here, channels[vector])
+            x = emit.load_vector(source, here, lanes, mask)
             x = emit.convert(x, work.image.element, accumulator)
             if work.mode == "max":
                 found.append(arith.maximumf(total, x))
             elif work.filters is None:
                 found.append(arith.addf(total, x))
             else:
-                y = self._filter(tap, channel, mask)
-                found.append(emit.multiply_add(x, y, total, accumulator))
+                found.append(emit.multiply_add(x, filters[vector], total, accumulator))
         return found

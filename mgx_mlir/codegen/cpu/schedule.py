@@ -46,6 +46,8 @@ BYTES = frozenset(("i8", "ui8"))
 JOINED = {2: "i16", 4: "i8"}
 # Rows, columns and depth, and matrices, that a schedule is chosen for where they are formulas.
 USUAL, USUAL_BATCH = 512, 16
+# The most rows of a tile that are runs in place: each needs a register for where it begins.
+IN_PLACE_ROWS = 12
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
 
@@ -268,6 +270,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         for most, vectors in register_tiles(machine.registers)
         for rows in (most, ceil_div(problem.M, ceil_div(problem.M, most)))
         if rows <= max(problem.M, 1)
+        and not (rows > IN_PLACE_ROWS and isinstance(problem.a, InPlace))
     }
     candidates = [
         (
