@@ -26,6 +26,7 @@ FLOORS = """
     reference
     importer
     codegen.refusal codegen.stages
+    codegen.choice
     codegen.generic.lowering
     codegen.generic.buffers
     codegen.layout
@@ -34,7 +35,7 @@ FLOORS = """
     codegen.generic.dynamic
     codegen.gpu.builders
     codegen.gpu.generic
-    codegen.gpu.families.family codegen.gpu.families.choice
+    codegen.gpu.families.family
     codegen.gpu.families.rows
     codegen.gpu.families.contraction
     codegen.gpu.families

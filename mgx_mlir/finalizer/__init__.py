@@ -149,7 +149,7 @@ def _scheduled(compile_for: Compiler, target: Target, tuned: Tuned | None) -> Co
     """The code by a tuned schedule, if there is one and it is legal."""
     if tuned is None or target.kind != "gpu":
         return compile_for(target)
-    from mgx_mlir.codegen.gpu.families.choice import steered
+    from mgx_mlir.codegen.choice import steered
 
     try:
         with steered(tuned.schedule):

@@ -13,7 +13,7 @@ def explain(bytecode: bytes, target: Target) -> str:
 
     Raises what `finalize_kernel` raises.
     """
-    from mgx_mlir.codegen.gpu.families.choice import heard
+    from mgx_mlir.codegen.choice import heard
 
     with heard() as found:
         code = finalize_kernel(bytecode, target)

@@ -15,7 +15,7 @@ from mgx_mlir.artifact.plan import Step
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.choice import steered
+from mgx_mlir.codegen.choice import steered
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.space import Space, space_of
 from mgx_mlir.rewriting.portable import read_kernel, with_interface

@@ -10,6 +10,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.choice import steering
 from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
@@ -20,7 +21,6 @@ from mgx_mlir.codegen.gpu.builders.precision import relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
 from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
-from mgx_mlir.codegen.gpu.families.choice import steering
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.generic.generate import generate
 from mgx_mlir.codegen.refusal import Refusal

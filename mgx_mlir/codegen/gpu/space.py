@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.choice import Candidate, Heard, Offer, heard, steered
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.families.choice import Candidate, Heard, Offer, heard, steered
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.codegen.refusal import Refusal

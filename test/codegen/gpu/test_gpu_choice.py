@@ -10,8 +10,8 @@ from mlir import ir
 from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.choice import Choice, Offer, best_offer, heard, least, terms
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.choice import Choice, Offer, best_offer, heard, least, terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from test.codegen.attention_kernels import AttentionCase

@@ -16,7 +16,7 @@ from row_kernels import RowKernel
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.schedule import Schedule, Tuned
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.choice import steered
+from mgx_mlir.codegen.choice import steered
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.space import Option, Space, space_of
 from mgx_mlir.errors import ScheduleError

@@ -27,13 +27,13 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.codegen.choice import Offer, steered, steering
 from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, in_turn
-from mgx_mlir.codegen.gpu.families.choice import Offer, steered, steering
 from mgx_mlir.codegen.gpu.families.contraction import reduced
 from mgx_mlir.codegen.gpu.families.contraction.across import Images, pixels_of, tiles_across
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request

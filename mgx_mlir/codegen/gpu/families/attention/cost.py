@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.choice import least, terms
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     lds_bytes,
@@ -21,7 +22,6 @@ from mgx_mlir.codegen.gpu.families.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks, shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule, schedules
 from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
-from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 

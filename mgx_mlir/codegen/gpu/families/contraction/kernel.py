@@ -10,8 +10,8 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
-from mgx_mlir.codegen.gpu.families.choice import Offer, best_offer
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,

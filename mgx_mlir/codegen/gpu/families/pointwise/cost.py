@@ -7,9 +7,9 @@ low occupancy, by latency. Only the order of the estimates matters.
 from __future__ import annotations
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.choice import least, terms
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule, schedules
 from mgx_mlir.codegen.gpu.families.rows.cost import (

@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from mgx_mlir.capabilities import PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.choice import least
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.choice import least
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     PACKED_FILTER,

@@ -13,10 +13,10 @@ from mlir.dialects import arith
 from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.choice import terms
 from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
-from mgx_mlir.codegen.gpu.families.choice import terms
 from mgx_mlir.codegen.gpu.families.contraction import cost
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue

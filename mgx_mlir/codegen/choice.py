@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mgx_mlir.artifact.schedule import Schedule
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.refusal import Refusal
 
 T = TypeVar("T")
@@ -32,12 +31,12 @@ SHOWN = 5
 class Offer:
     """A variant of a family that takes a kernel, by a schedule in words.
 
-    clocks: the estimate. generate: makes the program. variant: its name. plan: the family's own
-    form of the schedule.
+    clocks: the estimate. generate: makes the program, or adds its functions. variant: its name.
+    plan: the family's own form of the schedule.
     """
 
     schedule: str
-    generate: Callable[[], GpuProgram]
+    generate: Callable[[], Any]
     clocks: float
     variant: str = ""
     plan: object = None
