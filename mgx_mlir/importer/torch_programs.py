@@ -19,8 +19,9 @@ from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
 from mgx_mlir.importer import element_types
 
-# The newest with operators for attention, rotations and norms, which kernels are made for whole.
-OPSET = 23
+# The newest, with operators for attention, rotations and norms, which kernels are made for whole;
+# and one without these, for what torch cannot write by them: keys of one head for all queries.
+OPSETS = (23, 20)
 # That of files of torch.export.save.
 SUFFIX = ".pt2"
 
@@ -112,18 +113,23 @@ def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
     import torch
 
     _expect_onnxscript()
-    with quiet():
-        try:
-            return torch.onnx.export(
-                exported,
-                dynamo=True,
-                opset_version=OPSET,
-                dynamic_shapes=dynamic_shapes,
-                verbose=False,
-                optimize=True,
-            )
-        except Exception as error:  # of the exporter, of many kinds
-            raise UnsupportedError(f"torch cannot export it to ONNX: {reason(error)}") from error
+    refused: Exception | None = None
+    for opset in OPSETS:
+        with quiet():
+            try:
+                return torch.onnx.export(
+                    exported,
+                    dynamo=True,
+                    opset_version=opset,
+                    dynamic_shapes=dynamic_shapes,
+                    verbose=False,
+                    optimize=True,
+                )
+            except Exception as error:  # of the exporter, of many kinds
+                refused = refused or error
+    assert refused is not None
+    said = reason(refused)
+    raise UnsupportedError(f"torch cannot export it to ONNX: {said}") from refused
 
 
 def _expect_onnxscript() -> None:

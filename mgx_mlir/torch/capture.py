@@ -13,6 +13,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 class Kind(enum.Enum):
     """What an argument of a graph is."""
@@ -138,6 +140,12 @@ class Capture:
             if _is_item_of_number(node, known):
                 known[node] = known[node.args[0]]
                 continue
+            if _is_number_minus_integers(node):
+                # torch's exporter promotes the tensor's type, and then finds no such operator.
+                number, tensor = node.args
+                negative = graph.call_function(operator.neg, (known[tensor],))
+                known[node] = graph.call_function(operator.add, (negative, number))
+                continue
             known[node] = graph.node_copy(node, known.__getitem__)
         results = [*self.computed, *(self._placeholders[n] for n in changed)]
         graph.output(tuple(known[node] for node in results))
@@ -197,6 +205,14 @@ def _is_item_of_number(node: fx.Node, known: dict[fx.Node, Any]) -> bool:
         and node.target == "item"
         and not isinstance(known.get(node.args[0]), fx.Node)
     )
+
+
+def _is_number_minus_integers(node: fx.Node) -> bool:
+    """Whether a node is a float less a tensor of integers, such as `1.0 - mask`."""
+    if node.target is not operator.sub or not isinstance(node.args[0], float):
+        return False
+    tensor = _example(node.args[1]) if isinstance(node.args[1], fx.Node) else None
+    return isinstance(tensor, torch.Tensor) and tensor.dtype in _SIGNED
 
 
 def _part(gm: fx.GraphModule, outputs: Sequence[fx.Node]) -> Callable[..., Any]:

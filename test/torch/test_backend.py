@@ -217,6 +217,21 @@ def test_an_operator_that_is_not_exported_runs_eagerly_by_name(
     assert "linalg_eig" in caplog.text
 
 
+def test_forms_that_the_exporter_refuses_are_written_otherwise(compiled: Any) -> None:
+    def mask(x: Any) -> Any:
+        return (1.0 - x) * -3.0
+
+    def one_head(q: Any, k: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, k)
+
+    x, q, k = torch.tensor([[1, 0, 1]]), torch.randn(2, 4, 5, 8), torch.randn(2, 1, 5, 8)
+    for function, given in ((mask, (x,)), (one_head, (q, k))):
+        fast = compiled(function)
+        same(fast(*given), function(*given))
+        (story,) = mgx_mlir.torch.explain(function, *given).graphs
+        assert not story.reason
+
+
 def test_explain_names_graphs_and_breaks(tmp_path: Path) -> None:
     def parted(x: Any) -> Any:
         if x.sum() > 0:
