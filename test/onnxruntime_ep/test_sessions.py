@@ -119,6 +119,40 @@ def test_attributes_and_bodies_reach_the_compiler(tmp_path: Path, counted: Any) 
     assert counted()["runs"] == 2
 
 
+def test_functions_of_the_model_are_compiled(tmp_path: Path) -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+        g (float[n, 8] x) => (float[n, 8] y) { y = own.Twice(x) }""")
+    function = """<domain: "own", opset_import: ["" : 17]> Twice (a) => (b) { b = Add(a, a) }"""
+    model.functions.append(parser.parse_function(function))
+    session = provider.session(model, cache_dir=str(tmp_path), fallback=False)
+    expect_results_of_the_cpu(session, model, {"x": array(3, 8)})
+
+
+def test_a_node_whose_body_does_not_compile_stays_with_the_cpu(
+    tmp_path: Path, counted: Any
+) -> None:
+    model = model_of("""g (float[n, 8] x, bool c) => (int64[2, k] y) {
+        p = MatMul(x, w)
+        y = If(c) <then_branch = a () => (int64[2, k] s) { q = Relu(p)  s = NonZero(q) },
+                  else_branch = b () => (int64[2, k] t) { t = NonZero(p) }> }""",
+        ("w", array(8, 8)))  # fmt: skip
+    session = provider.session(model, cache_dir=str(tmp_path))
+    feeds = [{"x": array(3, 8), "c": np.array(c)} for c in (True, False)]
+    expect_results_of_the_cpu(session, model, *feeds)
+    assert counted()["runs"] == 2
+
+
+def test_options_of_the_compiler_make_another_program(tmp_path: Path, counted: Any) -> None:
+    x = array(2, 40)
+    exact, narrow = (
+        provider.session(product(), cache_dir=str(tmp_path), fp16=fp16).run(None, {"x": x})[0]
+        for fp16 in "01"
+    )
+    assert counted()["compiled"] == 2
+    assert not np.array_equal(exact, narrow)
+    np.testing.assert_allclose(narrow, exact, rtol=0.1, atol=0.1)
+
+
 def test_external_weights_reach_the_compiler(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(product(), path, save_as_external_data=True, size_threshold=0)
