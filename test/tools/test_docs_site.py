@@ -15,7 +15,7 @@ from mgx_mlir.tools.mgx import main, verb_names
 from scripts.docs import site_page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "runtime" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "runtime" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 COMMANDS = {"mgx": main, "mgx-driver": driver.main}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
