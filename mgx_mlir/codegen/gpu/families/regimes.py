@@ -27,7 +27,7 @@ from mgx_mlir.sizes.arithmetic import Number, bounds, is_more
 
 S = TypeVar("S")
 # A schedule that takes so much longer than the best one, by the estimates, saves a function.
-CLOSE = 1.15
+CLOSE = 1.1
 
 
 @dataclass(frozen=True)
