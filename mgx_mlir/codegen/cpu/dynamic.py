@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir import ir
+from mlir.dialects import arith, memref
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.rows import Shared, take_over
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
@@ -24,6 +26,7 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
 from mgx_mlir.codegen.generic.dynamic.nest import Facts, Nest
 from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.in_place import overwritable, updates
 from mgx_mlir.sizes.arithmetic import Number
 
 
@@ -69,7 +72,9 @@ class Functions:
     @staticmethod
     def of(kernel: mgx.KernelOp, target: Target) -> Functions:
         """No functions yet, for a kernel."""
-        builder = KernelBuilder(kernel.sym_name.value, ir.Module.create())
+        name, over = kernel.sym_name.value, overwritable(kernel)
+        independent = bool(over) and not updates(kernel)
+        builder = KernelBuilder(name, ir.Module.create(), over, independent)
         return Functions(builder, kernel_symbols(kernel), Machine.of(target).lanes("f32"))
 
     def finish(self, kernel: mgx.KernelOp, target: Target, explicit: bool = False) -> CodeObject:
@@ -118,7 +123,8 @@ class Functions:
     def end(self) -> None:
         """Builds the functions of the last nests."""
         nests, self._nests = self._nests, []
-        take_over(nests)
+        if not self.builder.overwritable:
+            take_over(nests)
         for shared in Shared.all(nests):
             self._build(shared)
 
@@ -128,7 +134,7 @@ class Functions:
             values = [entry.add_argument(index, ir.Location.unknown()) for _ in self.symbols]
             made = Function(entry)
             with symbol_values(dict(zip(self.symbols, values, strict=True))):
-                shared.build(made, self.lanes, begin, end)
+                shared.build(made, self.lanes, begin, self._copied(shared, made, begin, end))
             block_sums(entry, SUM_DEPTH)
             self.places.append(tuple(made.pointers))
             return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(
@@ -136,3 +142,20 @@ class Functions:
             )
 
         self.builder.add_function(self.formulas.number(shared.items), function)
+
+    def _copied(self, shared: Shared, made: Function, begin: ir.Value, end: ir.Value) -> ir.Value:
+        """The end of the work; its begin where it copies an input to itself."""
+        facts = shared.nests[0]
+        pair = [access.place for access in facts.accesses]
+        known = [place.argument for place in pair]
+        if len(shared.nests) > 1 or not facts.copies or len(pair) != 2 or None in known:
+            return end
+        source = known[0]
+        if (
+            source is None
+            or source.kind != "input"
+            or source.index not in self.builder.overwritable
+        ):
+            return end
+        starts = [memref.extract_aligned_pointer_as_index(made.pointer(place)) for place in pair]
+        return arith.select(emit.compare("eq", *starts), begin, end)

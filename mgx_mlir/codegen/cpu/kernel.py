@@ -23,7 +23,6 @@ from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
 from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
-from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
 from mgx_mlir.codegen.cpu.launches import Launches
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction, is_product
@@ -61,7 +60,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         halves = split_kernel(kernel)
         product = match_contraction(halves.first) if halves else None
         if halves is not None and product is not None and product.place is None:
-            return _reduced_product(halves, product, kernel_name(kernel), target)
+            return _with_product(kernel, halves, product, target)
         match = match_contraction(kernel)
         by_windows = match is not None and has_windows_of_bytes(match)
         if by_windows and (found := _any_windows(kernel, target)):
@@ -73,7 +72,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         pooling = match_pooling(kernel, Machine.of(target))
         if pooling is not None:
             return _pooling(kernel, pooling, target)
-        return compile_generic(kernel, target)
+        return compile_dynamic(kernel, target)
 
 
 def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
@@ -159,11 +158,17 @@ def _product(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
     match = match_contraction(whole)
     if match is None or not is_product(match):
         return None
+    return _with_product(kernel, halves, match, target)
+
+
+def _with_product(
+    kernel: mgx.KernelOp, halves: Halves | None, match: Match, target: Target
+) -> CodeObject:
+    """The code object of a product, and of the kernel that reduces its rows, if any."""
     functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
-    inputs, results = _memories(whole, used_arguments(match))
+    inputs, results = _memories(halves.first if halves else kernel, used_arguments(match))
     places = {} if halves is None else {Argument("output", 0): outputs[0]}
-    builder = Launches(functions, places)
-    add_contraction(builder, match, inputs, results, Machine.of(target))
+    add_contraction(Launches(functions, places), match, inputs, results, Machine.of(target))
     return _with_rest(functions, kernel, halves, outputs[0], target)
 
 
@@ -265,15 +270,3 @@ def _contraction(kernel: mgx.KernelOp, match: Match, target: Target) -> CodeObje
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     add_contraction(builder, match, inputs, outputs, Machine.of(target))
     return builder.finish(target, explicit=True)
-
-
-def _reduced_product(halves: Halves, match: Match, name: str, target: Target) -> CodeObject:
-    """Compiles a product into scratch, then the kernel that reduces its rows."""
-    module = ir.Module.create()
-    builder = KernelBuilder(name, module)
-    inputs, (result,) = _memories(halves.first, used_arguments(match))
-    product = builder.scratch(result.size, result.element)
-    add_contraction(builder, match, inputs, [product], Machine.of(target))
-    number = len(kernel_types(halves.first)[0])
-    builder.take(generic_builder(halves.second, module), {number: product})
-    return builder.finish(target)
