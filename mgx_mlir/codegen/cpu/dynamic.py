@@ -1,4 +1,4 @@
-"""Kernels for the host whose sizes are arguments: the work items are rows of elements."""
+"""Any kernel for the host, as loops that LLVM vectorises; its sizes may be arguments."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ from mgx_mlir.sizes.arithmetic import Number
 
 
 def compile_dynamic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
-    """The code object of an `mgx.kernel` with symbolic sizes. Errors as `lower_dynamic`'s."""
+    """The code object of any `mgx.kernel`. Errors as `lower_dynamic`'s."""
     functions = Functions.of(kernel, target)
     lower_dynamic(kernel, functions)
-    return replace(functions.finish(kernel, target), why="sizes are arguments: generic path")
+    why = "sizes are arguments: generic path" if functions.symbols else "generic path"
+    return replace(functions.finish(kernel, target), why=why)
 
 
 def finished(

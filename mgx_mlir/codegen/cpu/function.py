@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -128,25 +128,6 @@ class KernelBuilder:
         memory = Memory(Argument("scratch", offset), element, size)
         self.scratch_bytes += ceil_div(memory.bytes, 256) * 256
         return memory
-
-    def take(self, other: KernelBuilder, inputs: Mapping[int, Memory]) -> None:
-        """Appends the launches of another builder of the same module.
-
-        inputs: the memory in this builder of some inputs of the other.
-        """
-        start = ceil_div(self.scratch_bytes, 256) * 256
-
-        def moved(argument: Argument) -> Argument:
-            if argument.kind == "scratch":
-                return Argument("scratch", argument.index + start)
-            if argument.kind == "input" and argument.index in inputs:
-                return inputs[argument.index].argument
-            return argument
-
-        for launch in other.launches:
-            arguments = tuple(moved(argument) for argument in launch.arguments)
-            self.launches.append(replace(launch, arguments=arguments))
-        self.scratch_bytes = start + other.scratch_bytes
 
     def finish(self, target: Target, explicit: bool = False) -> CodeObject:
         """Compiles the added functions. The module is used up."""
