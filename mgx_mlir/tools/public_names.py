@@ -46,7 +46,14 @@ def _signature(name: str, value: Any) -> str:
     except (TypeError, ValueError):  # of a type that has none
         return name
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in found]
-    return f"{name}({', '.join(str(p) for p in plain)})"
+    return f"{name}({', '.join(map(_argument, plain))})"
+
+
+def _argument(parameter: inspect.Parameter) -> str:
+    """An argument; a default that is a function has an address as text, and goes without."""
+    if callable(parameter.default) and parameter.default is not inspect.Parameter.empty:
+        return f"{parameter.name}=..."
+    return str(parameter)
 
 
 def _verbs() -> Iterator[str]:
