@@ -123,6 +123,11 @@ def set_variables(prefix: str, environment: Mapping[str, str] = os.environ) -> l
     return sorted(name for name in environment if name.startswith(prefix))
 
 
+def all_variables() -> dict[str, str]:
+    """The environment as it is, those of other programs too."""
+    return dict(os.environ)
+
+
 def warn_unknown(environment: Mapping[str, str] = os.environ) -> None:
     """Warns, once, of variables with the prefix that nothing reads."""
     for name in environment:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mgx_mlir.settings import all_variables
+
 AMD = 0x1002
 
 
@@ -40,13 +42,13 @@ def _may_open(path: Path) -> bool:
 class Surroundings:
     """`environment` are the variables; `hip` asks the HIP library (see runtime.hip.probe)."""
 
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environment: Mapping[str, str] = field(default_factory=all_variables)
     driver: Path = Path("/dev/kfd")
     render: Path = Path("/dev/dri")
     topology: Path = Path("/sys/class/kfd/kfd/topology/nodes")
     module: Path = Path("/sys/module/amdgpu")
     pci: Path = Path("/sys/bus/pci/devices")
-    user: str = field(default_factory=lambda: os.environ.get("USER") or str(os.geteuid()))
+    user: str = field(default_factory=lambda: all_variables().get("USER") or str(os.geteuid()))
     groups: frozenset[str] = field(default_factory=_groups)
     may_open: Callable[[Path], bool] = _may_open
     owner: Callable[[Path], str] = _owner
