@@ -15,6 +15,10 @@ SMALL: Sizes = [{"a": 2, "b": 5}, {"a": 1, "b": 4}, {"a": 7, "b": 6}]
 MODELS: dict[str, tuple[str, str]] = {
     "cumulative sum": ("float[a, b] x => y", "y = CumSum(x, one)"),
     "top k": ("float[a, b] x => y, i", "y, i = TopK <axis = 1> (x, three)"),
+    "rows of any length, replaced": (
+        "float[8, a] x, float[1, a] u => y",
+        "i = Constant <value = int64[1, 1] {3}> () y = ScatterND(x, i, u)",
+    ),
     "scatter": ("float[a, b] x, float[a, b] u => y", "y = ScatterElements <axis = 1> (x, k, u)"),
     "reflection": ("float[a, b] x => y", 'y = Pad <mode = "reflect"> (x, pads)'),
     "wrapping": ("float[a, b] x => y", 'y = Pad <mode = "wrap"> (x, pads)'),

@@ -141,5 +141,3 @@ def estimate(step: StepTime, machine: Machine) -> float:
     """Milliseconds of a step by its bytes, its operations and its launches."""
     work = max(step.bytes / machine.bytes_per_second, step.flops / machine.flops_per_second)
     return 1e3 * (work * max(step.times, 1) + LAUNCH * max(step.launches, 1))
-
-

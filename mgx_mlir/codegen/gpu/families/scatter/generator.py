@@ -117,7 +117,7 @@ def _replace(g: Generator) -> None:
         number = arith.index_cast(I32.storage(), emit.value(emit.add(work.offset, 1)))
         slot = memory.guarded(g.slot(work, work.offset), work.inside, 4)
         atomic("maxu", number, work.buffers[words], slot)
-    many = scatter.run > 1
+    many = scatter.run != 1  # a size that only a run knows may be more
     size = scatter.run if many else scatter.size
     x = [scatter.x] if isinstance(scatter.x, MemoryOperand) else []
     lanes = vector_lanes(size, [*x, g.target, *([scatter.updates] if many else [])])
