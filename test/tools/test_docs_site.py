@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 
 import mgx_mlir
-from mgx_mlir.tools import driver, reference_pages
-from mgx_mlir.tools.mgx import main, verb_names
+from mgx_mlir.tools import reference_pages
+from mgx_mlir.tools.mgx import verb_names
+from scripts import doc_examples
+from scripts.doc_examples import BLOCK, plain
 from scripts.docs import site_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "runtime" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
-COMMANDS = {"mgx": main, "mgx-driver": driver.main}
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 def anchors(text: str) -> set[str]:
@@ -38,29 +36,51 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         assert not anchor or anchor in anchors(file.read_text()), link
 
 
-def run_examples(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs the blocks of a page, one after another, in a folder that has a model."""
-    shutil.copy(ROOT / "examples" / "digits.onnx", folder)
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("MGX_CACHE_DIR", str(folder / "cache"))
-    blocks = BLOCK.findall((ROOT / "docs" / f"{name}.md").read_text())
+def run_examples(text: str, shows: bool) -> None:
+    """Runs the blocks of a page; where it `shows` what they print, they print that."""
+    blocks = BLOCK.findall(text)
     assert blocks
-    for language, text in blocks:
+    for number, (language, block) in enumerate(blocks):
         if language == "python":
-            exec(compile(text, f"{name}.md", "exec"), {})
-            continue
-        assert language == "console"
-        for line in text.splitlines():
-            prompt, program, *words = shlex.split(line)
-            assert prompt == "$" and program in COMMANDS
-            assert COMMANDS[program](words) == 0, line
+            printed = doc_examples.run_python(block)
+            follows, shown = [*blocks, ("", "")][number + 1]
+            if shows and printed:
+                assert follows == "text" and plain(printed) == plain(shown)
+        elif language == "console":
+            for line, shown in doc_examples.commands(block):
+                printed = doc_examples.run_command(line)
+                assert not shows or plain(printed) == plain(shown), line
+        else:
+            assert language == "text" and number and blocks[number - 1][0] == "python"
+
+
+# Pages that show what their examples print: python -m scripts.doc_examples tutorial
+SHOWN = ["tutorial"]
 
 
 @pytest.mark.parametrize("name", ["tutorial", "howto", "from-iree", "from-onnxruntime", "migraphx"])
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_examples(name, tmp_path, monkeypatch)
+    doc_examples.prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "cache"))
+    run_examples((ROOT / "docs" / f"{name}.md").read_text(), name in SHOWN)
     if name == "tutorial":
         assert {"digits.mgx", "report.html", "trace.json"} <= {f.name for f in tmp_path.iterdir()}
+
+
+def test_examples_that_print_otherwise_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doc_examples.prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_examples("```python\nprint(2)\n```\n\n```text\n3\n```\n", True)
+    for text in ("```python\nprint('a')\n```\n\n```text\nb\n```\n", "```python\nprint(2)\n```\n",
+                 "```console\n$ mgx op Relu\nsomething else\n```\n"):  # fmt: skip
+        with pytest.raises(AssertionError):
+            run_examples(text, True)
+    for line in ("ls", "mgx check nothing.onnx"):
+        with pytest.raises(ValueError, match=line):
+            run_examples(f"```console\n$ {line}\n```\n", False)
 
 
 def test_the_reference_has_every_verb_and_every_name() -> None:
