@@ -174,6 +174,12 @@ def test_constants_that_a_caller_may_replace_are_in_the_artifact() -> None:
     assert [v.name for v in contexts.graph.input] == ["x"]
 
 
+def test_a_host_that_claims_nodes_gives_away_those_that_nothing_needs() -> None:
+    model = model_of("g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) a = Neg(y) b = Neg(a) }")
+    (island,) = islands_of(model, whole_nodes=True).islands
+    assert (island.nodes, island.outputs) == ((0, 1, 2), ("y",))
+
+
 def test_a_host_that_claims_nodes_reads_results_for_nodes_that_nothing_needs() -> None:
     model = model_of(
         """g (float[n, 4] x) => (float[n, 4] y) {

@@ -123,6 +123,11 @@ class _Finder:
 
     def __post_init__(self) -> None:
         self.graph: GraphProto = self.prepared.model.graph
+        self.results = {v.name for v in self.graph.output}
+        if self.whole_nodes:  # a host that claims nodes leaves none out that nothing needs
+            read = {n for node in self.graph.node for n in structure.uses_of(node)} | self.results
+            unread = [n for node in self.graph.node for n in node.output if n and n not in read]
+            self.graph.output.extend(onnx.ValueInfoProto(name=n) for n in unread)
         self.known = known_values(self.prepared)
         self.named = {n.name: i for i, node in enumerate(self.graph.node) for n in _within(node)}
         self._place = {
@@ -215,9 +220,9 @@ class _Finder:
     def _outputs(self, step: Step, claimed: Collection[int], steps: list[Step]) -> tuple[str, ...]:
         """The results of an island's nodes that others read.
 
-        A host that claims nodes reckons with all others, needed or not, and with no copies.
+        A host that claims nodes reckons with all others, and with no copies of them.
         """
-        read = {v.name for v in self.graph.output}
+        read = set(self.results)
         if self.whole_nodes:
             read |= self._read(i for i in range(len(self.graph.node)) if i not in claimed)
         for other in steps if not self.whole_nodes else ():

@@ -226,6 +226,7 @@ OrtNode *Ep::context_node(const OrtGraph *graph, const OrtNode *fused, const fs:
     held = model.stem().string() + "_" + number + ".mgx";
     fs::copy_file(artifact, model.parent_path() / held, fs::copy_options::overwrite_existing);
   }
+  // The node owns them.
   std::vector<OrtOpAttr *> attributes{
       made_attribute("main_context", int64_t{1}),
       made_attribute("embed_mode", int64_t{options_.embed}),
