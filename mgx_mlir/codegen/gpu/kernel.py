@@ -36,8 +36,13 @@ def _families(package: str) -> tuple[Family, ...]:
 
 
 FAMILIES = _families("families")
-# The families of kernels whose sizes are arguments.
-DYNAMIC_FAMILIES = _families("dynamic")
+# The families of kernels with symbolic sizes.
+DYNAMIC_FAMILIES = tuple(
+    sorted(
+        (*_families("dynamic"), *(family for family in FAMILIES if family.symbolic)),
+        key=lambda family: family.priority,
+    )
+)
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:

@@ -182,6 +182,11 @@ def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Te
     return Tensor(math.prod(shape_of(type_)), element_of(type_), written, shared)
 
 
+def is_given(type_: ir.Type) -> bool:
+    """Whether all sizes of a tensor are given."""
+    return ir.RankedTensorType(type_).has_static_shape
+
+
 def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | None:
     """Why a function cannot take tensors of these types; None if it can.
 
@@ -191,7 +196,7 @@ def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | N
         return Refusal(
             f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
         )
-    largest = max(tensor_of(type_).bytes for type_ in types)
+    largest = max((tensor_of(t).bytes for t in types if is_given(t)), default=0)
     if largest > MAX_BYTES:
         return Refusal(f"a tensor of {largest} bytes is more than 31-bit offsets reach")
     return None

@@ -1,8 +1,12 @@
-"""A kernel as functions that are launched one after another, and the memory they share."""
+"""A kernel as functions that are launched one after another, and the memory they share.
+
+Sizes are integers or formulas. In a kernel with symbolic sizes a tensor, and a piece of scratch
+memory, has at most 2^31 bytes: a launch beyond that is refused (see artifact.formulas).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,15 +16,23 @@ from mlir import ir
 from mlir.dialects import memref
 
 from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, kernel_symbols
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
+from mgx_mlir.codegen.gpu.builders.pointers import Counts, Move, moved_function
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
-from mgx_mlir.sizes.arithmetic import Number, ceil_div
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div
 
 BLOCK = 256
+# HIP takes fewer threads along one dimension of a grid.
+MAX_GRID = 1 << 32
 OUTPUT = Argument("output", 0)
 
 
@@ -53,21 +65,25 @@ class Group:
 
 
 class Launches:
-    """Functions `<name>_0`, `<name>_1`, ... of a kernel with inputs and results of `types`.
+    """Functions `<name>_0`, `<name>_1`, ... of a kernel, whose sizes are given or symbolic.
 
     The one result may be the memory of an input among `overwritable`. inputs_first: the order of
-    the arguments, with which LLVM's order of instructions varies. Needs an active MLIR
-    context and location.
+    the arguments, with which LLVM's order of instructions varies. limits: numbers of which none
+    may be below 0 in a run. Needs an active MLIR context and location.
+
+    Sizes of a kernel with symbolic sizes are arguments of each function, its grids and its scratch
+    memory formulas of them; a function of no work-groups is not launched.
     """
 
     def __init__(
         self,
-        name: str,
-        types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+        kernel: mgx.KernelOp,
         overwritable: frozenset[int] = frozenset(),
         inputs_first: bool = False,
+        limits: Sequence[Number] = (),
     ) -> None:
-        self._name, self._inputs_first = name, inputs_first
+        self._name, types = builder.signature(kernel)
+        self._inputs_first = inputs_first
         self._tensors: dict[Argument, Tensor] = {}
         for kind, given in zip(("input", "output"), types, strict=True):
             for number, type_ in enumerate(given):
@@ -75,20 +91,53 @@ class Launches:
                 tensor = builder.tensor_of(type_, shared=shared)
                 self._tensors[Argument(kind, number)] = tensor  # type: ignore[arg-type]
         self.results = [Argument("output", number) for number in range(len(types[1]))]
+        self._symbols = kernel_symbols(kernel) if is_dynamic(kernel) else ()
+        self._formulas, self._limits = Formulas(), list(limits)
         self._module, self._block = builder.gpu_module()
         self._launches: list[Launch] = []
-        self._bytes = self._tables = 0
+        self._bytes: Number = 0
+        self._tables, self._share = 0, 1
 
-    def scratch(self, size: int, element: Element) -> Argument:
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether some size of the kernel is known only at run time."""
+        return bool(self._symbols)
+
+    def inputs(self, numbers: Iterable[int]) -> list[Argument]:
+        """The inputs of these numbers."""
+        return [Argument("input", number) for number in numbers]
+
+    def scratch(self, size: Number, element: Element) -> Argument:
         """Scratch memory for `size` elements, which is not initialised."""
-        argument = Argument("scratch", self._number(self._bytes))
-        tensor = self._tensors[argument] = Tensor(size, element)
-        self._bytes += aligned(tensor.bytes)
+        argument = Argument("scratch", self._formulas.number(self._bytes))
+        tensor = self._tensors[argument] = Tensor(size, element)  # type: ignore[arg-type]
+        self._bytes = self._bytes + aligned(tensor.bytes)
         return argument
 
-    def _number(self, size: int) -> int:
-        """A size as launches hold it."""
-        return size
+    def reserve(self, size: Number) -> None:
+        """Adds bytes to scratch memory, before all that is asked for later."""
+        self._bytes = self._bytes + size
+
+    def number(self, size: Number) -> int:
+        """A size as a launch holds it."""
+        return self._formulas.number(size)
+
+    def add(self, build: Callable[[ir.Block, str], Launch]) -> None:
+        """Adds a function of given sizes, which `build` appends to a block by a name."""
+        self._launches.append(build(self._block, f"{self._name}_{len(self._launches)}"))
+
+    def limit(self, *numbers: Number) -> None:
+        """Adds numbers of which none may be below 0 in a run."""
+        self._limits += [number for number in numbers if number not in self._limits]
+
+    @contextmanager
+    def when(self, share: Number) -> Iterator[None]:
+        """Functions that are built inside of the context are launched where `share`, 1 or 0, is
+        1."""
+        before = self._share
+        self._share = before * share  # type: ignore[assignment]
+        yield
+        self._share = before
 
     def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
         """Adds a constant table to the code. The result, called in a function, gives its flat
@@ -112,23 +161,63 @@ class Launches:
         )
         return lambda: memref.get_global(type_, name)
 
+    def _arguments(
+        self, read: Sequence[Argument], written: Sequence[Argument]
+    ) -> tuple[list[Argument], list[Tensor]]:
+        """A function's tensors, in the order of its arguments."""
+        ordered = [*read, *written] if self._inputs_first else [*written, *read]
+        arguments = list(dict.fromkeys(ordered))
+        return arguments, [replace(self._tensors[a], written=a in written) for a in arguments]
+
+    def whole_tensor(self, argument: Argument, tensor: Tensor | None = None) -> Move:
+        """A tensor as one part."""
+        tensor = tensor or replace(self._tensors[argument], written=argument.kind == "output")
+        return Move(argument, replace(tensor, size=1), 0, Axis(()), tensor.size, tensor.size)
+
     @contextmanager
     def function(
         self,
         read: Sequence[Argument],
         written: Sequence[Argument],
         threads: int,
-        grid: Dimensions,
+        grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
         """The next function; ops that are built inside of the context are its body."""
-        ordered = [*read, *written] if self._inputs_first else [*written, *read]
-        arguments = list(dict.fromkeys(ordered))
-        tensors = [replace(self._tensors[a], written=a in written) for a in arguments]
-        name = f"{self._name}_{len(self._launches)}"
-        self._launches.append(Launch(name, grid, (threads, 1, 1), tuple(arguments)))
-        with builder.function(self._block, name, tensors, threads, grid, lds) as frame:
+        arguments, tensors = self._arguments(read, written)
+        if self._symbols:
+            moves = [self.whole_tensor(a, t) for a, t in zip(arguments, tensors, strict=True)]
+            with self.moved(moves, threads, grid, lds) as (frame, _):
+                yield dict(zip(arguments, frame.buffers, strict=True)), frame
+            return
+        name, (x, y, z) = f"{self._name}_{len(self._launches)}", grid
+        assert isinstance(x, int) and isinstance(y, int) and isinstance(z, int)
+        self._launches.append(Launch(name, (x, y, z), (threads, 1, 1), tuple(arguments)))
+        with builder.function(self._block, name, tensors, threads, (x, y, z), lds) as frame:
             yield dict(zip(arguments, frame.buffers, strict=True)), frame
+
+    @contextmanager
+    def moved(
+        self,
+        moves: Sequence[Move],
+        threads: int,
+        grid: tuple[Number, Number, Number],
+        lds: Sequence[tuple[int, ir.Type]] = (),
+        along: str = "x",
+    ) -> Iterator[tuple[Frame, Index]]:
+        """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
+        the number of its work-group along dimension `along` of the grid names, and that number."""
+        x, y, z = self._share * grid[0], grid[1], grid[2]
+        self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))
+        counts = Counts(self._formulas, self._symbols)
+        for move in moves:
+            counts.add(*move.numbers)
+        name = f"{self._name}_{len(self._launches)}"
+        with moved_function(self._block, name, threads, moves, counts, lds, along) as made:
+            yield made
+        numbers = (self._formulas.number(x), self._formulas.number(y), self._formulas.number(z))
+        passed = (*(move.argument for move in moves), *counts.arguments())
+        self._launches.append(Launch(name, numbers, (threads, 1, 1), passed))
 
     @contextmanager
     def whole(
@@ -154,13 +243,18 @@ class Launches:
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[Group]:
         """The next function, of `count` work-groups."""
-        assert isinstance(count, int)
-        grid = builder.grid_of(count)
+        grid: tuple[Number, int, int] = (count, 1, 1)
+        if not self._symbols:
+            assert isinstance(count, int)
+            grid = builder.grid_of(count)
         with self.function(read, written, threads, grid, lds) as (buffers, frame):
-            number = builder.linear_block(grid)
             inside = []
-            if grid[0] * grid[1] != count:
-                inside.append(emit.compare("slt", number, count))
+            if isinstance(count, Size) or self._symbols:
+                number: Index = builder.block_number("x", builder.MAX_THREADS)
+            else:
+                number = builder.linear_block(grid)  # type: ignore[arg-type]
+                if grid[0] * grid[1] != count:
+                    inside.append(emit.compare("slt", number, count))
             pointers = dict(zip(buffers, frame.pointers, strict=True))
             yield Group(number, inside, buffers, pointers, frame.lds)
 
@@ -180,7 +274,16 @@ class Launches:
                 inside.append(emit.compare("slt", thread, vectors))
             yield Work(emit.mul(thread, lanes), inside, group.buffers, group.pointers)
 
+    def refusal(self) -> Refusal | None:
+        """Why no sizes are within the limits; None where some are."""
+        if any(not bounds(limit)[1] >= 0 for limit in self._limits):
+            return Refusal("places that 31 bits do not reach")
+        return None
+
     def program(self) -> GpuProgram:
         """The program of all functions, launched in the order in which they were built."""
-        scratch = self._number(self._bytes)
-        return GpuProgram(self._module, tuple(self._launches), scratch, 32)
+        for limit in self._limits:
+            if not limit >= 0:  # a launch is refused where a formula gives less (see formulas)
+                self._formulas.number(limit)
+        scratch, formulas = self._formulas.number(self._bytes), tuple(self._formulas.texts)
+        return GpuProgram(self._module, tuple(self._launches), scratch, 32, formulas)

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.generic.lowering.element import BOOL, Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
+from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import common_factor
 
@@ -37,6 +38,11 @@ class MemoryOperand:
     def repeated(self) -> bool:
         """Whether all elements along `inner` are one element in memory."""
         return all(stride == 0 for _, stride in self.inner.factors)
+
+    @property
+    def forwards(self) -> bool:
+        """Whether it is read forwards along both axes: no index is before that of the first."""
+        return forwards(self.outer, self.inner)
 
     @property
     def transposed(self) -> MemoryOperand:

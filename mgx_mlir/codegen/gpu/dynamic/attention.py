@@ -14,38 +14,32 @@ be transposed, so that a product reads rows of all heads: they have strides, as 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mlir import ir
-
-from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
 from mgx_mlir.codegen.generic.lowering.element import F32, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
     Tensor,
     block_number,
-    gpu_module,
     signature,
     thread_number,
 )
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
-from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.dynamic.pointers import (
-    Counts,
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.pointers import (
     Move,
     forwards,
-    moved_function,
     one_part,
     reach,
     usual_size,
     value_of,
 )
+from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     THREADS,
@@ -75,7 +69,6 @@ from mgx_mlir.sizes.arithmetic import (
     Number,
     Size,
     Symbol,
-    bounds,
     ceil_div,
     is_more,
     minimum,
@@ -118,23 +111,15 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     moves = _Moves(elements)
     one = moves.one_head(attention)
-    limits = list(_limits(attention, moves))
-    if any(not bounds(limit)[1] >= 0 for limit in limits):
-        return Refusal("places in a head that 31 bits do not reach")
-    formulas = Formulas()
-    counts = Counts(formulas, limits, kernel_symbols(kernel))
-    module, block = gpu_module()
-    launches, words = [], []
-    for number, (share, schedule, unit) in enumerate(schedules):
-        function_name = f"{name}_{number}"
-        generator = _DynamicSizes(one, ([], []), schedule, unit, target, function_name)
-        launches += generator.add(block, moves, counts, attention.batch, share)
+    launches, words = Launches(kernel, limits=[MAX_BATCH - attention.batch]), []
+    for share, schedule, unit in schedules:
+        generator = _DynamicSizes(one, ([], []), schedule, unit, target, name)
+        with launches.when(share):
+            generator.add(launches, moves, attention.batch)
         words.append(schedule.describe(unit))
-    is_cut = any(schedule.is_cut for _, schedule, _ in schedules)
-    scratch = sum(_scratch(attention, target), 0) if is_cut else 0
-    program = GpuProgram(module, tuple(launches), formulas.number(scratch), 32)
-    found = DynamicProgram.of(program, formulas)
-    return Generated(found, f"any sizes, {', or '.join(words)}")
+    if refusal := launches.refusal():
+        return refusal
+    return Generated(launches.program(), f"any sizes, {', or '.join(words)}")
 
 
 def _schedules(
@@ -199,14 +184,14 @@ def _sharing(
 
 
 def _scratch(attention: Attention, target: Target) -> tuple[Number, Number]:
-    """The bytes of the two tensors of scratch memory between work-groups that share keys.
+    """The sizes of the two tensors of scratch memory between work-groups that share keys.
 
     They have room for all work-groups that a query may have, and for no more tiles of queries than
     share keys.
     """
     queries = minimum(attention.batch * attention.M, FEW * target.compute_units)
-    rows = 4 * PARTS[-1] * queries
-    return aligned(rows * attention.E), aligned(rows * 2)
+    rows = PARTS[-1] * queries
+    return rows * attention.E, rows * 2
 
 
 @dataclass
@@ -257,81 +242,53 @@ def _one_matrix(x: Matrix) -> Matrix:
     return replace(x, offset=0, batch=one_part(x.offset, x.batch))
 
 
-def _limits(attention: Attention, moves: _Moves) -> Iterator[Number]:
-    """Numbers of which one is below 0 where the function cannot be launched."""
-    yield MAX_BATCH - attention.batch
-    yield from (move.limit for move in (*moves.found, *moves.results))
-
-
 class _DynamicSizes(Generator):
     """Builds the function of one head at a time."""
 
-    def add(
-        self, functions: ir.Block, moves: _Moves, counts: Counts, heads: int, share: Number
-    ) -> list[Launch]:
-        """Adds the functions, whose grids and sizes are numbers of formulas.
-
-        share: 1 where they are launched, 0 where others are.
-        """
+    def add(self, launches: Launches, moves: _Moves, heads: int) -> None:
+        """Adds the functions to those of `launches`."""
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
         size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
         element = self.unit.element
         lds = [(size // emit.element_bytes(element), emit.element_type(element))]
-        results = moves.results
+        results, partial = moves.results, list[Move]()
         if self.schedule.is_cut:
             self.partial = replace(self.partial, queries=heads * self.attention.M)
-            results = self._partial_moves(heads, counts.formulas, written=True)
-        both = [*moves.found, *results]
-        for move in both:
-            counts.add(*move.numbers)
-        name, threads = self.name, self.threads
-        with moved_function(functions, name, threads, both, counts, lds, "y") as (frame, _):
-            given = len(moves.found)
+            results = partial = self._partial_moves(launches, heads)
+        both, given = [*moves.found, *results], len(moves.found)
+        grid = self.grid[0], heads, self.schedule.parts
+        with launches.moved(both, self.threads, grid, lds, "y") as (frame, _):
             self.pointers = dict(enumerate(frame.pointers[:given]))
             self.inputs = dict(enumerate(frame.buffers[:given]))
             self._body(shapes, frame.lds[0], frame.buffers[given:])
-        grid = self.grid[0] * share, heads, self.schedule.parts
-        found = [self._launch(name, both, counts, grid, threads)]
-        if self.schedule.is_cut:
-            found.append(self._combination(functions, moves, counts, heads, share))
+        if partial:
+            self._combination(launches, moves, partial, heads)
+
+    def _partial_moves(self, launches: Launches, heads: int) -> list[Move]:
+        """The scratch memory between the two functions: rows of a head in each part."""
+        queries, found = self.attention.M, []
+        room = _scratch(replace(self.attention, batch=heads), self.target)
+        steps = queries * self.partial.columns, queries * 2
+        for space, size, step in zip(room, self.partial.sizes, steps, strict=True):
+            argument, tensor = launches.scratch(space, F32), Tensor(1, F32, written=True)
+            found.append(Move(argument, tensor, 0, Axis(((heads, step),)), size, size))
         return found
 
-    def _partial_moves(self, heads: int, formulas: Formulas, written: bool) -> list[Move]:
-        """The scratch memory between the two functions: rows of a head in each part."""
-        values, ends = self.partial.sizes
-        queries = self.attention.M
-        first, _ = _scratch(replace(self.attention, batch=heads), self.target)
-        starts = 0, formulas.number(first)
-        sizes = (values, queries * self.partial.columns), (ends, queries * 2)
-        return [
-            Move(
-                Argument("scratch", start), Tensor(1, F32, written), 0, Axis(((heads, step),)),
-                size, size,
-            )
-            for start, (size, step) in zip(starts, sizes, strict=True)
-        ]  # fmt: skip
-
     def _combination(
-        self,
-        functions: ir.Block,
-        moves: _Moves,
-        counts: Counts,
-        heads: int,
-        share: Number,
-    ) -> Launch:
+        self, launches: Launches, moves: _Moves, partial: Sequence[Move], heads: int
+    ) -> None:
         """Adds the function that combines the parts of the keys, of one head at a time."""
-        attention, match, name = self.attention, self.attention.result, f"{self.name}_combined"
+        attention, match = self.attention, self.attention.result
         used = sorted({x.argument for x in match.reads})
-        partial = self._partial_moves(heads, counts.formulas, written=False)
-        every = [*partial, *(moves.found[number] for number in used), *moves.results]
+        read = [replace(x, tensor=replace(x.tensor, written=False)) for x in partial]
+        every = [*read, *(moves.found[number] for number in used), *moves.results]
         size = attention.M * attention.E
-        for move in every:
-            counts.add(*move.numbers)
-        with moved_function(functions, name, THREADS, every, counts, parts="y") as (frame, _):
+        grid = ceil_div(size, THREADS), heads, 1
+        with launches.moved(every, THREADS, grid, along="y") as (frame, _):
             values, ends, *rest = frame.buffers
             place = match.place or row_major(match.problem)
-            read = dict(zip(used, rest, strict=False))
-            epilogue = Epilogue(match, place, read, rest[len(used) :])
+            sources = dict(zip(used, rest, strict=False))
+            epilogue = Epilogue(match, place, sources, rest[len(used) :])
             block = block_number("x", MAX_THREADS)
             number = emit.add(emit.mul(block, THREADS), thread_number(THREADS))
             scale = self.work.factor or 1.0
@@ -339,20 +296,6 @@ class _DynamicSizes(Generator):
             query, column = emit.div(number, attention.E), emit.rem(number, attention.E)
             inside = [emit.compare("slt", number, size)]
             epilogue(memory.joined([y]), 0, query, column, inside, bounded=False)
-        grid = share * ceil_div(size, THREADS), heads, 1
-        return self._launch(name, every, counts, grid, THREADS)
-
-    def _launch(
-        self,
-        name: str,
-        moves: Sequence[Move],
-        counts: Counts,
-        grid: tuple[Number, Number, Number],
-        threads: int,
-    ) -> Launch:
-        x, y, z = (counts.formulas.number(size) for size in grid)
-        arguments = (*(move.argument for move in moves), *counts.arguments())
-        return Launch(name, (x, y, z), (threads, 1, 1), arguments)
 
 
 FAMILY = Family("attention", 30, dynamic_attention_program)

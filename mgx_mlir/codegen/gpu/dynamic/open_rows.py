@@ -19,9 +19,9 @@ from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Tensor
+from mgx_mlir.codegen.gpu.builders.launches import MAX_GRID
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.launches import MAX_GRID
 from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram, forwards, one_part, reach
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody

@@ -10,11 +10,13 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import signature, size_refusal
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import is_view
+from mgx_mlir.sizes.arithmetic import Number
 
 # The types of a kernel's inputs and of its results.
 Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
@@ -24,14 +26,16 @@ Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
 class Family:
     """A family of kernels: one that takes a kernel gives its program and the schedule in words.
 
-    A module of `families`, or of `dynamic` for kernels whose sizes are arguments, has one as
-    `FAMILY`; no list names it again. The family of the least `priority` is asked first. `program`
-    gives a Refusal for a kernel of its kind that it does not take, and None for other kernels.
+    A module of `families`, or of `dynamic` for kernels with symbolic sizes, has one as `FAMILY`;
+    no list names it again. The family of the least `priority` is asked first. `program` gives a
+    Refusal for a kernel of its kind that it does not take, and None for other kernels. Only a
+    `symbolic` one is asked for kernels with symbolic sizes.
     """
 
     name: str
     priority: int
     program: Callable[[mgx.KernelOp, Target], Generated[Any] | Refusal | None]
+    symbolic: bool = False
 
 
 class Problem(Protocol):
@@ -113,52 +117,81 @@ class Matched(Generic[P]):
             return self.generate(kernel, problem, target).of(problem.name)
 
 
+def one_tensor_a_result(kernel: mgx.KernelOp, _problem: Any) -> Launches:
+    """The launches of a kernel whose results have memory of their own."""
+    return Launches(kernel)
+
+
+def inputs_in_front(kernel: mgx.KernelOp, _problem: Any) -> Launches:
+    """The same, of functions that take inputs before results."""
+    return Launches(kernel, inputs_first=True)
+
+
 @dataclass(frozen=True)
 class Scheduled(Generic[P, S]):
     """The programs of a family whose problems are computed by a schedule.
 
-    choose: gives the best schedule of a problem for a chip, None where none fits. generate: gives
-    the program from a problem, the kernel's types, a schedule, the chip, and the kernel's name.
-    match and together: as for `program_of`.
+    choose: gives the best schedule of a problem for a chip, None or a Refusal where none fits.
+    build: adds the functions of a problem to launches. regimes: gives the schedules of a problem
+    with symbolic sizes, each with its launches in a run, 1 or 0; without, `choose` does for all
+    sizes. launches: begins a kernel's. together: whether one function takes all of the kernel's
+    tensors.
     """
 
     match: Callable[[mgx.KernelOp], P | Refusal | None]
-    choose: Callable[[P, Target], S | None]
-    generate: Callable[[P, Types, S, Target, str], GpuProgram]
+    choose: Callable[[P, Target], S | Refusal | None]
+    build: Callable[[P, Launches, S, Target], None]
+    regimes: Callable[[P, Target], Sequence[tuple[Number, S]] | Refusal] | None = None
+    launches: Callable[[mgx.KernelOp, P], Launches] = one_tensor_a_result
     together: bool = True
 
     def __call__(
         self, kernel: mgx.KernelOp, target: Target, schedule: S | None = None
     ) -> Generated[GpuProgram] | Refusal | None:
-        """The program by `schedule`, or else by the best one, and the schedule in words."""
+        """The program by `schedule`, or else by the best one, and the schedule in words.
 
-        def made(problem: P, types: Types, name: str) -> Generated[GpuProgram] | Refusal:
-            chosen = schedule or self.choose(problem, target)
-            if chosen is None:
-                return Refusal(f"no schedule fits {target.name}")
-            program = self.generate(problem, types, chosen, target, name)
-            return Generated(program, chosen.describe())
+        None where the kernel holds other work.
+        """
+        with kernel.context, kernel.location:
+            problem = self.match(kernel)
+            if problem is None or isinstance(problem, Refusal):
+                return problem
+            launches = self.launches(kernel, problem)
+            made = self._program(kernel, problem, launches, target, schedule)
+            return made.of(problem.name)
 
-        return program_of(kernel, self.match, made, self.together)
+    def _program(
+        self,
+        kernel: mgx.KernelOp,
+        problem: P,
+        launches: Launches,
+        target: Target,
+        schedule: S | None,
+    ) -> Generated[GpuProgram] | Refusal:
+        _, types = signature(kernel)
+        if refusal := size_refusal([*types[0], *types[1]], self.together):
+            return refusal
+        found = self._regimes(problem, launches, target, schedule)
+        if isinstance(found, Refusal):
+            return found
+        for share, chosen in found:
+            with launches.when(share):
+                self.build(problem, launches, chosen, target)
+        if refusal := launches.refusal():
+            return refusal
+        words = ", or ".join(dict.fromkeys(chosen.describe() for _, chosen in found))
+        return Generated(launches.program(), f"{'any sizes, ' * launches.is_symbolic}{words}")
 
-
-def program_of(
-    kernel: mgx.KernelOp,
-    match: Callable[[mgx.KernelOp], P | Refusal | None],
-    generate: Callable[[P, Types, str], Generated[GpuProgram] | Refusal],
-    together: bool = True,
-) -> Generated[GpuProgram] | Refusal | None:
-    """The program of an `mgx.kernel`, and its schedule in words; None where it holds other work.
-
-    match: gives the problem of a kernel. generate: gives the program and the schedule from a
-    problem, the kernel's types and its name. together: whether one function takes all of the
-    kernel's tensors.
-    """
-    with kernel.context, kernel.location:
-        problem = match(kernel)
-        if problem is None or isinstance(problem, Refusal):
-            return problem
-        name, types = signature(kernel)
-        refusal = size_refusal([*types[0], *types[1]], together)
-        made = refusal or generate(problem, types, name)
-        return made.of(problem.name)
+    def _regimes(
+        self, problem: P, launches: Launches, target: Target, schedule: S | None
+    ) -> Sequence[tuple[Number, S]] | Refusal:
+        """The schedules, each with its launches in a run; of given sizes there is one."""
+        if schedule is None and launches.is_symbolic and self.regimes is not None:
+            found = self.regimes(problem, target)
+            if isinstance(found, Refusal):
+                return found
+            return [(share, one) for share, one in found if share != 0]
+        chosen = schedule or self.choose(problem, target)
+        if chosen is None:
+            return Refusal(f"no schedule fits {target.name}")
+        return chosen if isinstance(chosen, Refusal) else [(1, chosen)]

@@ -13,9 +13,8 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.beside.match import Beside, Part, match_beside
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.moves.generator import (
     beside,
     blocks_of,
@@ -58,15 +57,13 @@ def _lanes_of(part: Part) -> int:
     return lanes
 
 
-def generate(
-    problem: Beside, types: Types, schedule: BesideSchedule, _target: Target, name: str
-) -> GpuProgram:
-    """The function `<name>_0`, and its launch. Needs an active MLIR context and location."""
-    launches, used = Launches(name, types, inputs_first=True), inputs_of_parts(problem)
-    grid = builder.grid_of(sum(counts_of(problem, schedule)))
-    with launches.whole(used, BLOCK, grid) as frame:
-        emit_parts(problem, schedule, builder.linear_block(grid), used, frame.buffers)
-    return launches.program()
+def build(problem: Beside, launches: Launches, schedule: BesideSchedule, _target: Target) -> None:
+    """Adds the function to those of `launches`."""
+    read, count = launches.inputs(inputs_of_parts(problem)), sum(counts_of(problem, schedule))
+    with launches.groups(read, launches.results, BLOCK, count) as group:
+        sources = {a.index: group.buffers[a] for a in read}
+        outputs = [group.buffers[a] for a in launches.results]
+        emit_parts(problem, schedule, group.number, sources, outputs)
 
 
 def inputs_of_parts(problem: Beside) -> list[int]:
@@ -91,15 +88,13 @@ def emit_parts(
     problem: Beside,
     schedule: BesideSchedule,
     here: Index,
-    used: Sequence[int],
-    buffers: Sequence[ir.Value],
+    sources: dict[int, ir.Value],
+    outputs: Sequence[ir.Value],
 ) -> None:
     """Builds the work of a thread in work-group number `here`.
 
-    buffers: raw buffers of the inputs `used`, and of all results.
+    Raw buffers: `sources` of the inputs, by number, and `outputs` of all results.
     """
-    sources = dict(zip(used, buffers, strict=False))
-    outputs = buffers[len(used) :]
 
     def work(part: Part, lanes: int) -> Callable[[Index], None]:
         def body(block: Index) -> None:
@@ -117,4 +112,5 @@ def emit_parts(
     beside(here, counts_of(problem, schedule), works)
 
 
-FAMILY = Family("beside", 80, Scheduled(match_beside, choose, generate))
+_program = Scheduled(match_beside, choose, build, launches=inputs_in_front)
+FAMILY = Family("beside", 80, _program, symbolic=True)

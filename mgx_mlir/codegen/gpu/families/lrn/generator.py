@@ -18,8 +18,7 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
 from mgx_mlir.codegen.problem.problem import Axis
 
@@ -47,14 +46,9 @@ def choose(lrn: Lrn, target: Target) -> LrnSchedule:
     return LrnSchedule(lanes, channels)
 
 
-def generate(
-    lrn: Lrn, types: Types, schedule: LrnSchedule, _target: Target, name: str
-) -> GpuProgram:
-    """The function `<name>_0`, and its launch.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches, lanes, own = Launches(name, types), schedule.lanes, schedule.channels
+def build(lrn: Lrn, launches: Launches, schedule: LrnSchedule, _target: Target) -> None:
+    """Adds the function to those of `launches`."""
+    lanes, own = schedule.lanes, schedule.channels
     source = Argument("input", lrn.source.argument)
     groups, columns = lrn.channels // own, lrn.pixels // lanes
     total = lrn.images * lrn.channels * lrn.pixels
@@ -87,7 +81,6 @@ def generate(
             offset = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
             target = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
             target.store(y, work.buffers[OUTPUT], 0, emit.add(offset, pixel), work.inside)
-    return launches.program()
 
 
-FAMILY = Family("lrn", 140, Scheduled(match_lrn, choose, generate))
+FAMILY = Family("lrn", 140, Scheduled(match_lrn, choose, build))

@@ -20,8 +20,7 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad, match_moves
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
@@ -47,6 +46,8 @@ def choose(moves: Moves, target: Target) -> MoveSchedule:
     """The widest vectors that no part cuts; several for a thread where there are many."""
     lanes = tuple(lanes_of(part) for part in moves.parts)
     vectors = sum(part.size // n for part, n in zip(moves.parts, lanes, strict=True))
+    if not isinstance(vectors, int):
+        return MoveSchedule(lanes, 1)
     times = next((n for n in (4, 2) if vectors >= 8 * target.compute_units * BLOCK * n), 1)
     return MoveSchedule(lanes, times)
 
@@ -69,32 +70,20 @@ def lanes_of(part: Move) -> int:
     return part.target.width(lanes)
 
 
-def generate(
-    moves: Moves,
-    types: Types,
-    schedule: MoveSchedule,
-    _target: Target,
-    name: str,
-) -> GpuProgram:
-    """The functions `<name>_0` .., each of some parts, and their launches.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches = Launches(name, types, inputs_first=True)
+def build(moves: Moves, launches: Launches, schedule: MoveSchedule, _target: Target) -> None:
+    """Adds the functions, each of some parts, to those of `launches`."""
     for first in range(0, len(moves.parts), MAX_PARTS):
         some = slice(first, first + MAX_PARTS)
         parts = list(zip(moves.parts[some], schedule.lanes[some], strict=True))
         _function(launches, parts, schedule.times)
-    return launches.program()
 
 
 def _function(launches: Launches, parts: Sequence[tuple[Move, int]], times: int) -> None:
     """A function of some parts, each with the number of elements of its vectors."""
-    used = inputs_of(parts)
-    grid = builder.grid_of(sum(blocks_of(parts, times)))
-    with launches.whole(used, BLOCK, grid) as frame:
-        buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
-        emit_parts(parts, times, builder.linear_block(grid), buffers, frame.buffers[-1])
+    read, count = launches.inputs(inputs_of(parts)), sum(blocks_of(parts, times))
+    with launches.groups(read, launches.results, BLOCK, count) as group:
+        buffers = {a.index: group.buffers[a] for a in read}
+        emit_parts(parts, times, group.number, buffers, group.buffers[launches.results[0]])
 
 
 def inputs_of(parts: Sequence[tuple[Move, int]]) -> list[int]:
@@ -232,4 +221,5 @@ def _padded(
     return arith.select(reduce(arith.andi, padding), x, other)
 
 
-FAMILY = Family("moves", 70, Scheduled(match_moves, choose, generate, together=False))
+_program = Scheduled(match_moves, choose, build, launches=inputs_in_front, together=False)
+FAMILY = Family("moves", 70, _program, symbolic=True)

@@ -13,8 +13,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
@@ -25,6 +24,7 @@ from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
     transposed_schedule,
 )
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
@@ -33,18 +33,14 @@ def best(elements: Elements, target: Target) -> PointwiseSchedule | TransposedSc
     return transposed_schedule(elements, target) or choose(elements, target)
 
 
-def generate(
+def build(
     elements: Elements,
-    types: Types,
+    launches: Launches,
     schedule: PointwiseSchedule | TransposedSchedule,
     target: Target,
-    name: str,
-) -> GpuProgram:
-    """The function `<name>_0`, and its launch.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches, used = Launches(name, types, elements.overwritable, inputs_first=True), elements.used
+) -> None:
+    """Adds the function to those of `launches`."""
+    used = elements.used
     if isinstance(schedule, TransposedSchedule):
         threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
     else:
@@ -62,7 +58,6 @@ def generate(
             first = emit.add(first, emit.mul(thread, schedule.lanes))
             bounded = grid[0] * grid[1] * schedule.elements != elements.size
             emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
-    return launches.program()
 
 
 def emit_elements(
@@ -122,7 +117,11 @@ class _Layout:
         raise AssertionError("only reductions ask for indices")
 
 
+def _launches(kernel: mgx.KernelOp, elements: Elements) -> Launches:
+    return Launches(kernel, elements.overwritable, inputs_first=True)
+
+
 pointwise_program = Scheduled[Elements, PointwiseSchedule | TransposedSchedule](
-    match_elements, best, generate
+    match_elements, best, build, launches=_launches
 )
 FAMILY = Family("pointwise", 60, pointwise_program)

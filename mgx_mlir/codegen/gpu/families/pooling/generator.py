@@ -25,12 +25,12 @@ from mgx_mlir.codegen.generic.lowering.quantize import quotient
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
-from mgx_mlir.sizes.arithmetic import common_factor
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
 
 # Above this number of elements in a thread's windows, their rows are a loop.
 MAX_CODE = 512
@@ -50,17 +50,29 @@ class PoolingSchedule:
 
 def choose(pooling: Pooling, target: Target) -> PoolingSchedule:
     """As many neighbours as one access stores; fewer where that would leave units idle."""
-    found, results = schedules(pooling), pooling.images * pooling.outputs
-    enough = [x for x in found if results // x.run >= busy_threads(target)]
+    found, results = _schedules(pooling), pooling.images * pooling.outputs
+    enough = [x for x in found if results // x.run >= _busy_threads(target)]
     return (enough or found[-1:])[0]
 
 
-def busy_threads(target: Target) -> int:
+def regimes(pooling: Pooling, target: Target) -> list[tuple[Number, PoolingSchedule]] | Refusal:
+    """The schedules of symbolic sizes: of one result a thread for few results, of several for so
+    many that these occupy all compute units."""
+    if not pooling.source.forwards:
+        return Refusal("images that are read backwards")
+    many, *_, one = _schedules(pooling) * 2
+    if many == one:
+        return [(1, one)]
+    is_many = is_more(pooling.images * pooling.outputs, many.run * _busy_threads(target))
+    return [(1 - is_many, one), (is_many, many)]
+
+
+def _busy_threads(target: Target) -> int:
     """The threads that leave no compute unit without work."""
     return 2 * target.compute_units * 64
 
 
-def schedules(pooling: Pooling) -> list[PoolingSchedule]:
+def _schedules(pooling: Pooling) -> list[PoolingSchedule]:
     """The legal schedules, that of most neighbours first, that of one last."""
     size = builder.element_bytes(pooling.element)
     most = math.gcd(common_factor(pooling.windows[-1].outputs), min(8, CHUNK_BYTES // size))
@@ -75,26 +87,19 @@ def _schedule(pooling: Pooling, run: int) -> PoolingSchedule:
     return PoolingSchedule(run, math.gcd(width, common_factor(last.size), run * last.stride, part))
 
 
-def generate(
-    pooling: Pooling, types: Types, schedule: PoolingSchedule, _target: Target, name: str
-) -> GpuProgram:
-    """The function `<name>_0`, and its launch.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches = Launches(name, types, inputs_first=True)
+def build(pooling: Pooling, launches: Launches, schedule: PoolingSchedule, _target: Target) -> None:
+    """Adds the function to those of `launches`."""
     used = sorted({pooling.source.argument, *(s.argument for s in pooling.match.reads)})
     read = [Argument("input", number) for number in used]
-    threads = pooling.images * pooling.outputs // schedule.run
+    threads = pooling.images * (pooling.outputs // schedule.run)
     with launches.each(read, launches.results, threads) as work:
         thread, inside = work.offset, work.inside
         buffers = {number: work.buffers[a] for number, a in zip(used, read, strict=True)}
         outputs = [work.buffers[a] for a in launches.results]
-        emit_pooling(pooling, schedule, buffers, outputs, thread, inside)
-    return launches.program()
+        _pool(pooling, schedule, buffers, outputs, thread, inside)
 
 
-def emit_pooling(
+def _pool(
     pooling: Pooling,
     schedule: PoolingSchedule,
     inputs: Mapping[int, ir.Value],
@@ -102,7 +107,7 @@ def emit_pooling(
     thread: Index,
     inside: Sequence[ir.Value],
 ) -> None:
-    """Emits the work of a thread, by its number of all; inside: whether it has work."""
+    """The work of a thread, by its number of all; inside: whether it has work."""
     result = row_major(pooling.match.problem)
     epilogue = Epilogue(pooling.match, result, inputs, outputs)
     values = _Windows(pooling, schedule, inputs[pooling.source.argument], thread).results()
@@ -256,5 +261,5 @@ def _below(index: Index, size: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), emit.value(size))
 
 
-pooling_program = Scheduled(match_pooling, choose, generate)
-FAMILY = Family("pooling", 80, pooling_program)
+pooling_program = Scheduled(match_pooling, choose, build, regimes, inputs_in_front)
+FAMILY = Family("pooling", 80, pooling_program, symbolic=True)

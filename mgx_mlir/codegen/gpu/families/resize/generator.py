@@ -26,8 +26,7 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps, match_resize
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -75,18 +74,8 @@ def choose(resize: Resize, target: Target) -> ResizeSchedule:
     return ResizeSchedule(across, width, lines)
 
 
-def generate(
-    resize: Resize,
-    types: Types,
-    schedule: ResizeSchedule,
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The function `<name>_0`, and its launch.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches = Launches(name, types)
+def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: Target) -> None:
+    """Adds the function to those of `launches`."""
     tables = {d: _Tables(taps, launches) for d, taps in resize.taps.items()}
     shape, last = resize.shape, resize.last
     vectors = shape[last] * resize.copied // schedule.lanes
@@ -123,7 +112,6 @@ def generate(
             y = emit.add(row, line)
             inside = [*guards, *([emit.compare("slt", y, height)] if bounded else [])]
             work.line(line, emit.minimum(y, height - 1) if bounded else y, inside)
-    return launches.program()
 
 
 def _shared(
@@ -321,4 +309,4 @@ class _Lines:
         return x
 
 
-FAMILY = Family("resize", 100, Scheduled(match_resize, choose, generate))
+FAMILY = Family("resize", 100, Scheduled(match_resize, choose, build))

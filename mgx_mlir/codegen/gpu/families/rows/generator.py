@@ -5,8 +5,7 @@ from __future__ import annotations
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
@@ -17,24 +16,16 @@ from mgx_mlir.codegen.gpu.families.rows.split import Split
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
-def generate(
-    rows: Rows,
-    types: Types,
-    schedule: RowSchedule,
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The function `<name>_0` for rows that `constraints` do not refuse, and its launch.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
+def build(rows: Rows, launches: Launches, schedule: RowSchedule, target: Target) -> None:
+    """Adds the functions of rows that `constraints` do not refuse to those of `launches`."""
     if schedule.parts > 1:
-        return Split(rows, types, schedule, target, name).program()
+        Split(rows, launches, schedule, target).build()
+        return
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     blocks = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]
     lds = lds_arrays(schedule, reductions, target)
-    launches, grid = Launches(name, types, inputs_first=True), builder.grid_of(blocks)
+    grid = builder.grid_of(blocks)
     with launches.whole(rows.used, schedule.block, grid, lds) as frame:
         numbers = {number: position for position, number in enumerate(rows.used)}
         kind = Across if schedule.across else Along
@@ -42,8 +33,7 @@ def generate(
         layout.begin(builder.thread_number(schedule.block), builder.linear_block(grid))
         bounded = vectors % schedule.together != 0 or blocks != grid[0] * grid[1]
         RowsBody(rows, schedule, layout, reductions, bounded).emit()
-    return launches.program()
 
 
-rows_program = Scheduled(match_rows, choose, generate)
+rows_program = Scheduled(match_rows, choose, build, launches=inputs_in_front)
 FAMILY = Family("rows", 50, rows_program)

@@ -10,7 +10,6 @@ another, and one for the results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -24,7 +23,6 @@ from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
@@ -40,21 +38,12 @@ def _held(element: Element) -> Element:
 
 
 class Split:
-    """The functions `<name>_0` .. for rows in `schedule.parts` parts, and their launches.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
+    """The functions of rows in `schedule.parts` parts: `build` adds them to those of `launches`."""
 
     def __init__(
-        self,
-        rows: Rows,
-        types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-        schedule: RowSchedule,
-        target: Target,
-        name: str,
+        self, rows: Rows, launches: Launches, schedule: RowSchedule, target: Target
     ) -> None:
-        self.rows, self.schedule, self.target = rows, schedule, target
-        self.launches = Launches(name, types, inputs_first=True)
+        self.rows, self.launches, self.schedule, self.target = rows, launches, schedule, target
         self.reductions = [Reduction(op) for op in rows.reductions]
         self.level = {r.result: rows.levels[r.result] for r in self.reductions}
         # The partial results of all rows in scratch memory.
@@ -64,12 +53,11 @@ class Split:
             for r in self.reductions
         }
 
-    def program(self) -> GpuProgram:
-        """The program of all functions."""
+    def build(self) -> None:
+        """Adds the functions."""
         last = max(self.level.values()) + 1
         for level in range(1, last + 1):
             self._function(level, level == last)
-        return self.launches.program()
 
     def _function(self, level: int, is_last: bool) -> None:
         """The function of one level: it stores partial results, or, as the last, the results."""

@@ -19,11 +19,10 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Offset
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
-from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule, choose
+from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule, choose, regimes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -31,18 +30,6 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Converts a vector in the type of memory to a vector of terms.
 Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
-
-
-def generate(
-    work: Scan | NonZero, types: Types, schedule: ScanSchedule, target: Target, name: str
-) -> GpuProgram:
-    """The functions `<name>_0` .., and their launches.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches = Launches(name, types)
-    build(work, launches, schedule, target)
-    return launches.program()
 
 
 def build(work: Scan | NonZero, launches: Launches, schedule: ScanSchedule, target: Target) -> None:
@@ -213,4 +200,5 @@ def match(kernel: mgx.KernelOp) -> Scan | NonZero | Refusal | None:
     return match_scan(kernel) or match_nonzero(kernel)
 
 
-FAMILY = Family("scan", 110, Scheduled[Scan | NonZero, ScanSchedule](match, choose, generate))
+_program = Scheduled[Scan | NonZero, ScanSchedule](match, choose, build, regimes)
+FAMILY = Family("scan", 110, _program, symbolic=True)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
 UNROLL = 4  # vectors that a thread reads at a time
 MAX_PARTS = 1024
 _WAVES = 8  # waves that keep a compute unit busy
 _CHUNKS = 4  # the fewest vectors of a lane in a part
+_SHORT = 512  # elements of a row of symbolic length that is one part
+_PARTS, _PARTS_ALONE = 32, 256  # of a longer row among others, and of one
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,32 @@ def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
         chunks = ceil_div(scan.columns, max(1, parts))
         return ScanSchedule(1, lanes, chunks, ceil_div(scan.columns, chunks), True)
     return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
+
+
+def regimes(scan: Scan | NonZero, target: Target) -> list[tuple[Number, ScanSchedule]]:
+    """The schedules of symbolic sizes: for short rows, and for long ones, which are cut."""
+    rows, columns = (scan.rows, scan.columns) if isinstance(scan, Scan) else (1, scan.size)
+    is_long, parts = is_more(columns, _SHORT), _PARTS_ALONE if rows == 1 else _PARTS
+    return [
+        (1 - is_long, _cut(scan, columns, 1, target)),
+        (is_long, _cut(scan, columns, parts, target)),
+    ]
+
+
+def _cut(scan: Scan | NonZero, columns: int, parts: int, target: Target) -> ScanSchedule:
+    """The schedule of a number of parts of a row."""
+    operands = [scan.source, scan.target] if isinstance(scan, Scan) else [scan.source]
+    across, group = isinstance(scan, Scan) and is_across(scan), 1
+    if isinstance(scan, Scan) and across:
+        lanes, steps = vector_lanes(scan.rows, [x.transposed for x in operands]), columns
+    else:
+        lanes = vector_lanes(columns, operands)
+        vectors, group = columns // lanes, target.wave_size
+        if isinstance(vectors, int):
+            group = min(group, 1 << (vectors - 1).bit_length())
+        steps = ceil_div(vectors, group)
+    chunks = ceil_div(steps, parts * UNROLL) * UNROLL
+    return ScanSchedule(group, lanes, chunks, parts, across)
 
 
 def is_across(scan: Scan) -> bool:

@@ -1,50 +1,63 @@
-"""Whether the scatter family takes a kernel, and the kernel's program."""
+"""Whether the scatter family takes a kernel, by which method, and the kernel's functions."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.scatter.generator import Generator, build
-from mgx_mlir.codegen.gpu.families.scatter.match import Scatter, match_scatter
+from mgx_mlir.codegen.gpu.families.scatter.match import MAX_POINTS, Scatter, match_scatter
 from mgx_mlir.codegen.gpu.families.scatter.ordered import build_ordered
 from mgx_mlir.codegen.gpu.families.scatter.sums import build_sums
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Size
 
 
-def scatter_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
-    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+@dataclass(frozen=True)
+class _Method:
+    """A method in words, and the function that adds its functions to a generator's."""
 
-    None where the kernel holds no scatter.
-    """
+    words: str
+    build: Callable[[Generator, Target], None]
 
-    def made(scatter: Scatter, types: Types, name: str) -> Generated[GpuProgram] | Refusal:
+    def describe(self) -> str:
+        """The schedule in words."""
+        return self.words
+
+
+def choose(scatter: Scatter, target: Target) -> _Method | Refusal:
+    """The method that the kind of update asks for."""
+    if any(isinstance(size, Size) for size in (scatter.size, scatter.points)):
+        if scatter.ordered:
+            return Refusal("updates in their order")
+    elif max(scatter.size, scatter.points) * 8 > MAX_BYTES:
         # Scratch memory holds up to 8 bytes for each element, or for each point.
         size = max(scatter.size, scatter.points)
-        if size * 8 > MAX_BYTES:
-            return Refusal(f"{size} elements are more than 31-bit offsets reach")
-        into = f"{scatter.points} runs of {scatter.run} into {scatter.slots} slots"
-        launches = Launches(name, types, scatter.overwritable)
-        how = build_scatter(scatter, launches, target)
-        return Generated(launches.program(), how).of(into)
-
-    return program_of(kernel, match_scatter, made)
-
-
-def build_scatter(scatter: Scatter, launches: Launches, target: Target) -> str:
-    """Adds the functions to those of `launches`; gives their method in words."""
-    generator = Generator(scatter, launches)
+        return Refusal(f"{size} elements are more than 31-bit offsets reach")
+    into = f"{scatter.points} runs of {scatter.run} into {scatter.slots} slots"
     if scatter.ordered:
-        build_ordered(generator, target)
-        return "in their order"
+        return _Method(f"{into}: in their order", build_ordered)
     if scatter.kind == "add" and scatter.element.is_float:
-        build_sums(generator)
-        return "exact sums"
-    build(generator)
-    return "the last of a slot" if scatter.kind == "none" else "atomics"
+        return _Method(f"{into}: exact sums", lambda generator, _: build_sums(generator))
+    how = "the last of a slot" if scatter.kind == "none" else "atomics"
+    return _Method(f"{into}: {how}", lambda generator, _: build(generator))
 
 
-FAMILY = Family("scatter", 120, scatter_program)
+def _build(scatter: Scatter, launches: Launches, method: _Method, target: Target) -> None:
+    method.build(Generator(scatter, launches), target)
+
+
+def _launches(kernel: mgx.KernelOp, scatter: Scatter) -> Launches:
+    limits = [MAX_POINTS - 1 - scatter.points * scatter.run]
+    # Sums of a given number of points are exact whatever it is (see sums).
+    limits = [limit for limit in limits if isinstance(limit, Size)]
+    return Launches(kernel, scatter.overwritable, limits=limits)
+
+
+program = Scheduled(match_scatter, choose, _build, launches=_launches)
+FAMILY = Family("scatter", 120, program, symbolic=True)

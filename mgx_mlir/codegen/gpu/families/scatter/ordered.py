@@ -42,7 +42,7 @@ def build_ordered(g: Generator, target: Target) -> None:
     runs = ceil_div(scatter.points, size)
     pieces = g.launches.scratch(runs * size, I64)
     _sort(g, pieces, size, runs, target)
-    order = merge(g.launches, pieces, I64, 1, runs, size)
+    (order,) = merge(g.launches, pieces, I64, 1, runs, size)
     lanes = g.lanes()
     with g.launches.each(g.x, [OUTPUT], scatter.size, lanes) as work:
         moved = g.moved(work)

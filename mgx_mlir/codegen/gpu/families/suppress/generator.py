@@ -11,6 +11,7 @@ holds the boxes kept so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, gpu, llvm, memref
@@ -27,9 +28,8 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Group, Launches
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types
-from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
+from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat, match_suppress
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _WAVES = 16  # the most waves of a work-group
@@ -37,32 +37,37 @@ _AT_ONCE = 4  # kept boxes that a wave reads at a time
 _COUNT, _END = 0, 1  # words of LDS: the number of kept boxes; the index after the last candidate
 
 
-def waves_of(suppress: Suppress, target: Target) -> int:
-    """The number of waves that have boxes to compare with."""
-    if not isinstance(suppress.size, int):
-        return _WAVES
-    return min(_WAVES, 1 << (ceil_div(suppress.size, target.wave_size) - 1).bit_length())
+@dataclass(frozen=True)
+class SuppressSchedule:
+    """`waves` waves, with boxes to compare with, of `wave` lanes."""
+
+    waves: int
+    wave: int
+
+    def describe(self) -> str:
+        """The schedule in words."""
+        return f"{self.wave} boxes at a time, {self.waves} waves compare them with those kept"
 
 
-def generate(suppress: Suppress, types: Types, target: Target, name: str) -> GpuProgram:
-    """The functions `<name>_0` and `<name>_1`, and their launches.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches = Launches(name, types)
-    build(suppress, launches, target)
-    return launches.program()
+def choose(suppress: Suppress, target: Target) -> SuppressSchedule:
+    """As many waves as have boxes to compare with."""
+    waves, wave = _WAVES, target.wave_size
+    if isinstance(suppress.size, int):
+        waves = min(waves, 1 << (ceil_div(suppress.size, wave) - 1).bit_length())
+    return SuppressSchedule(waves, wave)
 
 
-def build(suppress: Suppress, launches: Launches, target: Target) -> None:
-    """Adds the functions to those of `launches`."""
+def build(
+    suppress: Suppress, launches: Launches, schedule: SuppressSchedule, target: Target
+) -> None:
+    """Adds the two functions to those of `launches`."""
     kept = flat(suppress)
     size = suppress.rows * suppress.size
     lanes = vector_lanes(size, [kept])
     with launches.each([], [OUTPUT], size, lanes) as work:
         none = Arithmetic([lanes]).constant(False, ir.IntegerType.get_signless(1))
         kept.store(none, work.buffers[OUTPUT], 0, work.offset, work.inside)
-    waves, i32 = waves_of(suppress, target), ir.IntegerType.get_signless(32)
+    waves, i32 = schedule.waves, ir.IntegerType.get_signless(32)
     mask = ir.IntegerType.get_signless(target.wave_size)
     listed: list[Argument] = []
     lds: list[tuple[int, ir.Type]] = [(2, i32), (waves, mask)]
@@ -73,7 +78,7 @@ def build(suppress: Suppress, launches: Launches, target: Target) -> None:
     read = [Argument("input", o.argument) for o in (suppress.boxes, suppress.candidates)]
     threads = waves * target.wave_size
     with launches.groups(read, [OUTPUT, *listed], threads, suppress.rows, lds) as group:
-        block = _Block(suppress, target, group, [group.buffers[x] for x in listed], threads)
+        block = _Block(suppress, target, group, [group.buffers[x] for x in listed], waves)
         emit.when(group.inside[0] if group.inside else True, block.run)
 
 
@@ -86,13 +91,13 @@ class _Block:
         target: Target,
         group: Group,
         listed: Sequence[ir.Value],
-        threads: int,
+        waves: int,
     ) -> None:
         self.suppress, self.target, self.row = suppress, target, group.number
-        self.thread = builder.thread_number(threads)
+        self.waves = waves
+        self.thread = builder.thread_number(waves * target.wave_size)
         self.words, self.masks, self.places = (*group.lds, *listed)
         self.first = emit.mul(self.row, suppress.size) if listed else 0
-        self.waves = waves_of(suppress, target)
         self.lane = emit.rem(self.thread, target.wave_size)
         self.wave = wave.uniform(emit.div(self.thread, target.wave_size))
         self.boxes = group.buffers[Argument("input", suppress.boxes.argument)]
@@ -230,3 +235,6 @@ class _Block:
 
     def _ones(self) -> ir.Value:
         return arith.constant(self.mask, -1)
+
+
+FAMILY = Family("suppress", 130, Scheduled(match_suppress, choose, build), symbolic=True)

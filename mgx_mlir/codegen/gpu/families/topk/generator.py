@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -29,18 +29,21 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, Types
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run_of
-from mgx_mlir.codegen.gpu.families.topk.merge import merge
+from mgx_mlir.codegen.gpu.families.topk.merge import MERGES, is_swapped, merge
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more
 
 _BLOCK = 256
 _MAX_THREADS = 1024
 _PIECES = (2048, 4096, 8192, 16384)  # elements that a work-group selects from
 _LAST = 8192  # elements that one work-group selects from faster than several do
+_SHORT = 1 << 14  # elements of a row of symbolic length that work-groups of fewer threads take
+_HELD = 4  # numbers of such a row that a thread holds
 _INDEX_BITS = 31  # of a column's number, where rows have any length
 _OUTPUTS = (Argument("output", 0), Argument("output", 1))
 Buffers = dict[Argument, ir.Value]
@@ -107,23 +110,12 @@ class TopKSchedule:
         return f"{size}, {self.runs} pieces a row{rest}"
 
 
-def generate(
-    topk: Topk,
-    types: Types,
-    schedule: TopKSchedule,
-    target: Target,
-    name: str,
-) -> GpuProgram:
-    """The functions `<name>_0` .., and their launches.
-
-    types: the kernel's input and result types. Needs an active MLIR context and location.
-    """
-    launches = Launches(name, types)
-    Functions(topk, launches, schedule, target).build()
-    return launches.program()
+def build(topk: Topk, launches: Launches, schedule: TopKSchedule, target: Target) -> None:
+    """Adds the functions to those of `launches`."""
+    _Functions(topk, launches, schedule, target).build()
 
 
-class Functions:
+class _Functions:
     """The functions of a topk, which `build` adds to those of `launches`."""
 
     def __init__(
@@ -150,12 +142,8 @@ class Functions:
         else:
             pieces = self._parts(self.size, runs)
             self._sort(pieces, runs, self.size)
-            self._merged(self._sorted(pieces), runs * self.size)
-
-    def _sorted(self, pieces: Argument) -> Sequence[Argument]:
-        """The functions that merge sorted pieces; gives where rows are (see `_merged`)."""
-        runs, rows = self.schedule.runs, self.topk.rows
-        return [merge(self.launches, pieces, self.number, rows, runs, self.size)]
+            places = merge(self.launches, pieces, self.number, topk.rows, runs, self.size)
+            self._merged(places, runs * self.size)
 
     def _parts(self, size: int, parts: int) -> Argument:
         """Scratch memory for `size` numbers of each part of each row."""
@@ -322,18 +310,17 @@ class Functions:
                     memory.store(emit.splat(sort.get(rank), 1), buffers[to], target)
 
     def _merged(self, sources: Sequence[Argument], length: int) -> None:
-        """The function that stores the results from sorted rows, in one of `sources`."""
+        """The function that stores the results from sorted rows, in one of `sources` (see
+        `merge`)."""
         topk = self.topk
         with self.launches.each([self.input, *sources], _OUTPUTS, topk.rows * topk.k) as work:
             row, rank = emit.div(work.offset, topk.k), emit.rem(work.offset, topk.k)
             at = emit.add(emit.mul(row, length), rank)
             found = [memory.load(work.buffers[source], at, 1) for source in sources]
-            x = self._one_of([memory.element(number, 0) for number in found])
+            x, *others = [memory.element(number, 0) for number in found]
+            for other in others:
+                x = arith.select(is_swapped(self.schedule.runs), other, x)
             self._store(work.buffers, row, rank, x, work.inside)
-
-    def _one_of(self, found: Sequence[ir.Value]) -> ir.Value:
-        """The number of sorted rows, out of those in each of their places."""
-        return found[0]
 
     def _packed(self, buffers: Buffers, row: Index, column: Index, there: ir.Value) -> ir.Value:
         """The number of an element."""
@@ -392,4 +379,33 @@ class Functions:
             operand.store(value, buffers[output], operand.start(row), rank, guards)
 
 
-FAMILY = Family("topk", 90, Scheduled(match_topk, TopKSchedule.of, generate))
+def _regimes(topk: Topk, target: Target) -> list[tuple[Number, TopKSchedule]] | Refusal:
+    """The schedules of symbolic sizes.
+
+    Rows of given length have that of one row. Of other rows, work-groups select the k first of
+    each piece, and one work-group a row the k first of these; where k is large, or a size, pieces
+    are sorted and merged.
+    """
+    if isinstance(topk.columns, int):
+        if isinstance(topk.k, int):
+            return [(1, TopKSchedule.of(replace(topk, rows=1), target))]
+        return Refusal("a number of elements that is a size, of rows of given length")
+    if not isinstance(topk.k, int) or topk.k > MOST // 2:
+        return [(1, TopKSchedule(MOST // 2, 1, ceil_div(topk.columns, MOST), ()))]
+    is_long = is_more(topk.columns, _SHORT)
+    found: list[tuple[Number, TopKSchedule]] = []
+    for share, threads in ((1 - is_long, 512), (is_long, _MAX_THREADS)):
+        pieces = Round(ceil_div(topk.columns, threads * _HELD), threads, _HELD)
+        last = Round(1, threads, _HELD, is_loop=True)
+        found.append((share, TopKSchedule(MOST // 2, 1, 1, (pieces, last))))
+    return found
+
+
+def _launches(kernel: mgx.KernelOp, topk: Topk) -> Launches:
+    runs = ceil_div(topk.columns, MOST)
+    is_merged = isinstance(runs, Size) and (not isinstance(topk.k, int) or topk.k > MOST // 2)
+    return Launches(kernel, limits=[(1 << MERGES) - runs] if is_merged else [])
+
+
+_program = Scheduled(match_topk, TopKSchedule.of, build, _regimes, _launches)
+FAMILY = Family("topk", 90, _program, symbolic=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
@@ -10,12 +13,17 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.sizes.arithmetic import is_more
+
+# Merges of rows of a symbolic number of runs, at most: each is launched where there are so many.
+MERGES = 12
 
 
 def merge(
     launches: Launches, source: Argument, number: Element, rows: int, runs: int, size: int
-) -> Argument:
-    """The functions that merge `runs` runs of `size` numbers in each row; returns sorted rows.
+) -> list[Argument]:
+    """The functions that merge `runs` runs of `size` numbers in each row; returns where sorted rows
+    are: in the first place, or, of a symbolic number of runs, in the other if `is_swapped`.
 
     Runs and rows have the largest number first. A number's rank is its rank in its own run plus
     the rank in the other run, which a binary search finds. No two numbers are equal except for
@@ -23,27 +31,36 @@ def merge(
     """
     length = runs * size
     if runs == 1:
-        return source
-    spare = launches.scratch(rows * length, number)
-    while size < length:
-        merge_pairs(launches, source, spare, number, rows * length, (length, size))
-        source, spare, size = spare, source, 2 * size
-    return source
+        return [source]
+    places = [source, launches.scratch(rows * length, number)]
+    merges = (runs - 1).bit_length() if isinstance(runs, int) else MERGES
+    for done in range(merges):
+        with launches.when(is_more(runs, 1 << done)):
+            _merge_pairs(launches, places, number, rows * length, (length, size << done))
+        places.reverse()
+    return places[:1] if isinstance(runs, int) else places
 
 
-def merge_pairs(
+def is_swapped(runs: int) -> ir.Value:
+    """Whether a symbolic number of runs takes an odd number of merges."""
+    is_odd: ir.Value = emit.constant(0, "i1")
+    for done in range(MERGES):
+        is_odd = arith.xori(is_odd, emit.compare("sgt", runs, 1 << done))
+    return is_odd
+
+
+def _merge_pairs(
     launches: Launches,
-    source: Argument,
-    to: Argument,
+    places: Sequence[Argument],
     number: Element,
     count: int,
     sizes: tuple[int, int],
 ) -> None:
     """The function that merges each two neighbouring runs of `count` numbers.
 
-    sizes: of a row, and of a run.
+    places: of the runs, and of merged ones. sizes: of a row, and of a run.
     """
-    (length, size), wide = sizes, number.bits // 8
+    (length, size), (source, to), wide = sizes, places, number.bits // 8
     with launches.each([source], [to], count) as work:
         offset, bufs = work.offset, work.buffers
         row, at = emit.div(offset, length), emit.rem(offset, length)
