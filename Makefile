@@ -75,6 +75,9 @@ fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SE
 	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize/fuzz/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) \
 	  -artifact_prefix=build/sanitize/ build/sanitize/corpus-$$target emulator/tests/fuzz/corpus/$$target || exit 1; done
 
+sanitize-libmgx: setup  ## libmgx under ThreadSanitizer, AddressSanitizer and UBSan, and its fuzzer
+	@$(PYTHON) -m pytest -q -m slow test/libmgx/test_sanitized.py
+
 docs: setup  ## build/site: the documentation as pages; a broken link is an error
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "mkdocs-material>=9.5,<10"
 	@$(PYTHON) -m scripts.docs

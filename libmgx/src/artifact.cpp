@@ -45,7 +45,7 @@ Json ArtifactReader::read_manifest() {
     bad_artifact("damaged: it should have ", total, " bytes and has ", data.size(), repair);
   text = data.substr(header_bytes, size); // A copy: another process may write to the file.
   auto *digest = reinterpret_cast<const unsigned char *>(data.data()) + 32;
-  if (sha256(text) != hex_text(digest, 32))
+  if (!has_hash(text, hex_text(digest, 32)))
     bad_artifact("damaged: its manifest does not have the recorded hash", repair);
   end = static_cast<int64_t>(header_bytes + size);
   try {
@@ -86,7 +86,7 @@ std::string_view ArtifactReader::bytes_of(const Section &section) const {
 std::string_view ArtifactReader::checked(const Json &record) {
   auto &found = const_cast<Section &>(section(record));
   std::string_view content = bytes_of(found);
-  if (!found.known && sha256(content) != found.sha256)
+  if (!found.known && !has_hash(content, found.sha256))
     bad_artifact("damaged: section ", &found - sections.data(), " does not have the recorded hash",
                  repair);
   found.known = true;
@@ -243,7 +243,7 @@ std::shared_ptr<const Artifact> ArtifactReader::read() {
   if (manifest.find("parts"))
     read_parts(fields.field(manifest, "parts", Json::Kind::object));
   result->content_hash = fields.text(manifest, "content_hash");
-  if (sha256(content(manifest)) != result->content_hash)
+  if (!has_hash(content(manifest), result->content_hash))
     bad_artifact("the program does not have the recorded content hash");
   check_whole();
   return result;

@@ -92,7 +92,7 @@ struct Field {
   uint64_t limb[5] = {};
 };
 
-using Wide = unsigned __int128;
+__extension__ typedef unsigned __int128 Wide;
 constexpr uint64_t limb_mask = (uint64_t(1) << 51) - 1;
 
 Field carried(const Wide (&sum)[5]) {

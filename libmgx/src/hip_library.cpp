@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 namespace mgx {
@@ -25,7 +26,7 @@ namespace {
 std::mutex opening;
 std::atomic<const HipLibrary *> opened{nullptr};
 std::string opened_path;
-pid_t opener = 0;
+std::atomic<bool> forked{false}; // In a child of the process that opened it.
 
 bool is_file(const std::string &path) { return access(path.c_str(), R_OK) == 0; }
 
@@ -103,7 +104,7 @@ std::unique_ptr<HipLibrary> open_at(const std::vector<std::string> &paths) {
 }
 
 void check_process() {
-  if (opener != getpid())
+  if (forked.load(std::memory_order_relaxed))
     fail(MGX_ERROR_DEVICE, "HIP does not survive fork(); start processes anew");
 }
 
@@ -114,7 +115,7 @@ const HipLibrary &hip_library(const std::string &path) {
   const HipLibrary *found = opened.load();
   if (!found) {
     found = open_at(path.empty() ? usual_paths() : std::vector{path}).release();
-    opener = getpid();
+    pthread_atfork(nullptr, nullptr, [] { forked = true; });
     opened = found;
   }
   check_process();

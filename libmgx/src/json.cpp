@@ -44,7 +44,7 @@ std::string real_text(double value) {
   int exponent = std::stoi(all.substr(e + 1));
   std::string mantissa = all.substr(0, e);
   if (exponent < -4 || exponent >= 16) {
-    char tail[8];
+    char tail[16];
     std::snprintf(tail, sizeof tail, "e%c%02d", exponent < 0 ? '-' : '+', std::abs(exponent));
     return sign + mantissa + tail;
   }
@@ -273,7 +273,7 @@ const Json *Json::find(std::string_view key) const {
 
 std::string text_json(std::string_view text) {
   std::string result = "\"";
-  char escape[8];
+  char escape[16];
   auto unit = [&](uint32_t code) {
     std::snprintf(escape, sizeof escape, "\\u%04x", code);
     result += escape;

@@ -183,7 +183,7 @@ std::string Formula::plain() const {
 }
 
 int64_t Formula::value(const Known &known) const {
-  using Wide = __int128;
+  __extension__ typedef __int128 Wide;
   auto wrong = [&]() {
     bad_artifact("'", clip(text), "' is not a formula of the program's sizes");
   };

@@ -76,7 +76,7 @@ WeightBytes Weight::load() const {
     result.data = result.own.get();
     result.file.reset();
   }
-  if (mgx::sha256({result.data, result.bytes}) != sha256)
+  if (!has_hash({result.data, result.bytes}, sha256))
     bad_artifact("weight '", key, "' does not have the recorded hash: its bytes have changed",
                  repair);
   return result;

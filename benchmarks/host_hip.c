@@ -1,6 +1,6 @@
 // The HIP calls of a run of `count` launches, without a compiler or Python around them.
 //
-//     launch_overhead CODE_OBJECT FUNCTION COUNT RUNS plain|graph
+//     host_hip CODE_OBJECT FUNCTION COUNT RUNS plain|graph
 //
 // Prints the best and the median microseconds of a run: launches, then one synchronisation.
 #include <stdint.h>

@@ -1,0 +1,69 @@
+"""libmgx under sanitizers: many threads on one program, and any bytes as an artifact.
+
+LIBMGX_SECONDS says how long each takes; the default is short.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from test.golden.files import ARTIFACTS, name_of
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build/sanitize"
+SECONDS = os.environ.get("LIBMGX_SECONDS", "5")
+FUZZER = list(Path("/usr/lib/llvm-22/lib/clang").glob("*/lib/linux/libclang_rt.fuzzer-*.a"))
+
+pytestmark = pytest.mark.slow
+
+
+def done(*words: object, **variables: str) -> str:
+    environment = {**os.environ, **variables}
+    found = subprocess.run(
+        [*map(str, words)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-6000:]
+    return found.stdout + found.stderr
+
+
+def built(name: str, target: str, *options: str) -> Path:
+    folder = BUILD / name
+    done("cmake", "-G", "Ninja", "-S", ROOT / "libmgx", "-B", folder, *options)
+    done("cmake", "--build", folder, "--target", target)
+    return folder / target
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+@pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])
+def test_sixteen_threads_with_twelve_sizes(
+    sanitizers: str, files: dict[str, bytes], folder: Path
+) -> None:
+    name = f"libmgx-{sanitizers.partition(',')[0]}"
+    options = (f"-DMGX_SANITIZE={sanitizers}", "-DCMAKE_CXX_COMPILER=g++")
+    stress = built(name, "stress", *options)
+    path = folder / "stress.mgx"
+    path.write_bytes(files["some sizes and any"])
+    said = done(stress, path, "cpu:3", 16, SECONDS, MGX_CACHE_DIR=str(folder / "cache"))
+    assert "wrong 0, made ready again 0" in said
+
+
+@pytest.mark.skipif(not FUZZER, reason="no libFuzzer: apt-get install libclang-rt-22-dev")
+def test_any_bytes_are_an_artifact_or_refused(files: dict[str, bytes], tmp_path: Path) -> None:
+    fuzzer = built(
+        "libmgx-fuzz", "fuzz_artifact", "-DMGX_FUZZ=ON", "-DCMAKE_CXX_COMPILER=clang++-22"
+    )
+    seeds, own = tmp_path / "seeds", BUILD / "corpus-artifact"
+    seeds.mkdir()
+    own.mkdir(exist_ok=True)
+    for name, data in files.items():
+        (seeds / name.replace(" ", "-")).write_bytes(data)
+    for path in ARTIFACTS:
+        (seeds / name_of(path)).write_bytes(path.read_bytes())
+    limits = (f"-max_total_time={SECONDS}", "-timeout=20", "-rss_limit_mb=4096")
+    said = done(fuzzer, *limits, f"-artifact_prefix={tmp_path}/", own, seeds)
+    assert "Done" in said
