@@ -45,12 +45,11 @@ def ours(case: Case) -> list[list[Kernel]]:
 
 def generic(case: Case) -> list[list[Kernel]]:
     """The same on the generic path alone."""
-    from mgx_mlir.codegen.generic.lowering import lower_kernel
     from mgx_mlir.codegen.gpu.builders.binary import code_object
-    from mgx_mlir.codegen.gpu.kernel import gpu_program
+    from mgx_mlir.codegen.gpu.loops import loops_program
 
     def compiler(kernel: Any) -> Any:
-        program = gpu_program(lower_kernel(kernel))
+        program = loops_program(kernel)
         return lambda target: code_object(program, target)
 
     return _compiled(case, compiler)

@@ -28,13 +28,11 @@ FLOORS = """
     codegen.refusal codegen.stages
     codegen.choice
     codegen.generic.lowering
-    codegen.generic.buffers
     codegen.layout
     codegen.builders
     codegen.problem
     codegen.generic.dynamic
     codegen.gpu.builders
-    codegen.gpu.generic
     codegen.gpu.families.family
     codegen.gpu.families.rows
     codegen.gpu.families.contraction

@@ -50,7 +50,6 @@ MODULES = {
         "mgx_mlir.rewriting.portable",
         "mgx_mlir.codegen.cpu.kernel",
         "mgx_mlir.codegen.generic.lowering.ops.*",
-        "mlir.dialects.linalg",
     ),
     "gpu": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.kernel"),
     "spirv": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.spirv"),

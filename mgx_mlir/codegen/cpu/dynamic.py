@@ -15,7 +15,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.rows import Shared, take_over
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
-from mgx_mlir.codegen.generic.buffers.blocked_sums import block_sums
+from mgx_mlir.codegen.generic.dynamic.blocked_sums import block_sums
 from mgx_mlir.codegen.generic.dynamic.body import UNBOUNDED, Function, Place
 from mgx_mlir.codegen.generic.dynamic.kernel import (
     is_dynamic,

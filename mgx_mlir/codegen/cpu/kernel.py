@@ -39,7 +39,7 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
-_DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector")
+_DIALECTS = ("arith", "func", "llvm", "math", "memref", "scf", "vector")
 
 
 def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:

@@ -18,7 +18,14 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.squares import Crossed
 from mgx_mlir.codegen.cpu.vectors import FEW_TERMS, RowReduction
 from mgx_mlir.codegen.generic.dynamic.body import Function, FunctionBody
-from mgx_mlir.codegen.generic.dynamic.nest import Facts, Group, constant_of
+from mgx_mlir.codegen.generic.dynamic.nest import (
+    Facts,
+    Group,
+    bind,
+    body_at,
+    build_elements,
+    constant_of,
+)
 from mgx_mlir.codegen.generic.lowering.index import Index as Formula
 from mgx_mlir.codegen.generic.lowering.index import bare_dim
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -205,31 +212,14 @@ class Code:
 
     def bind(self, groups: Sequence[Group], number: Index) -> None:
         """Sets the indices of loops from the row-major number of an iteration."""
-        for group in reversed(groups[1:]):
-            group.bind(self.dims, emit.rem(number, group.size))
-            number = emit.div(number, group.size)
-        if groups:
-            groups[0].bind(self.dims, number)
+        bind(groups, self.dims, number)
 
     def leaf(self, places: Sequence[Sequence[Index]] = ()) -> None:
         """The work on the element at the indices, or on those at some."""
         if not places and (values := self._by_lanes()):
-            self.facts.nest.put(self._body(self.dims), self.facts.nest.dims(), values)
+            self.facts.nest.put(self._body(), self.facts.nest.dims(), values)
             return
-        first, *others = places or [self.dims]
-        body, nest = self._body(first), self.facts.nest
-        elements = [nest.dims()[: nest.parallel]]
-        for dims in others:
-            pairs = enumerate(zip(dims[: nest.parallel], nest.extents, strict=False))
-            elements.append(
-                tuple(
-                    elements[0][d]
-                    if index is first[d]
-                    else Formula.runtime(emit.value(index), 0, size - 1)
-                    for d, (index, size) in pairs
-                )
-            )
-        nest.build(body, elements, self.facts.reduction)
+        build_elements(self.function, self.facts, places or [self.dims], self._known())
 
     def _by_lanes(self) -> list[ir.Value] | None:
         """The results of a reduction that LLVM makes no vectors of, by vectors."""
@@ -239,15 +229,16 @@ class Code:
             return None
         return RowReduction(self.function, facts, self.dims, self.lanes).build()
 
-    def _body(self, dims: Sequence[Index]) -> FunctionBody:
-        values = [emit.value(index) for index in dims]
-        block, nest = ir.InsertionPoint.current.block, self.facts.nest
-        body = self.function.body(block, values, nest.space)
-        if self.reached or self.ahead:
-            last = nest.dims()[self.facts.parallel[-1].dims[-1]]
-            body.known.update({(last, bound): False for bound in self.reached})
-            body.known.update({(last, bound): True for bound in self.ahead})
-        return body
+    def _body(self) -> FunctionBody:
+        return body_at(self.function, self.facts, self.dims, self._known())
+
+    def _known(self) -> dict[tuple[Formula, Number], bool]:
+        """Of the innermost loop's index, whether it is below some bounds."""
+        if not self.reached and not self.ahead:
+            return {}
+        last = self.facts.nest.dims()[self.facts.parallel[-1].dims[-1]]
+        found = {(last, bound): False for bound in self.reached}
+        return found | {(last, bound): True for bound in self.ahead}
 
     def inner(self, groups: Sequence[Group], low: Index = 0, high: Index | None = None) -> None:
         """Parallel loops, the first from low to high."""
@@ -281,11 +272,11 @@ class Code:
 
         def clear(count: Index) -> None:
             group.bind(self.dims, count)
-            nest.put(self._body(self.dims), element, [constant_of(x) for x in nest.starts])
+            nest.put(self._body(), element, [constant_of(x) for x in nest.starts])
 
         def column(count: Index) -> None:
             group.bind(self.dims, count)
-            body = self._body(self.dims)
+            body = self._body()
             held = [body.element(x, element[: nest.parallel]) for x in nest.results]
             nest.put(body, element, nest.next(body, element, held))
 

@@ -23,7 +23,6 @@ from mgx_mlir.codegen.generic.dynamic.body import (
     Build,
     FunctionBody,
     Place,
-    build_elements,
 )
 from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols, lower_dynamic, split
 from mgx_mlir.codegen.generic.dynamic.nest import Nest
@@ -206,7 +205,7 @@ class _Group:
             emit.loop(first, _bound(extents[-1]), 1, one)
 
     def _one(self, dims: list[ir.Value], extents: Sequence[Number], build: Build) -> None:
-        build_elements(ir.InsertionPoint.current.block, [dims], extents, self.function, build)
+        self.function.element(dims, extents, build)
 
     def _vectors(
         self,

@@ -15,7 +15,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.pack import transpose
 from mgx_mlir.codegen.generic.dynamic.body import Function, element_bytes
-from mgx_mlir.codegen.generic.dynamic.nest import Access, Facts, Group
+from mgx_mlir.codegen.generic.dynamic.nest import Access, Facts, Group, bind
 from mgx_mlir.codegen.generic.lowering.index import Index as Formula
 from mgx_mlir.codegen.generic.lowering.index import materialize
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -71,12 +71,7 @@ class Crossed:
 
         def item(number: Index) -> None:
             dims: list[Index] = [0] * len(self.facts.nest.extents)
-            rest = emit.div(number, stripes)
-            for group in reversed(self.others[1:]):
-                group.bind(dims, emit.rem(rest, group.size))
-                rest = emit.div(rest, group.size)
-            for group in self.others[:1]:
-                group.bind(dims, rest)
+            bind(self.others, dims, emit.div(number, stripes))
             first = emit.mul(emit.rem(number, stripes), SIDE)
             start = [self._start(access, dims) for access in (self.source, self.target)]
 

@@ -6,23 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from mlir import ir
-
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import steering
-from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
-from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.precision import relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
 from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.generic.generate import generate
+from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ScheduleError
@@ -43,16 +38,6 @@ DYNAMIC_FAMILIES = tuple(
         key=lambda family: family.priority,
     )
 )
-
-
-def gpu_program(lowered: ir.Module) -> GpuProgram:
-    """The GPU functions of a lowered kernel (see codegen.generic.lowering), for any chip.
-
-    `lowered` is bufferized in place. Raises CompilerError.
-    """
-    with lowered.context, ir.Location.unknown():
-        function, inputs = bufferize(lowered)
-        return generate(function, inputs)
 
 
 # Fractions of the registers that a family's schedules may use. The next one is tried where the
@@ -92,7 +77,7 @@ def _any_program(kernel: mgx.KernelOp) -> GpuProgram:
     """The program that every kernel has."""
     if has_loop(kernel):
         return repeat_program(kernel)
-    made = dynamic_program(kernel) if is_dynamic(kernel) else gpu_program(lower_kernel(kernel))
+    made = loops_program(kernel)
     relax(kernel, made.module)
     return made
 

@@ -17,13 +17,10 @@ from mlir.dialects import gpu, llvm, rocdl
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
-from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import gpu_module_of, llvm_tool
 from mgx_mlir.codegen.gpu.builders.passes import lowered
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
-from mgx_mlir.codegen.gpu.kernel import gpu_program
+from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
 from mgx_mlir.rewriting.portable import required_features
@@ -81,9 +78,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
             f"the kernel needs bf16, and {target.name} has no such type; finalize for chips, or "
             "for a generic target such as gfx11-generic"
         )
-    if is_dynamic(kernel):
-        return _code_object(dynamic_program(kernel), target)
-    return _code_object(gpu_program(lower_kernel(kernel)), target)
+    return _code_object(loops_program(kernel), target)
 
 
 def _code_object(program: GpuProgram, target: Target) -> CodeObject:

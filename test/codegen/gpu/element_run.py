@@ -18,12 +18,12 @@ from kernel_text import result_dtypes
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.pointwise.generator import pointwise_program
 from mgx_mlir.codegen.gpu.families.pooling.generator import pooling_program
-from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.rewriting.in_place import overwritable
 
 KERNELS = {
@@ -55,7 +55,7 @@ def main(chip: str, which: str = "elements", wanted: str = "") -> int:
         ways: list[tuple[CodeObject, int | None]] = [(code, None)]
         places = sorted(overwritable(op))
         if places:
-            generic = code_object(gpu_program(lower_kernel(op)), target)
+            generic = code_object(loops_program(op), target)
             ways += [(way, place) for way in (code, generic) for place in places]
         for way, over in ways:
             have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]

@@ -14,8 +14,6 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
-from mgx_mlir.codegen.gpu.kernel import gpu_program
-from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.machine import ocml
 from mgx_mlir.machine.amdgpu_metadata import code_object_metadata
@@ -85,10 +83,10 @@ def test_hidden_arguments_are_not_asked_for() -> None:
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1201"])
 def test_same_program_gives_the_same_bytes(chip: str) -> None:
     target = Target.get(chip)
-    program = gpu_kernels.CONVOLUTION.program()
+    program = gpu_kernels.PRODUCT.program()
     first = code_object(program, target)
     assert code_object(program, target) == first
-    assert code_object(gpu_kernels.CONVOLUTION.program(), target) == first
+    assert code_object(gpu_kernels.PRODUCT.program(), target) == first
 
 
 def test_program_survives_being_compiled() -> None:
@@ -144,23 +142,13 @@ def no_device_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_device_library")
 def test_f32_math_needs_no_device_library() -> None:
-    functions = "acos asin atan cos cosh erf exp expm1 log log1p sin sinh sqrt tan tanh".split()
-    pairs = zip(["a", *functions], functions, strict=False)
-    body = "\n".join(f"%{n} = math.{n} %{m} : f32" for m, n in pairs)
-    body += f"%remainder = arith.remf %{functions[-1]}, %a : f32"
-    text = f"""
-#id = affine_map<(i) -> (i)>
-func.func @f(%x: tensor<9xf32>) -> tensor<9xf32> {{
-  %e = tensor.empty() : tensor<9xf32>
-  %r = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel"]}}
-      ins(%x : tensor<9xf32>) outs(%e : tensor<9xf32>) {{
-  ^bb0(%a: f32, %o: f32):
-    {body}
-    linalg.yield %remainder : f32
-  }} -> tensor<9xf32>
-  return %r : tensor<9xf32>
-}}"""
-    assert code_object(gpu_program(ir.Module.parse(text, context())), Target.get("gfx1201")).data
+    functions = "acos asin atan cos cosh erf exp log sin sinh sqrt tan tanh".split()
+    pairs = zip(["x", *functions], functions, strict=False)
+    x = "tensor<9xf32>"
+    body = "\n".join(f"%{n} = mgx.{n} %{m} : {x}" for m, n in pairs)
+    body += f"\n%y = mgx.fmod %{functions[-1]}, %x : {x}, {x} -> {x}"
+    program = gpu_kernels.loops_of(f"%x: {x}", f"%y: {x}", body)
+    assert code_object(program, Target.get("gfx1201")).data
     with pytest.raises(TargetError, match=r"__ocml_\w+_f64.*rocm-device-libs"):
         code_object(gpu_kernels.SCALAR.program(), Target.get("gfx1201"))
 
@@ -175,28 +163,10 @@ def test_f64_math_links_the_device_library(chip: str) -> None:
 
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64"])
 def test_remainders_of_every_float_are_compiled(element: str) -> None:
-    # bf16 is computed in f32, as the lowering does.
-    also = f"%n = arith.addf %m, %m : {element}"
-    if element == "bf16":
-        also = """%p = arith.extf %a : bf16 to f32
-        %q = arith.extf %m : bf16 to f32
-        %o2 = arith.remf %p, %q : f32
-        %n = arith.truncf %o2 : f32 to bf16"""
-    text = f"""
-#id = affine_map<(i) -> (i)>
-func.func @f(%x: tensor<9x{element}>) -> tensor<9x{element}> {{
-  %e = tensor.empty() : tensor<9x{element}>
-  %c = arith.constant 3.0 : {element}
-  %r = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel"]}}
-      ins(%x : tensor<9x{element}>) outs(%e : tensor<9x{element}>) {{
-  ^bb0(%a: {element}, %o: {element}):
-    %m = arith.remf %a, %c : {element}
-    {also}
-    linalg.yield %n : {element}
-  }} -> tensor<9x{element}>
-  return %r : tensor<9x{element}>
-}}"""
-    assert code_object(gpu_program(ir.Module.parse(text, context())), Target.get("gfx942")).data
+    x = f"tensor<9x{element}>"
+    body = f"%m = mgx.fmod %x, %z : {x}, {x} -> {x}\n%y = mgx.add %m, %m : {x}, {x} -> {x}"
+    program = gpu_kernels.loops_of(f"%x: {x}, %z: {x}", f"%y: {x}", body)
+    assert code_object(program, Target.get("gfx942")).data
 
 
 def test_isa_version_of_a_chip() -> None:

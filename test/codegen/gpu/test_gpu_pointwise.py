@@ -13,12 +13,12 @@ from emulated import run_on
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.functions import ERF, ERF_LIMIT
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.pointwise.generator import pointwise_program
-from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from mgx_mlir.rewriting.in_place import overwritable
@@ -71,7 +71,7 @@ def test_nothing_is_promised_of_memory_that_may_be_the_result_s(generic: bool) -
     _, op = residual((24, 40), "f16").kernel()
     assert overwritable(op) == {1}
     if generic:
-        program = gpu_program(lower_kernel(op))
+        program = loops_program(op)
     else:
         made = pointwise_program(op, Target.get("gfx942"))
         assert isinstance(made, Generated)

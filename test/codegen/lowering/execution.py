@@ -1,34 +1,23 @@
-"""Runs lowered kernels with upstream's own passes alone, slowly and plainly."""
+"""Runs kernels as plain loops of the host: no generator stands between them and what ops mean."""
 
 from __future__ import annotations
 
 import ctypes
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.passmanager import PassManager
 
-from mgx_mlir.codegen.generic.lowering import lower_kernel
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
+from mgx_mlir.codegen.cpu.kernel import load_dialects
 from mgx_mlir.dialects.types import numpy_dtype
-from test.compiled import CompiledModule
 
 Array = np.ndarray[Any, Any]
-
-_PIPELINE = (
-    "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1"
-    " function-boundary-type-conversion=identity-layout-map},"
-    "buffer-results-to-out-params{hoist-static-allocs=1 modify-public-functions=1},"
-    "canonicalize,cse,canonicalize,"
-    "func.func(convert-linalg-to-loops,scf-forall-to-for),"
-    "arith-expand{include-bf16=1},math-expand-ops,expand-strided-metadata,lower-affine,"
-    "convert-scf-to-cf,"
-    "convert-math-to-llvm,convert-math-to-libm,finalize-memref-to-llvm,convert-arith-to-llvm,"
-    "convert-index-to-llvm,convert-cf-to-llvm,"
-    "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
-    "reconcile-unrealized-casts)"
-)
 
 
 def kernels_of(module: ir.Module) -> dict[str, ir.OpView]:
@@ -44,20 +33,31 @@ class Executable:
 
     def __init__(self, module: ir.Module) -> None:
         self.kernels = kernels_of(module)
+        self._codes: dict[str, CodeObject] = {}
+        load_dialects(module.context)
         with module.context, ir.Location.unknown():
-            merged = ir.Module.create()
-            for kernel in self.kernels.values():
-                lowered = lower_kernel(kernel)
-                for op in list(lowered.body.operations):
-                    op.detach_from_parent()
-                    merged.body.append(op)
-            PassManager.parse(_PIPELINE).run(merged.operation)
-            self._compiled = CompiledModule(merged)
+            for name, kernel in self.kernels.items():
+                self._codes[name] = compile_dynamic(kernel, Target.host_cpu())
 
     def run(self, name: str, inputs: Sequence[Array]) -> list[Array]:
         type_ = ir.FunctionType(ir.TypeAttr(self.kernels[name].attributes["function_type"]).value)
+        code = self._codes[name]
         stored = [np.ascontiguousarray(x) for x in inputs]
         outputs = [np.zeros(tuple(t.shape), numpy_dtype(t)) for t in type_.results]
-        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*stored, *outputs)]
-        self._compiled.call(name, pointers)
+        scratch = np.full(code.scratch_bytes + 1, 0xA5, np.uint8)
+        places = {("scratch", 0): scratch.ctypes.data}
+        for kind, arrays in (("input", stored), ("output", outputs)):
+            places |= {(kind, n): x.ctypes.data for n, x in enumerate(arrays)}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "kernel.so")
+            path.write_bytes(code.data)
+            library = ctypes.CDLL(str(path))
+        for launch in code.launches:
+            pointers = [
+                places["scratch", 0] + a.index if a.kind == "scratch" else places[a.kind, a.index]
+                for a in launch.arguments
+            ]
+            function, items = library[launch.function], launch.grid[0]
+            function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+            function((ctypes.c_void_p * len(pointers))(*pointers), 0, items)
         return outputs

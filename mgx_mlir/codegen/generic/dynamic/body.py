@@ -12,7 +12,7 @@ from mlir.dialects import arith, memref, scf
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices
 from mgx_mlir.codegen.generic.lowering.element import Element
-from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant, linear
+from mgx_mlir.codegen.generic.lowering.index import Dim, Index, linear
 from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import Number
@@ -134,6 +134,11 @@ class Function:
     ) -> FunctionBody:
         """Scalar code in a block, inside of loops with the indices `dims`."""
         return FunctionBody(block, dims, self)
+
+    def element(self, dims: Sequence[ir.Value], extents: Sequence[Number], build: Build) -> None:
+        """Builds the code for an element, at the insertion point."""
+        body = self.body(ir.InsertionPoint.current.block, dims, extents)
+        build(body, [tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents))])
 
 
 # Builds code for some elements, given the indices of each, into a body.
@@ -278,33 +283,6 @@ def _keep_scalar(loop: ir.OpView) -> None:
     flags = ir.Attribute.parse("#arith.fastmath<contract>")
     for add in ops_inside(loop, arith.AddFOp):
         add.fastmath = flags
-
-
-def build_elements(
-    block: ir.Block,
-    rows: Sequence[Sequence[ir.Value]],
-    extents: Sequence[Number],
-    function: Function,
-    build: Build,
-    columns: int = 1,
-) -> None:
-    """Builds, at the end of a block, the code for the elements at some indices.
-
-    The elements are each combination of a row of `rows`, which differ in all indices but the last,
-    with one of `columns` neighbours along the last dimension.
-    """
-    body = function.body(block, rows[0], extents)
-    first = tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents))
-    places = list(first[-1:])
-    for column in range(1, columns):
-        with ir.InsertionPoint(block):
-            place = arith.addi(rows[0][-1], index_constant(column))
-        places.append(Index.runtime(place, 0, extents[-1] - 1))
-    outer = [first[:-1]]
-    for row in rows[1:]:
-        sizes = zip(row[:-1], extents[:-1], strict=True)
-        outer.append(tuple(Index.runtime(value, 0, size - 1) for value, size in sizes))
-    build(body, [(*row, place) for row in outer for place in places] if extents else [()])
 
 
 def _table(table: Table, entry: ir.Block, space: ir.Attribute | None) -> ir.Value:

@@ -1,13 +1,12 @@
-"""Any kernel with symbolic sizes, as functions that get the sizes as arguments.
+"""Any kernel as nests of loops on flat memory; its sizes may be arguments of its functions.
 
-The lowering of static kernels gives each element. Here its loops are built directly on flat
-memory, and not as linalg ops: a tensor is one function over its elements, a reduction is a loop
-in that function. An op that has no such form raises UnsupportedError.
+A tensor is one nest over its elements, a reduction is a loop in that nest (see codegen.generic.
+lowering). An op that has no such form raises UnsupportedError.
 
     %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #mgx.dims<[batch, seq]>>
 
-becomes functions (size batch, size seq, pointers...) that find each row's maximum, its
-powers, their sum and the quotients, one after another.
+becomes nests that find each row's maximum, its powers, their sum and the quotients, one after
+another. A target builds functions (size batch, size seq, pointers...) of them.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from mgx_mlir.codegen.generic.dynamic.nest import Nest, constant_of
 from mgx_mlir.codegen.generic.lowering.body import Indices
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
-from mgx_mlir.codegen.generic.lowering.kernel import Combine, Kernel
-from mgx_mlir.codegen.generic.lowering.rows import Work
+from mgx_mlir.codegen.generic.lowering.kernel import Combine, Kernel, Work
 from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import attribute_array, dense_attribute

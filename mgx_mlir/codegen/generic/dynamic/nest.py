@@ -12,8 +12,9 @@ indices count as one in all of them are one loop:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from mlir import ir
 
@@ -158,6 +159,15 @@ class Access:
         return all(isinstance(atom, Dim) for atom, _ in self.where.terms)
 
 
+def bind(groups: Sequence[Group], dims: list[emit.Index], number: emit.Index) -> None:
+    """Sets the indices of loops from the row-major number of an iteration."""
+    for group in reversed(groups[1:]):
+        group.bind(dims, emit.rem(number, group.size))
+        number = emit.div(number, group.size)
+    for group in groups[:1]:
+        group.bind(dims, number)
+
+
 def coefficient(index: Index, dim: int) -> Number:
     for atom, factor in index.terms:
         if isinstance(atom, Dim) and atom.position == dim:
@@ -230,6 +240,39 @@ class Facts:
     @property
     def work(self) -> Number:
         return self.iterations * self.depth
+
+
+def build_elements(
+    function: Function,
+    facts: Facts,
+    places: Sequence[Sequence[emit.Index]],
+    known: Mapping[tuple[Index, Number], bool] = MappingProxyType({}),
+) -> None:
+    """Builds a nest's work on some elements, by their indices; `known` is a body's."""
+    nest, first = facts.nest, places[0]
+    body = body_at(function, facts, first, known)
+    own = nest.dims()[: nest.parallel]
+    elements = [own]
+    for dims in places[1:]:
+        element = []
+        for d, size in enumerate(nest.space):
+            same = dims[d] is first[d]
+            element.append(own[d] if same else Index.runtime(emit.value(dims[d]), 0, size - 1))
+        elements.append(tuple(element))
+    nest.build(body, elements, facts.reduction)
+
+
+def body_at(
+    function: Function,
+    facts: Facts,
+    dims: Sequence[emit.Index],
+    known: Mapping[tuple[Index, Number], bool] = MappingProxyType({}),
+) -> FunctionBody:
+    """The body of an element's code at the insertion point."""
+    values = [emit.value(index) for index in dims]
+    body = function.body(ir.InsertionPoint.current.block, values, facts.nest.space)
+    body.known.update(known)
+    return body
 
 
 class _Seen(FunctionBody):

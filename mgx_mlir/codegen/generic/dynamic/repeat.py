@@ -31,8 +31,7 @@ from mgx_mlir.codegen.generic.dynamic.nest import Nest, constant_of
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant
-from mgx_mlir.codegen.generic.lowering.kernel import Combine
-from mgx_mlir.codegen.generic.lowering.rows import Work
+from mgx_mlir.codegen.generic.lowering.kernel import Combine, Work
 from mgx_mlir.codegen.generic.lowering.value import Computed
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number

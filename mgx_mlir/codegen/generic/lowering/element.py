@@ -138,3 +138,11 @@ def sizes_of(type_: ir.Type) -> tuple[Number, ...]:
     if len(known) != len(sizes):
         raise UnsupportedError(f"a size of {type_} does not follow from those of the inputs")
     return known
+
+
+def bit_width(element: ir.Type) -> int:
+    """Bits of a number type; an index counts 64."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    assert isinstance(element, ir.IntegerType | ir.FloatType), element
+    return int(element.width)

@@ -209,30 +209,6 @@ def delinear(position: Index, shape: Sequence[Number]) -> tuple[Index, ...]:
     return tuple(reversed(indices))
 
 
-def affine(index: Index) -> ir.AffineExpr | None:
-    """The expression over loop dimensions; None if it needs a value known at run time only."""
-    total: ir.AffineExpr | None = None
-    for atom, factor in index.terms:
-        if isinstance(atom, Runtime) or not isinstance(factor, int):
-            return None
-        if isinstance(atom, Dim):
-            term: ir.AffineExpr = ir.AffineExpr.get_dim(atom.position)
-        else:
-            inner = affine(atom.value)
-            if inner is None or not isinstance(atom.divisor, int):
-                return None
-            divide = isinstance(atom, Quotient)
-            combine = ir.AffineExpr.get_floor_div if divide else ir.AffineExpr.get_mod
-            term = combine(inner, atom.divisor)
-        term = term * factor if factor != 1 else term
-        total = term if total is None else total + term
-    if not isinstance(index.constant, int):
-        return None
-    if total is None:
-        return ir.AffineExpr.get_constant(index.constant)
-    return total + index.constant if index.constant else total
-
-
 def bare_dim(index: Index) -> int | None:
     """The loop dimension that the expression is; None for any other expression."""
     if index.constant or len(index.terms) != 1:

@@ -1,4 +1,4 @@
-"""A kernel under lowering: the mgx values seen so far, and the linalg ops that compute them."""
+"""A kernel under lowering: the mgx values seen so far, and the loops that compute them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from functools import cache
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, func, tensor
+from mlir.dialects import func
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Lazy, generic
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.by_class import ByClass
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
-from mgx_mlir.codegen.generic.lowering.index import Index, fixed
+from mgx_mlir.codegen.generic.lowering.index import Index
 from mgx_mlir.codegen.generic.lowering.pointwise import number
-from mgx_mlir.codegen.generic.lowering.rows import Work, for_rows
-from mgx_mlir.codegen.generic.lowering.storage import storage_constant
 from mgx_mlir.codegen.generic.lowering.value import Computed, Reshaped, Stored, reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
@@ -29,6 +27,9 @@ CHEAP = 8
 Lowering = Callable[["Kernel", Any, Sequence[Lazy]], "Lazy | list[Lazy]"]
 # The results of a reduction with one more term of each, or with those of other terms.
 Combine = Callable[[Arithmetic, Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]]
+# Given the body, the indices of a row and its slices, gives the slices after sequential work on
+# the row. Slices are changed by `Body.insert`.
+Work = Callable[[Body, Indices, Sequence[Any]], Sequence[Any]]
 # Marks the function that lowers ops of some classes: it gets the kernel, the op and the values of
 # its operands, and gives the values of its results.
 lowers: ByClass[Lowering] = ByClass()
@@ -57,7 +58,7 @@ def _lowerings() -> ByClass[Lowering]:
 
 
 class Kernel:
-    """Builds at the current insertion point, which is the end of the lowered function."""
+    """Lowers ops; where loops and memory are built is up to its subclasses."""
 
     def __init__(self) -> None:
         self.values: dict[ir.Value, Lazy] = {}
@@ -109,7 +110,7 @@ class Kernel:
         return value if value.cost <= cost else self.stored(value)
 
     def stored_together(self, values: Sequence[Lazy]) -> list[Stored]:
-        """The values in memory; values of one shape are computed by one linalg.generic."""
+        """The values in memory; values of one shape are computed by one nest."""
         pending: dict[tuple[Number, ...], list[Lazy]] = {}
         for value in values:
             if not isinstance(value, Stored) and value not in self._stored:
@@ -154,14 +155,7 @@ class Kernel:
         the terms, which `combine` makes part of the results so far. neighbours: whether neighbours
         along the last parallel loop read neighbouring elements.
         """
-
-        def step(body: GenericBody, dims: tuple[Index, ...]) -> Sequence[ir.Value]:
-            found = emit(body, dims)
-            if combine is None:
-                return found
-            return combine(body.arithmetic, body.accumulators(), found)
-
-        return list(generic([fixed(n) for n in extents], parallel, inits, step))
+        raise NotImplementedError
 
     def rows(
         self,
@@ -170,12 +164,13 @@ class Kernel:
         axes: Sequence[Sequence[int]],
         work: Work,
     ) -> list[Any]:
-        """The results after sequential `work` on every row (see rows.for_rows).
+        """The results after sequential `work` on every row; rows are independent.
 
-        A result starts as `empty`, `filled`, or a value in memory that is the kernel's own.
+        extents: the number of rows along each row dimension. A result starts as `empty`, `filled`,
+        or a value in memory that is the kernel's own. axes: for each result, the dimensions that
+        lie inside a row; the others are the row dimensions, in order.
         """
-        starts = [r.value if isinstance(r, Stored) else r for r in results]
-        return for_rows(extents, starts, axes, work)
+        raise NotImplementedError
 
     def repeat(self, op: mgx.LoopOp, operands: Sequence[Lazy]) -> list[Lazy]:
         """The results of a loop."""
@@ -183,18 +178,15 @@ class Kernel:
 
     def memory(self, tensor: Any, element: Element) -> Stored:
         """A result of `generic` as a value."""
-        return Stored(tensor, element)
+        raise NotImplementedError
 
     def empty(self, shape: Sequence[Number], element: Element) -> Any:
-        return tensor.empty([fixed(n) for n in shape], element.storage())
+        """A tensor whose elements are not set."""
+        raise NotImplementedError
 
     def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
         """A tensor whose every element is a number of the computed type of `element`."""
-        # takes long to import: where it is used
-        from mlir.dialects.linalg.opdsl.ops.core_named_ops import fill
-
-        scalar = Arithmetic().constant(value, element.computed().storage())
-        return fill(scalar, outs=[tensor.empty([fixed(n) for n in shape], scalar.type)])
+        raise NotImplementedError
 
     def scalar(self, element: Element, value: float | int | bool) -> ir.Value:
         """A constant, as memory holds it."""
@@ -218,13 +210,11 @@ class Kernel:
 
     def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
         """A tensor of known elements of an mgx element type."""
-        held = storage_constant(value, element)
-        return Stored(arith.ConstantOp(held.type, held).result, element, owned=False)
+        raise NotImplementedError
 
 
 __all__ = [
     "Body",
-    "GenericBody",
     "Kernel",
     "Lazy",
     "Stored",

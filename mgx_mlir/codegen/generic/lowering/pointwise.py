@@ -1,6 +1,6 @@
 """The meaning of each pointwise op for one element, on scalars or vectors alike.
 
-`emit_pointwise` is shared: the lowering to linalg uses it on scalars, the generators of
+`emit_pointwise` is shared: loops use it on scalars, the generators of
 contraction kernels inline their epilogues with it on vectors.
 """
 

@@ -1,4 +1,4 @@
-"""Reductions as one linalg.generic: parallel loops outside, reduction loops innermost."""
+"""Reductions as one nest: parallel loops outside, reduction loops innermost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import GenericBody, Indices, Lazy
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.index import Index
@@ -41,7 +41,7 @@ def accumulate(
     extents: Sequence[Number],
     parallel: int,
     element: Element,
-    term: Callable[[GenericBody, Indices], ir.Value],
+    term: Callable[[Body, Indices], ir.Value],
     fold: Fold = SUM,
     neighbours: bool = False,
 ) -> Stored:
@@ -54,7 +54,7 @@ def accumulate(
     initial, combined = fold
     inits = [(kernel.filled(extents[:parallel], element, initial), range(parallel))]
 
-    def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
+    def emit(body: Body, dims: Indices) -> list[ir.Value]:
         return [term(body, dims)]
 
     def combine(
@@ -78,7 +78,7 @@ def reduce_axes(
     kept = [d for d in range(len(shape)) if d not in set(axes)]
     order = kept + sorted(set(axes))
 
-    def term(body: GenericBody, dims: Indices) -> ir.Value:
+    def term(body: Body, dims: Indices) -> ir.Value:
         found: dict[int, Index] = dict(zip(order, dims, strict=True))
         value = body.at(source, [found[d] for d in range(len(shape))])
         return load(body.arithmetic, source.element, value)

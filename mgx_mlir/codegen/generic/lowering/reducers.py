@@ -1,6 +1,6 @@
 """The meaning of each reduction: its operation, its initial value, and its type.
 
-Shared by the lowering to linalg and by the generators of reduction kernels, on scalars or
+Shared by the loops of single elements and by the generators of reduction kernels, on scalars or
 vectors alike.
 """
 

@@ -7,38 +7,27 @@ many times puts a costly value into memory first (`Kernel.settled`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from mlir import ir
-from mlir.dialects import tensor
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import scalar_type
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
-from mgx_mlir.codegen.generic.lowering.element import Element, shape_of
+from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, linear
 from mgx_mlir.sizes.arithmetic import Number, exact
 
 
 class Stored(Lazy):
-    """A tensor in memory. `owned`: the kernel made it, and may return it. `base`: the tensor
-    whose memory it views."""
+    """A tensor in memory. `owned`: the kernel made it, and may return it. `base`: the memory."""
 
-    def __init__(
-        self, value: ir.Value, element: Element, owned: bool = True, base: ir.Value | None = None
-    ) -> None:
-        super().__init__(shape_of(value.type), element, cost=0)
-        self.value, self.owned = value, owned
-        self.base = value if base is None else base
-
-    def read(self, body: Body, indices: Indices) -> ir.Value:
-        return body.load(self.value, indices)
+    value: Any
+    base: Any
+    owned: bool
 
     def reshaped(self, shape: tuple[Number, ...]) -> Stored:
         """The same memory in another shape."""
-        sizes = [size for size in shape if isinstance(size, int)]
-        value = _reshape_tensor(self.value, tuple(sizes))
-        return Stored(value, self.element, self.owned, self.base)
+        raise NotImplementedError
 
 
 class LazyView(Lazy):
@@ -138,34 +127,3 @@ def _reshaped_indices(
         position = linear([indices[d] for d in right], [shape[d] for d in right])
         result.extend(delinear(position, [source[d] for d in left]))
     return tuple(result)
-
-
-def _reshape_tensor(value: ir.Value, shape: tuple[int, ...]) -> ir.Value:
-    element, source = scalar_type(value), shape_of(value.type)
-    if 0 in shape:
-        return tensor.empty(list(shape), element)
-    if not source or not shape:
-        groups = [([*range(len(source))], [*range(len(shape))])]
-    else:
-        groups = _groups(source, shape)
-    middle = [math.prod(shape[d] for d in right) for _, right in groups]
-    if not source or not shape:
-        middle = []
-        collapse = expand = ir.ArrayAttr.get([])
-    else:
-        collapse = _reassociation([left for left, _ in groups])
-        expand = _reassociation([right for _, right in groups])
-    if len(middle) < len(source):
-        type_ = ir.RankedTensorType.get(middle, element)
-        value = tensor.collapse_shape(type_, value, collapse)
-    if len(middle) < len(shape):
-        type_ = ir.RankedTensorType.get(list(shape), element)
-        value = tensor.expand_shape(type_, value, expand, [], list(shape))
-    return value
-
-
-def _reassociation(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
-    i64 = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get(
-        [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in group]) for group in groups]
-    )

@@ -28,8 +28,7 @@ from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.choice import Offer, steered, steering
-from mgx_mlir.codegen.generic.buffers.memory import bit_width
-from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.generic.lowering.element import bit_width, element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned

@@ -17,7 +17,6 @@ from mgx_mlir.codegen.generic.dynamic.body import (
     Build,
     FunctionBody,
     Place,
-    build_elements,
     element_bytes,
     memory_type,
 )
@@ -207,4 +206,4 @@ class _Group:
         self, extents: Sequence[Number], inner: Sequence[Number], build: Build, item: ir.Value
     ) -> None:
         dims = [*self.function.part, *split(item, inner)]
-        build_elements(ir.InsertionPoint.current.block, [dims], extents, self.function, build)
+        self.function.element(dims, extents, build)

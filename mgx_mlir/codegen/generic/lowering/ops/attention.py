@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, multiply
@@ -45,7 +45,7 @@ def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> 
     )
     total = reduce_axes(kernel, powers, [rank - 1])
 
-    def term(body: GenericBody, dims: Indices) -> ir.Value:
+    def term(body: Body, dims: Indices) -> ir.Value:
         *batch, query, column, key = dims
         x = body.at(powers, (*batch, query, key))
         y = body.at(v, (*batch, key, column))
@@ -75,7 +75,7 @@ def _scores(kernel: Kernel, op: mgx.AttentionOp, q: Lazy, k: Lazy, extras: Seque
     wide = q.element.computed()
     shape = [*q.shape[:-1], k.shape[-2]]
 
-    def term(body: GenericBody, dims: Indices) -> ir.Value:
+    def term(body: Body, dims: Indices) -> ir.Value:
         *batch, query, key, common = dims
         x = body.at(q, (*batch, query, common))
         y = body.at(k, (*batch, key, common))

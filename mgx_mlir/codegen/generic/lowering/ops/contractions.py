@@ -1,4 +1,4 @@
-"""dot and quant_dot: one linalg.generic over batch, rows, columns and the common dimension."""
+"""dot and quant_dot: one nest over batch, rows, columns and the common dimension."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import GenericBody, Indices, Lazy
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, load
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
@@ -26,7 +26,7 @@ def dot(kernel: Kernel, op: mgx.DotOp | mgx.QuantDotOp, operands: Sequence[Lazy]
     element = element_of(op.result.type)
     extents = [*left.shape[:-1], right.shape[-1], left.shape[-1]]
 
-    def term(body: GenericBody, dims: Indices) -> ir.Value:
+    def term(body: Body, dims: Indices) -> ir.Value:
         *batch, row, column, common = dims
         x = body.at(left, (*batch, row, common))
         y = body.at(right, (*batch, common, column))

@@ -8,7 +8,7 @@ from typing import get_args
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import reduce_axes
@@ -54,7 +54,7 @@ def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy
         for element, start in zip((source.element.computed(), target), reducer.initial, strict=True)
     ]
 
-    def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
+    def emit(body: Body, dims: Indices) -> list[ir.Value]:
         where = (*dims[:axis], dims[-1], *dims[axis:-1])
         value = load(body.arithmetic, source.element, body.at(source, where))
         return [value, body.number(dims[-1], target)]

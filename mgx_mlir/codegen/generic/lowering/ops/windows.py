@@ -9,7 +9,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, load, store
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
@@ -35,7 +35,7 @@ def convolution(
     strides, dilations, pads = list(op.strides), list(op.dilations), list(op.pads)
     fill = pad_value_of(op)
 
-    def term(body: GenericBody, dims: Indices) -> ir.Value:
+    def term(body: Body, dims: Indices) -> ir.Value:
         batch, *position = dims[: 2 + rank]
         channel = position.pop(at - 1)
         inner, window = dims[2 + rank], list(dims[3 + rank :])
@@ -63,7 +63,7 @@ def convolution_backwards(
     group_outputs, group_channels = w.shape[1], w.shape[0] // op.group.value
     strides, dilations, pads = list(op.strides), list(op.dilations), list(op.pads)
 
-    def term(body: GenericBody, dims: Indices) -> ir.Value:
+    def term(body: Body, dims: Indices) -> ir.Value:
         batch, channel = dims[:2]
         position, inner, window = dims[2 : 2 + rank], dims[2 + rank], dims[3 + rank :]
         source = (channel // group_outputs) * group_channels + inner

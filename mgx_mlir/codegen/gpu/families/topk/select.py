@@ -16,8 +16,8 @@ from mlir.dialects import arith, memref
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.buffers.memory import bit_width
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import bit_width
 from mgx_mlir.codegen.gpu.builders import lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 

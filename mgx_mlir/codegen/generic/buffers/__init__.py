@@ -1,1 +1,0 @@
-"""A kernel as loops over buffers, for every target: its pieces of memory, and its loop nests."""
