@@ -4,6 +4,7 @@ In a case's text `T` is the type. Inputs that begin with `w` are weights; those 
 below 4, those with `c` conditions. A case is one model, of a kernel or of few.
 """
 
+# ruff: noqa: E501 (a row of the table is a line)
 from __future__ import annotations
 
 import re
