@@ -28,13 +28,14 @@ def get_ep_names() -> list[str]:
 
 class _Counters(ctypes.Structure):
     _fields_ = [
-        (name, ctypes.c_uint64) for name in ("compiled", "found", "programs", "runs", "copies")
+        (name, ctypes.c_uint64)
+        for name in ("compiled", "found", "programs", "runs", "copies", "allocations")
     ]
 
 
 def counters(library: str | None = None) -> dict[str, int]:
-    """How often this process compiled, found a model in the cache, loaded a program, ran one, and
-    copied a tensor to or from a GPU.
+    """How often this process compiled, found a model in the cache, loaded a program, ran one,
+    copied a tensor to or from a GPU, and allocated memory of one.
 
     `library` is the path that was registered, if it is not this package's.
     """

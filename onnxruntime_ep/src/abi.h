@@ -68,6 +68,8 @@ struct OrtAllocator {
   void (*Free)(OrtAllocator *, void *data);
   const OrtMemoryInfo *(*Info)(const OrtAllocator *);
   void *(*Reserve)(OrtAllocator *, size_t bytes);
+  const void *GetStats;
+  void *(*AllocOnStream)(OrtAllocator *, size_t bytes, OrtSyncStream *);
   const void *later[12];
 };
 

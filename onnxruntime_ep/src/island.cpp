@@ -11,7 +11,7 @@ namespace {
 std::atomic<uint64_t> counted[sizeof(Counters) / sizeof(uint64_t)];
 
 std::atomic<uint64_t> &counter(uint64_t Counters::*which) {
-  Counters places{0, 1, 2, 3, 4};
+  Counters places{0, 1, 2, 3, 4, 5};
   return counted[places.*which];
 }
 

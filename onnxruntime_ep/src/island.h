@@ -13,6 +13,7 @@ struct Counters {
   uint64_t programs;   // programs loaded
   uint64_t runs;       // of programs
   uint64_t copies;     // of tensors, between a GPU and elsewhere
+  uint64_t allocations; // of a GPU's memory
 };
 void count(uint64_t Counters::*which);
 

@@ -2,6 +2,9 @@
 
 #include "island.h"
 
+#include <algorithm>
+#include <unordered_map>
+
 namespace mgx_ep {
 
 namespace {
@@ -26,35 +29,101 @@ mgx_memory memory_of(const OrtMemoryDevice *device) {
   return on_host ? MGX_MEMORY_PINNED : MGX_MEMORY_DEVICE;
 }
 
+void *handle_of(const OrtSyncStream *stream);
+
+// Freed blocks of at most so many bytes are kept for later runs.
+constexpr uint64_t MOST_KEPT = 512 << 20;
+
+// Blocks have one of four sizes between a power of two and the next.
+uint64_t rounded(uint64_t bytes) {
+  uint64_t power = 512;
+  while (power < bytes)
+    power *= 2;
+  uint64_t step = std::max<uint64_t>(power / 8, 512);
+  return (bytes + step - 1) / step * step;
+}
+
+// Memory of a device. A block that onnxruntime asks for on a stream is given to that stream alone:
+// work of before has ended, or comes first in its order.
 class Allocator : public OrtAllocator {
 public:
   Allocator(mgx_device *device, mgx_memory memory, const OrtMemoryInfo *info)
       : OrtAllocator{}, device_(device), memory_(memory), info_(info) {
     version = api.version();
     Alloc = [](OrtAllocator *self, size_t bytes) {
-      return static_cast<Allocator *>(self)->allocate(bytes);
+      return static_cast<Allocator *>(self)->allocate(bytes, nullptr);
     };
     Reserve = Alloc;
+    AllocOnStream = [](OrtAllocator *self, size_t bytes, OrtSyncStream *stream) {
+      return static_cast<Allocator *>(self)->allocate(bytes, handle_of(stream));
+    };
     Free = [](OrtAllocator *self, void *data) {
-      auto *own = static_cast<Allocator *>(self);
       if (data != nullptr)
-        mgx_error_release(mgx_device_free(own->device_, own->memory_, data));
+        static_cast<Allocator *>(self)->free(data);
     };
     Info = [](const OrtAllocator *self) { return static_cast<const Allocator *>(self)->info_; };
   }
+  ~Allocator() { release_kept(); }
 
 private:
+  using Place = std::pair<void *, uint64_t>; // a stream, and the bytes of a block
+
   // NULL says that there is no memory.
-  void *allocate(size_t bytes) {
+  void *allocate(uint64_t bytes, void *stream) {
+    if (bytes == 0)
+      return nullptr;
+    std::lock_guard lock(mutex_);
+    Place place{stream, rounded(bytes)};
+    auto &blocks = kept_[place];
     void *data = nullptr;
-    mgx_error *error = bytes != 0 ? mgx_device_allocate(device_, memory_, bytes, &data) : nullptr;
-    mgx_error_release(error);
+    if (stream != nullptr && !blocks.empty()) {
+      data = blocks.back();
+      blocks.pop_back();
+      kept_bytes_ -= place.second;
+    } else if (!(data = made(place.second))) {
+      release_kept();
+      data = made(place.second);
+    }
+    if (data != nullptr)
+      given_[data] = place;
     return data;
+  }
+
+  void free(void *data) {
+    std::lock_guard lock(mutex_);
+    auto at = given_.find(data);
+    Place place = at->second;
+    given_.erase(at);
+    if (place.first == nullptr || kept_bytes_ + place.second > MOST_KEPT) {
+      mgx_error_release(mgx_device_free(device_, memory_, data));
+      return;
+    }
+    kept_[place].push_back(data);
+    kept_bytes_ += place.second;
+  }
+
+  void *made(uint64_t bytes) {
+    void *data = nullptr;
+    count(&Counters::allocations);
+    mgx_error_release(mgx_device_allocate(device_, memory_, bytes, &data));
+    return data;
+  }
+
+  void release_kept() {
+    for (auto &[place, blocks] : kept_)
+      for (void *data : blocks)
+        mgx_error_release(mgx_device_free(device_, memory_, data));
+    kept_.clear();
+    kept_bytes_ = 0;
   }
 
   mgx_device *device_;
   mgx_memory memory_;
   const OrtMemoryInfo *info_;
+  std::mutex mutex_;
+  std::map<Place, std::vector<void *>> kept_;
+  uint64_t kept_bytes_ = 0;
+  std::unordered_map<void *, Place> given_;
 };
 
 // Calls a function of HIP. Throws Error.
@@ -65,8 +134,6 @@ void hip(mgx_device *device, const char *name, Arguments... arguments) {
   if (code != 0)
     throw Error(std::string(name) + " failed with code " + std::to_string(code));
 }
-
-void *handle_of(const OrtSyncStream *stream);
 
 // An event between streams.
 class Notification : public OrtSyncNotificationImpl {
@@ -122,7 +189,11 @@ public:
     };
     OnSessionRunEnd = [](OrtSyncStreamImpl *) -> OrtStatus * { return nullptr; };
   }
-  ~Stream() { mgx_error_release(mgx_stream_release(device_, handle_)); }
+  ~Stream() {
+    // Blocks of its memory may go to a stream that gets the same handle.
+    mgx_error_release(mgx_stream_synchronize(device_, handle_));
+    mgx_error_release(mgx_stream_release(device_, handle_));
+  }
   void *handle() const { return handle_; }
 
 private:

@@ -70,6 +70,14 @@ def test_bound_values_on_the_device_are_not_copied() -> None:
     np.testing.assert_allclose(y.numpy(), expected(given(3)), 1e-5)
 
 
+def test_later_runs_of_a_size_allocate_nothing() -> None:
+    session = provider.context_session(product(), "gfx942")
+    for n in (3, 5):
+        session.run(None, {"x": given(n)})
+    for n in (5, 3):
+        assert grown("allocations", lambda n=n: session.run(None, {"x": given(n)})) == 0
+
+
 def test_nodes_of_the_cpu_read_results_of_the_device() -> None:
     model = product()
     model.graph.node.add(op_type="NonZero", input=["y"], output=["places"])
