@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <set>
 
 namespace mgx {
 
@@ -178,21 +177,16 @@ bool CpuSized::keep(const BoundStep &launch) {
   return true;
 }
 
-// Fills the memory that launches of weights alone fill, and gives back the weights' pages where
-// nothing else reads them.
+// Fills the memory that launches of weights alone fill, and gives back the weights' pages: later
+// launches name these weights still, and seldom read them.
 void CpuSized::run_once(size_t first) {
   auto context = std::make_unique<Context>(*this);
   context->steps(first, native.size());
   give_back(std::move(context));
   contexts = 1;
-  std::set<int64_t> read;
-  for (const BoundStep &step : bound.steps)
-    for (const Place &place : step.places)
-      if (place.kind == Place::Kind::weight)
-        read.insert(place.index);
   for (const BoundStep &step : bound.once)
     for (const Place &place : step.places)
-      if (place.kind == Place::Kind::weight && !read.contains(place.index))
+      if (place.kind == Place::Kind::weight)
         store->drop(static_cast<size_t>(place.index));
   for (const auto &[key, memory] : made)
     store->bytes += static_cast<uint64_t>(std::get<3>(key));

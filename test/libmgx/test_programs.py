@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper, parser
 
 import mgx_mlir
 from mgx_mlir.artifact.element_types import numpy_dtype
@@ -199,3 +202,37 @@ def test_a_run_of_known_sizes_makes_nothing_ready(files: dict[str, bytes]) -> No
     after = program.info
     assert before.bindings == after.bindings == 1
     assert before.kept_bytes == after.kept_bytes > 0
+
+
+MATRICES = """<ir_version: 9, opset_import: ["": 18]>
+g (float[4, 1024] x) => (float[4, 1024] y) { a = MatMul (x, w) b = Relu (a) y = MatMul (b, v) }"""
+RESIDENT = """
+import sys
+import numpy as np
+from test.libmgx.library import Artifact, Device, Program
+program = Program(Artifact(sys.argv[1]), Device("cpu:1"), trust_code=1)
+program.run({"x": np.ones((4, 1024), np.float32)})
+own = False
+for line in open("/proc/self/smaps"):
+    if line[0] in "0123456789abcdef" and "-" in line.split()[0]:
+        own = line.rstrip().endswith(sys.argv[1])
+    elif own and line.startswith("Rss:"):
+        print(line.split()[1])
+"""
+
+
+def test_pages_of_weights_that_are_packed_are_given_back(folder: Path, tmp_path: Path) -> None:
+    model = parser.parse_model(MATRICES)
+    for name in "wv":
+        array = np.random.default_rng(0).standard_normal((1024, 1024), np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    settings = Settings(cache_dir=folder / "cache", jobs=1)
+    path = tmp_path / "weights.mgx"
+    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(model), "cpu", settings=settings)
+    (code, *_) = artifact.code_objects.values()
+    assert any(launch.kept for one in code for launch in one.launches)
+    artifact.save(path)
+    said = subprocess.run(
+        [sys.executable, "-c", RESIDENT, str(path)], capture_output=True, text=True, check=True
+    )
+    assert int(said.stdout.split()[0]) < 2048  # kB, of 8192
