@@ -11,6 +11,7 @@ from onnx import parser
 
 import mgx_mlir
 from mgx_mlir.models.ep_context import context_model, save_context_model
+from mgx_mlir.tools.mgx import main
 from test.onnxruntime_ep import provider
 
 
@@ -107,6 +108,19 @@ def test_machine_code_of_others_needs_consent(tmp_path: Path) -> None:
         provider.session(contexts, cache_dir=str(tmp_path))
     session = provider.session(contexts, cache_dir=str(tmp_path), trust="all")
     assert len(session.run(None, {"x": array(2, 4), "w": array(4, 3)})) == 2
+
+
+def test_machine_code_that_a_trusted_key_signed_runs(tmp_path: Path) -> None:
+    model, key = tmp_path / "m.onnx", tmp_path / "key.pem"
+    onnx.save(model_of(PRODUCT), model)
+    assert main(["sign", "--new-key", str(key)]) == 0
+    assert main(["ep-context", str(model), "--key", str(key)]) == 0
+    contexts, cache = tmp_path / "m_ctx.onnx", str(tmp_path / "empty")
+    session = provider.session(contexts, cache_dir=cache, trust=str(key.with_suffix(".pub.pem")))
+    assert len(session.run(None, {"x": array(2, 4), "w": array(4, 3)})) == 2
+    assert main(["sign", "--new-key", str(tmp_path / "other.pem")]) == 0
+    with pytest.raises(Exception, match="trust"):
+        provider.session(contexts, cache_dir=cache, trust=str(tmp_path / "other.pub.pem"))
 
 
 def test_an_artifact_without_code_for_the_device_names_the_command() -> None:

@@ -31,6 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the artifacts to files beside the model, not into it",
     )
     add(
+        "--key",
+        type=Path,
+        metavar="KEY.pem",
+        help="sign the artifacts with a private key, as mgx sign does",
+    )
+    add(
         "--islands",
         type=Path,
         metavar="FOLDER",
@@ -64,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tools.editing import model_of
     from mgx_mlir.tools.files import chips
+    from mgx_mlir.trust import sign
 
     shared.expect_model(options, "compile makes one of the .onnx model")
     if options.islands is not None and options.output is not None:
@@ -85,6 +92,8 @@ def run(options: argparse.Namespace) -> int:
                                            progress=tick, server=server))
             for one in found.islands
         )  # fmt: skip
+    if options.key is not None:
+        islands = tuple(replace(one, artifact=sign(one.artifact, options.key)) for one in islands)
     found = replace(found, islands=islands)
     if options.islands is not None:
         ep_context.save_islands(found, options.islands)
