@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lines of Python in code generation, all of it.
-CODEGEN_LINES = 45_000
+CODEGEN_LINES = 40_500
 FILE_LINES = 400
 # Files that were longer when the limit came; each goes from here when it is split.
 LONGER = """
@@ -17,10 +17,9 @@ LONGER = """
     mgx_mlir/codegen/cpu/any_windows.py
     mgx_mlir/codegen/cpu/attention.py
     mgx_mlir/codegen/cpu/contraction.py
-    mgx_mlir/codegen/cpu/nests.py
     mgx_mlir/codegen/cpu/pack.py
     mgx_mlir/codegen/cpu/schedule.py
-    mgx_mlir/codegen/generic/lowering/ops/sequential.py
+    mgx_mlir/codegen/meaning/ops/sequential.py
     mgx_mlir/codegen/gpu/dynamic/open_products.py
     mgx_mlir/codegen/gpu/families/contraction/cost.py
     mgx_mlir/codegen/gpu/families/contraction/recipes/narrow_block.py

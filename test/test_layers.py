@@ -27,11 +27,11 @@ FLOORS = """
     importer
     codegen.refusal codegen.stages
     codegen.choice
-    codegen.generic.lowering
+    codegen.meaning
     codegen.layout
     codegen.builders
     codegen.problem
-    codegen.generic.dynamic
+    codegen.loops
     codegen.gpu.builders
     codegen.gpu.families.family
     codegen.gpu.families.rows

@@ -12,12 +12,12 @@ from mlir import ir
 
 import mgx_mlir
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
 from mgx_mlir.codegen.cpu.loops import across
+from mgx_mlir.codegen.cpu.nests import compile_nests
 from mgx_mlir.codegen.cpu.rows import Shared, take_over
 from mgx_mlir.codegen.cpu.squares import Crossed
-from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols, lower_dynamic
-from mgx_mlir.codegen.generic.dynamic.nest import Facts, Nest
+from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests
+from mgx_mlir.codegen.loops.nest import Facts, Nest
 from mgx_mlir.dialects import context
 
 
@@ -46,7 +46,7 @@ class Collected:
         with module.context, ir.Location.unknown():
             holder = ir.Module.create()
             with ir.InsertionPoint(holder.body):
-                lower_dynamic(op, self)
+                lower_nests(op, self)
 
     def add(self, nest: Nest) -> None:
         self.nests.append(Facts.of(nest, self._symbols))
@@ -121,7 +121,7 @@ def test_places_that_are_not_needed_together_share_scratch_memory():
     module = kernel(f"%x: {x}", x, body)
     (op,) = module.body.operations
     with module.context, ir.Location.unknown():
-        code = compile_dynamic(op, Target.host_cpu())
+        code = compile_nests(op, Target.host_cpu())
     # The powers or the result of at most two softmaxes, and rows of 64 and of n elements.
     assert str(code.formulas[-code.scratch_bytes - 1]).count("64*n") <= 3
 

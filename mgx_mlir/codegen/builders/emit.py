@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import load as load_element
-from mgx_mlir.codegen.generic.lowering.element import FLOATS, Element
-from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load as load_element
+from mgx_mlir.codegen.meaning.element import FLOATS, Element
+from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.elements import BYTE_FLOATS as BYTE_FLOATS
 from mgx_mlir.sizes.arithmetic import Size
 

@@ -26,11 +26,11 @@ from mgx_mlir.codegen.cpu.any_windows import (
     window_starts,
     with_channels_last,
 )
-from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pooling import SUMMED_AS, pooling_of
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.dialects import mgx

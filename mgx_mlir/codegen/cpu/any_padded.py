@@ -18,10 +18,10 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
-from mgx_mlir.codegen.cpu.dynamic import Functions
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pack import InPlace
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.arithmetic import Number, maximum

@@ -26,12 +26,12 @@ from mgx_mlir.codegen.cpu.contraction import (
     pack_block,
     raw_block,
 )
-from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pack import Copy, Packing
 from mgx_mlir.codegen.cpu.schedule import BYTES, PACK_DEPTH, CpuSchedule, Machine, choose
-from mgx_mlir.codegen.generic.dynamic.body import Place
-from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact

@@ -14,13 +14,13 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.any_windows import WindowProduct, add_windows
-from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pixels import Pixels, as_rows, match_pixels
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, WinogradSchedule, choose_winograd
-from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.sizes.arithmetic import is_more

@@ -23,10 +23,10 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.schedule import JOINED, Machine
-from mgx_mlir.codegen.generic.dynamic.body import UNBOUNDED, Function, Held, Place, element_bytes
-from mgx_mlir.codegen.generic.lowering.body import Lazy
-from mgx_mlir.codegen.generic.lowering.element import I32, element_of, sizes_of
-from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.codegen.loops.body import UNBOUNDED, Function, Held, Place, element_bytes
+from mgx_mlir.codegen.meaning.body import Lazy
+from mgx_mlir.codegen.meaning.element import I32, element_of, sizes_of
+from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import Number, ceil_div

@@ -25,7 +25,7 @@ import mgx_mlir.dialects  # noqa: F401  (registers the passes)
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import functions
 from mgx_mlir.codegen.cpu.conversions import called_functions
-from mgx_mlir.codegen.generic.lowering.expand import expand, expand_pass
+from mgx_mlir.codegen.meaning.expand import expand, expand_pass
 from mgx_mlir.codegen.stages import pass_stage
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.machine import link as elf

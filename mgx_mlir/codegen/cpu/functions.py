@@ -12,8 +12,8 @@ from math import log as log_of
 from mlir import ir
 from mlir.dialects import arith, math
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.expand import Function
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.expand import Function
 
 
 def _log1p(a: Arithmetic, x: ir.Value) -> ir.Value:

@@ -21,16 +21,16 @@ from mgx_mlir.codegen.cpu.any_windows import add_windows, has_windows_of_bytes, 
 from mgx_mlir.codegen.cpu.any_winograd import add_winograd, open_winograd
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
-from mgx_mlir.codegen.cpu.dynamic import Functions, compile_dynamic
 from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.launches import Launches
+from mgx_mlir.codegen.cpu.nests import Functions, compile_nests
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction, is_product
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.generic.dynamic.body import Place
-from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, lower_dynamic
-from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
+from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.kernel import is_symbolic, lower_nests
+from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.images import has_images, images_of, of_images
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
@@ -52,11 +52,11 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     with kernel.context, kernel.location:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
-        if is_dynamic(kernel):
+        if is_symbolic(kernel):
             for way in (_any_rows, _any_images, _any_windows, _attention, _product):
                 if found := way(kernel, target):
                     return found
-            return compile_dynamic(kernel, target)
+            return compile_nests(kernel, target)
         halves = split_kernel(kernel)
         product = match_contraction(halves.first) if halves else None
         if halves is not None and product is not None and product.place is None:
@@ -72,14 +72,14 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
         pooling = match_pooling(kernel, Machine.of(target))
         if pooling is not None:
             return _pooling(kernel, pooling, target)
-        return compile_dynamic(kernel, target)
+        return compile_nests(kernel, target)
 
 
 def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
     """Whether a kernel of symbolic sizes takes the path for all, for want of a better one."""
     machine, halves = Machine.of(target), split_kernel(kernel)
     whole = halves.first if halves else kernel
-    if not is_dynamic(kernel) or match_product(whole, machine) is not None:
+    if not is_symbolic(kernel) or match_product(whole, machine) is not None:
         return False
     if not isinstance(images_of(whole), Refusal):
         return False
@@ -210,7 +210,7 @@ def _with_rest(
     if halves is None:
         return functions.finish(kernel, target, explicit=True)
     first, (inputs, _) = len(functions.places), kernel_types(kernel)
-    lower_dynamic(halves.second, functions)
+    lower_nests(halves.second, functions)
     replaced(functions, first, len(inputs), made)
     return functions.finish(kernel, target)
 

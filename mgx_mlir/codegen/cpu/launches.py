@@ -8,9 +8,9 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.dynamic import Functions
 from mgx_mlir.codegen.cpu.function import Memory
-from mgx_mlir.codegen.generic.dynamic.body import Place
+from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.sizes.arithmetic import Number
 
 

@@ -17,8 +17,8 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.squares import Crossed
 from mgx_mlir.codegen.cpu.vectors import FEW_TERMS, RowReduction
-from mgx_mlir.codegen.generic.dynamic.body import Function, FunctionBody
-from mgx_mlir.codegen.generic.dynamic.nest import (
+from mgx_mlir.codegen.loops.body import Function, FunctionBody
+from mgx_mlir.codegen.loops.nest import (
     Facts,
     Group,
     bind,
@@ -26,8 +26,8 @@ from mgx_mlir.codegen.generic.dynamic.nest import (
     build_elements,
     constant_of,
 )
-from mgx_mlir.codegen.generic.lowering.index import Index as Formula
-from mgx_mlir.codegen.generic.lowering.index import bare_dim
+from mgx_mlir.codegen.meaning.index import Index as Formula
+from mgx_mlir.codegen.meaning.index import bare_dim
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # Terms of work that are worth an item of their own.

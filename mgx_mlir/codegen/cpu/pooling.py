@@ -19,7 +19,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.direct import Direct, RowBlocks, choose_direct, tap_offsets
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import View, element_name, resolve

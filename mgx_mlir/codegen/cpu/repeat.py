@@ -14,27 +14,27 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
-from mgx_mlir.codegen.cpu.dynamic import finished
 from mgx_mlir.codegen.cpu.extremes import widen_extremes
 from mgx_mlir.codegen.cpu.function import KernelBuilder
+from mgx_mlir.codegen.cpu.nests import finished
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError
-from mgx_mlir.codegen.generic.dynamic.body import (
+from mgx_mlir.codegen.loops.body import (
     Build,
     FunctionBody,
     Place,
 )
-from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols, lower_dynamic, split
-from mgx_mlir.codegen.generic.dynamic.nest import Nest
-from mgx_mlir.codegen.generic.dynamic.repeat import (
+from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
+from mgx_mlir.codegen.loops.nest import Nest
+from mgx_mlir.codegen.loops.repeat import (
     PartBody,
     PartFunction,
     PartsMeetError,
     RepeatKernel,
     loop_of,
 )
-from mgx_mlir.codegen.generic.lowering.body import Indices, Lazy
-from mgx_mlir.codegen.generic.lowering.index import (
+from mgx_mlir.codegen.meaning.body import Indices, Lazy
+from mgx_mlir.codegen.meaning.index import (
     index_constant,
     linear,
     symbol_values,
@@ -50,7 +50,7 @@ ROWS = (4, 2, 1)
 
 
 def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
-    """The code object of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
+    """The code object of an `mgx.kernel` with a loop. Errors as `lower_nests`'s."""
     lead = leading_sizes(loop_of(kernel))
     # The last dimension is left whole: its rows share weights, and are taken together.
     for count in range(len(lead) - 1, 0, -1):
@@ -74,7 +74,7 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
 
         def one(item: emit.Index) -> None:
             function.part = split(emit.value(item), parts)
-            lower_dynamic(kernel, group, _Kernel(group, packed))
+            lower_nests(kernel, group, _Kernel(group, packed))
 
         function = PartFunction(entry, parts=parts)
         group = _Group(function, machine.lanes("f32"), machine.registers // 2)

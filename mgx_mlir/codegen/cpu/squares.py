@@ -14,10 +14,10 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.pack import transpose
-from mgx_mlir.codegen.generic.dynamic.body import Function, element_bytes
-from mgx_mlir.codegen.generic.dynamic.nest import Access, Facts, Group, bind
-from mgx_mlir.codegen.generic.lowering.index import Index as Formula
-from mgx_mlir.codegen.generic.lowering.index import materialize
+from mgx_mlir.codegen.loops.body import Function, element_bytes
+from mgx_mlir.codegen.loops.nest import Access, Facts, Group, bind
+from mgx_mlir.codegen.meaning.index import Index as Formula
+from mgx_mlir.codegen.meaning.index import materialize
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # The size of a square: a cache line of 32-bit elements.

@@ -17,11 +17,11 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.body import Function, FunctionBody, Place, memory_type
-from mgx_mlir.codegen.generic.dynamic.nest import Facts, constant_of
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.element import Element
-from mgx_mlir.codegen.generic.lowering.index import Atom, Dim, Index, Quotient, Remainder
+from mgx_mlir.codegen.loops.body import Function, FunctionBody, Place, memory_type
+from mgx_mlir.codegen.loops.nest import Facts, constant_of
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.element import Element
+from mgx_mlir.codegen.meaning.index import Atom, Dim, Index, Quotient, Remainder
 from mgx_mlir.sizes.arithmetic import Number
 
 # Vectors of terms that are combined side by side, at most, and terms that are worth vectors.

@@ -9,15 +9,15 @@ from functools import cache, partial
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import steering
-from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
-from mgx_mlir.codegen.generic.dynamic.repeat import has_loop
-from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.precision import relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.loops import loops_program
+from mgx_mlir.codegen.loops.kernel import is_symbolic
+from mgx_mlir.codegen.loops.repeat import has_loop
+from mgx_mlir.codegen.meaning.native import native_floats
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ScheduleError
@@ -53,7 +53,7 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
     UnsupportedError or CompilerError, and inside of `choice.steered` ScheduleError where no family
     has the wanted schedule, or it spills registers.
     """
-    dynamic = is_dynamic(kernel)
+    dynamic = is_symbolic(kernel)
     loop = has_loop(kernel)
     families = () if loop else DYNAMIC_FAMILIES if dynamic else FAMILIES
     lowered = cache(partial(_any_program, kernel))

@@ -15,15 +15,6 @@ from mlir.dialects import arith, scf
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.blocked_sums import block_sums
-from mgx_mlir.codegen.generic.dynamic.body import Function, Place
-from mgx_mlir.codegen.generic.dynamic.kernel import (
-    is_dynamic,
-    kernel_symbols,
-    launch_arguments,
-    lower_dynamic,
-)
-from mgx_mlir.codegen.generic.dynamic.nest import Access, Facts, Nest, bind, build_elements
 from mgx_mlir.codegen.gpu.builders.function import (
     Dimensions,
     gpu_module,
@@ -34,6 +25,15 @@ from mgx_mlir.codegen.gpu.builders.function import (
 )
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import position, sized_function
+from mgx_mlir.codegen.loops.blocked_sums import block_sums
+from mgx_mlir.codegen.loops.body import Function, Place
+from mgx_mlir.codegen.loops.kernel import (
+    is_symbolic,
+    kernel_symbols,
+    launch_arguments,
+    lower_nests,
+)
+from mgx_mlir.codegen.loops.nest import Access, Facts, Nest, bind, build_elements
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.queries import definition, ops_inside
@@ -53,13 +53,13 @@ MAX_INDEX_32 = (1 << 31) - 1
 
 
 def loops_program(kernel: mgx.KernelOp) -> GpuProgram:
-    """The GPU functions of any `mgx.kernel`, for any chip. Errors as `lower_dynamic`'s."""
+    """The GPU functions of any `mgx.kernel`, for any chip. Errors as `lower_nests`'s."""
     with kernel.context, kernel.location:
         module, block = gpu_module()
         functions = _Functions(kernel, block)
-        lower_dynamic(kernel, functions)
+        lower_nests(kernel, functions)
         program = functions.program(module)
-        return GpuProgram.of(program, functions.formulas) if is_dynamic(kernel) else program
+        return GpuProgram.of(program, functions.formulas) if is_symbolic(kernel) else program
 
 
 class _Functions:

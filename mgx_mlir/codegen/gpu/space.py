@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import Candidate, Heard, Offer, heard, steered
-from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
-from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
+from mgx_mlir.codegen.loops.kernel import is_symbolic
+from mgx_mlir.codegen.meaning.native import native_floats
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 
@@ -39,7 +39,7 @@ def space_of(kernel: mgx.KernelOp, target: Target) -> Space | None:
 
     Kernels whose sizes are arguments have none: their times depend on the sizes of a run.
     """
-    if is_dynamic(kernel):
+    if is_symbolic(kernel):
         return None
     for family in FAMILIES:
         with heard() as found:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.match import Match, mapped, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix, in_memory
 from mgx_mlir.codegen.refusal import Refusal

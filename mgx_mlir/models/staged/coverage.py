@@ -79,11 +79,11 @@ def _is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
         from mgx_mlir.codegen.cpu.kernel import is_generic
 
         return is_generic(kernel, target)
-    from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
     from mgx_mlir.codegen.gpu.builders.program import Generated
     from mgx_mlir.codegen.gpu.kernel import DYNAMIC_FAMILIES
+    from mgx_mlir.codegen.loops.kernel import is_symbolic
 
-    if not is_dynamic(kernel):
+    if not is_symbolic(kernel):
         return False
     programs = (family.program(kernel, target) for family in DYNAMIC_FAMILIES)
     return not any(isinstance(made, Generated) for made in programs)

@@ -13,8 +13,8 @@ from mlir.dialects import arith, gpu
 from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.meaning.element import BOOL, Element, element_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of

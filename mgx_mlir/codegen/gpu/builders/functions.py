@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import arith, math, vector
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 
 # erf is 1 in f32 from this number on.
 ERF_LIMIT = 3.875

@@ -16,7 +16,7 @@ from mlir.dialects import arith, llvm, rocdl, vector
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import bit_width
+from mgx_mlir.codegen.meaning.element import bit_width
 
 # dpp_ctrl that exchanges lanes at a distance, given that lanes at smaller ones are equal already.
 _DPP = {

@@ -19,12 +19,12 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic, kernel_symbols
-from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
 from mgx_mlir.codegen.gpu.builders.pointers import Counts, Move, moved_function
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
+from mgx_mlir.codegen.loops.kernel import is_symbolic, kernel_symbols
+from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -91,7 +91,7 @@ class Launches:
                 tensor = builder.tensor_of(type_, shared=shared)
                 self._tensors[Argument(kind, number)] = tensor  # type: ignore[arg-type]
         self.results = [Argument("output", number) for number in range(len(types[1]))]
-        self._symbols = kernel_symbols(kernel) if is_dynamic(kernel) else ()
+        self._symbols = kernel_symbols(kernel) if is_symbolic(kernel) else ()
         self._formulas, self._limits = Formulas(), list(limits)
         self._module, self._block = builder.gpu_module()
         self._launches: list[Launch] = []

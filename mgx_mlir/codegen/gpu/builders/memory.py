@@ -12,7 +12,7 @@ from mlir.dialects import amdgpu, arith, llvm, vector
 from mgx_mlir.capabilities import CHUNK_BYTES, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import bit_width
+from mgx_mlir.codegen.meaning.element import bit_width
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped

@@ -8,9 +8,9 @@ from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
-from mgx_mlir.codegen.generic.lowering.expand import Function, expand, expand_pass
 from mgx_mlir.codegen.gpu.builders import functions
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, scalar_type
+from mgx_mlir.codegen.meaning.expand import Function, expand, expand_pass
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.rewriting.queries import definition, ops_inside
 

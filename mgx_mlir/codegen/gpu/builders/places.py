@@ -17,8 +17,8 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View
 from mgx_mlir.rewriting.views import row_major

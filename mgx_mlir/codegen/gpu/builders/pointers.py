@@ -19,7 +19,6 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
@@ -28,6 +27,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
     block_number,
     function,
 )
+from mgx_mlir.codegen.meaning.index import symbol_values
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import (
     Number,

@@ -25,10 +25,10 @@ from mlir import ir
 from mlir.dialects import arith, rocdl
 from mlir.dialects import math as math_dialect
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, constant_number
-from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import signature
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, constant_number
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import F32, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
@@ -59,6 +58,7 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.meaning.element import F32, sizes_of
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Matrix

@@ -9,7 +9,6 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import block_number, signature, thread_number
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import Generated
@@ -19,6 +18,7 @@ from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx

@@ -28,7 +28,6 @@ from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.choice import Offer, steered, steering
-from mgx_mlir.codegen.generic.lowering.element import bit_width, element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
@@ -42,6 +41,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
 from mgx_mlir.codegen.gpu.families.regimes import Regime, counted, scheduled
+from mgx_mlir.codegen.meaning.element import bit_width, element_of, sizes_of
 from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, of_images
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx

@@ -20,7 +20,6 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
@@ -37,6 +36,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow import best_of, narrow_refusal
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.match import Match, match_convolution, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal

@@ -23,7 +23,6 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
     Tensor,
@@ -68,6 +67,7 @@ from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.gpu.families.regimes import Regime, in_ranges, scheduled
+from mgx_mlir.codegen.meaning.element import element_of, sizes_of
 from mgx_mlir.codegen.problem.match import mapped, match_contraction
 from mgx_mlir.codegen.problem.problem import (
     Axis,

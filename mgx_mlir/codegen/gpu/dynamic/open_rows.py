@@ -16,7 +16,6 @@ from dataclasses import replace
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Tensor
 from mgx_mlir.codegen.gpu.builders.launches import MAX_GRID
@@ -30,6 +29,7 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS, RowSchedule
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more

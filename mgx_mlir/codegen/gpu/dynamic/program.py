@@ -10,8 +10,8 @@ from mlir.dialects import gpu
 
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, append_functions
+from mgx_mlir.codegen.meaning.index import symbol_values
 
 DynamicProgram = GpuProgram
 

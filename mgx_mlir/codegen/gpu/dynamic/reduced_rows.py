@@ -16,7 +16,6 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import (
     Generated,
@@ -30,6 +29,7 @@ from mgx_mlir.codegen.gpu.dynamic.row_blocks import RowBlocks
 from mgx_mlir.codegen.gpu.families.contraction.reduced import TOGETHER
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal

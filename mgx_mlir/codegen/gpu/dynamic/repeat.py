@@ -13,32 +13,32 @@ from mlir.dialects import arith, gpu
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.dynamic.body import (
+from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position, sized_function
+from mgx_mlir.codegen.loops.body import (
     Build,
     FunctionBody,
     Place,
     element_bytes,
     memory_type,
 )
-from mgx_mlir.codegen.generic.dynamic.kernel import (
-    is_dynamic,
+from mgx_mlir.codegen.loops.kernel import (
+    is_symbolic,
     kernel_symbols,
     launch_arguments,
-    lower_dynamic,
+    lower_nests,
     split,
 )
-from mgx_mlir.codegen.generic.dynamic.nest import Nest
-from mgx_mlir.codegen.generic.dynamic.repeat import (
+from mgx_mlir.codegen.loops.nest import Nest
+from mgx_mlir.codegen.loops.repeat import (
     PartFunction,
     PartsMeetError,
     RepeatKernel,
     Result,
     loop_of,
 )
-from mgx_mlir.codegen.generic.lowering.index import index_constant
-from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position, sized_function
+from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.rewriting.queries import shape
@@ -55,7 +55,7 @@ LEAST_TERMS = 16
 
 
 def repeat_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
-    """The function of an `mgx.kernel` with a loop. Errors as `lower_dynamic`'s."""
+    """The function of an `mgx.kernel` with a loop. Errors as `lower_nests`'s."""
     with kernel.context, kernel.location:
         lead = leading_sizes(loop_of(kernel))
         for count in range(len(lead), 0, -1):
@@ -78,13 +78,13 @@ def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | Dy
             parts=parts,
             part=split(position("gpu.block_id"), parts),
         )
-        lower_dynamic(kernel, group := _Group(function, threads), RepeatKernel(group))
+        lower_nests(kernel, group := _Group(function, threads), RepeatKernel(group))
     function.end(op)
     (arguments,), scratch = launch_arguments(symbols, [tuple(function.pointers)], formulas)
     grid = formulas.number(math.prod(parts))
     launch = Launch(name, (grid, 1, 1), (threads, 1, 1), arguments)
     program = GpuProgram(module, (launch,), scratch, 64)
-    return DynamicProgram.of(program, formulas) if is_dynamic(kernel) else program
+    return DynamicProgram.of(program, formulas) if is_symbolic(kernel) else program
 
 
 def _threads(kernel: mgx.KernelOp, parts: int) -> int:

@@ -21,14 +21,14 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
-from mgx_mlir.codegen.generic.dynamic.kernel import kernel_symbols
-from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
-from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.loops.kernel import kernel_symbols
+from mgx_mlir.codegen.meaning.element import element_of, sizes_of
+from mgx_mlir.codegen.meaning.index import symbol_values
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx

@@ -16,7 +16,6 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import F32, element_of
 from mgx_mlir.codegen.gpu.builders import memory, precision
 from mgx_mlir.codegen.gpu.builders.function import (
     Tensor,
@@ -30,6 +29,7 @@ from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.meaning.element import F32, element_of
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 

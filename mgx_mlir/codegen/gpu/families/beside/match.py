@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import is_free
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Move, move_of, places_of
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, Result, elements_of
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant

@@ -16,8 +16,8 @@ from mlir import ir
 from mlir.dialects import arith, math, vector
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering import native
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.meaning import native
 from mgx_mlir.codegen.problem.problem import Computed, Read
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import definition

@@ -22,7 +22,6 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.gpu.builders import multiply
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader
 from mgx_mlir.codegen.gpu.builders.multiply import Fragment
@@ -33,6 +32,7 @@ from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
+from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
 Action = Callable[[], None]

@@ -16,12 +16,12 @@ from mlir import ir
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering import native
-from mgx_mlir.codegen.generic.lowering.element import bit_width
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.layouts import LdsTile
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
+from mgx_mlir.codegen.meaning import native
+from mgx_mlir.codegen.meaning.element import bit_width
 
 
 class Tile:

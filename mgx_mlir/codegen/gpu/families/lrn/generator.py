@@ -13,13 +13,13 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import load, store
-from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load, store
+from mgx_mlir.codegen.meaning.ops.windows import beta_power
 from mgx_mlir.codegen.problem.problem import Axis
 
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx

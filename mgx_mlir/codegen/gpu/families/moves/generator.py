@@ -13,15 +13,15 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.element import BOOL
-from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad, match_moves
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.element import BOOL
+from mgx_mlir.codegen.meaning.pointwise import number
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # The most parts of a concat in one function: more take longer to tell apart than to copy.

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import Element, element_of
-from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of, is_free
 from mgx_mlir.codegen.gpu.families.rows.match import Source
+from mgx_mlir.codegen.meaning.element import Element, element_of
+from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal

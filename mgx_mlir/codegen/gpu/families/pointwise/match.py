@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import is_free
 from mgx_mlir.codegen.gpu.families.rows.match import RowBody, Source
+from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant

@@ -18,10 +18,6 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import change, store
-from mgx_mlir.codegen.generic.lowering.ops.windows import root
-from mgx_mlir.codegen.generic.lowering.quantize import quotient
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
@@ -29,6 +25,10 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import change, store
+from mgx_mlir.codegen.meaning.ops.windows import root
+from mgx_mlir.codegen.meaning.quantize import quotient
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
 

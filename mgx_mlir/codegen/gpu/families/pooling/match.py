@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.element import Element, element_of
-from mgx_mlir.codegen.generic.lowering.ops.movement import word
-from mgx_mlir.codegen.generic.lowering.ops.windows import power
-from mgx_mlir.codegen.generic.lowering.reducers import Reducer, add, lowest, maximum, sum_element
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.element import Element, element_of
+from mgx_mlir.codegen.meaning.ops.movement import word
+from mgx_mlir.codegen.meaning.ops.windows import power
+from mgx_mlir.codegen.meaning.reducers import Reducer, add, lowest, maximum, sum_element
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve

@@ -18,16 +18,16 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import change, convert, load
-from mgx_mlir.codegen.generic.lowering.element import F32
-from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps, match_resize
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import change, convert, load
+from mgx_mlir.codegen.meaning.element import F32
+from mgx_mlir.codegen.meaning.pointwise import number
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import ceil_div
 

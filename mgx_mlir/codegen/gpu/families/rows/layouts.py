@@ -11,7 +11,6 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import Element, bit_width
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame
@@ -20,6 +19,7 @@ from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
+from mgx_mlir.codegen.meaning.element import Element, bit_width
 from mgx_mlir.codegen.problem.problem import Axis
 
 # Partial results of other threads that a thread reads from LDS at a time.

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant

@@ -19,7 +19,6 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
@@ -28,6 +27,7 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
+from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import is_named, shape_of

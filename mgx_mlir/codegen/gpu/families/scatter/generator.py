@@ -23,13 +23,13 @@ from mlir.dialects import arith, memref
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import load, store
-from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches, Work
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of, vector_lanes
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load, store
+from mgx_mlir.codegen.meaning.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.codegen.problem.problem import Axis
 
 

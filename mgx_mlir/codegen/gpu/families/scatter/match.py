@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
+from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal

@@ -19,9 +19,6 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import load, store
-from mgx_mlir.codegen.generic.lowering.element import I64
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Work
@@ -30,6 +27,9 @@ from mgx_mlir.codegen.gpu.families.scatter.generator import Generator
 from mgx_mlir.codegen.gpu.families.topk.match import run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load, store
+from mgx_mlir.codegen.meaning.element import I64
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _AT_ONCE = 4  # updates that a thread reads at a time

@@ -19,12 +19,12 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import load, store
-from mgx_mlir.codegen.generic.lowering.element import F32, I32, I64, Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT
 from mgx_mlir.codegen.gpu.families.scatter.generator import Generator, atomic
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load, store
+from mgx_mlir.codegen.meaning.element import F32, I32, I64, Element
 
 _BIAS, _MANTISSA = 127, 23
 _SPECIAL = 255  # the exponent of infinities and NaN

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mgx_mlir.capabilities import MAX_BYTES
-from mgx_mlir.codegen.generic.lowering.element import I32, SIGNED, Element, element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+from mgx_mlir.codegen.meaning.element import I32, SIGNED, Element, element_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx

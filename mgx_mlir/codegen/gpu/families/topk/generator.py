@@ -21,9 +21,6 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.convert import load
-from mgx_mlir.codegen.generic.lowering.element import I64, SIGNED, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
@@ -34,6 +31,9 @@ from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run
 from mgx_mlir.codegen.gpu.families.topk.merge import MERGES, is_swapped, merge
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load
+from mgx_mlir.codegen.meaning.element import I64, SIGNED, Element
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more

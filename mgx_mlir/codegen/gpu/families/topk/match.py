@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mgx_mlir.capabilities import MAX_BYTES
-from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of

@@ -10,9 +10,9 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.sizes.arithmetic import is_more
 
 # Merges of rows of a symbolic number of runs, at most: each is launched where there are so many.

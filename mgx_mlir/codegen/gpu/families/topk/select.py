@@ -16,10 +16,10 @@ from mlir.dialects import arith, memref
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.element import bit_width
 from mgx_mlir.codegen.gpu.builders import lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.element import bit_width
 
 # (key, low): a number's upper half, and the lower one, as an i32. No number has 0 and 0.
 Halves = tuple[ir.Value, ir.Value]

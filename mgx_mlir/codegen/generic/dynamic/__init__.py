@@ -1,1 +1,0 @@
-"""Kernels whose sizes are arguments: loops built directly from the lowering's rules."""

@@ -1,0 +1,222 @@
+"""Pointwise ops on numbers of one element type whose meaning needs no attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.meaning import functions
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.by_class import ByClass
+from mgx_mlir.codegen.meaning.element import SIGNED, Element
+from mgx_mlir.codegen.meaning.integers import (
+    integer_divide,
+    integer_power,
+    integer_remainder,
+    shift_left,
+    shift_right,
+)
+from mgx_mlir.dialects import mgx
+
+# A function of the arithmetic, the element type, and the operands in the type where that element is
+# computed; it gives a value of the same type, or a bool.
+Numeric = Callable[..., ir.Value]
+computes: ByClass[Numeric] = ByClass()
+
+
+def _function(name: str) -> Numeric:
+    if hasattr(functions, name):
+        return lambda a, element, x: getattr(functions, name)(a, x)
+    return lambda a, element, x: a.math(name, x)
+
+
+_FUNCTIONS: dict[type[ir.OpView], str] = {
+    mgx.AcosOp: "acos",
+    mgx.AcoshOp: "acosh",
+    mgx.AsinOp: "asin",
+    mgx.AsinhOp: "asinh",
+    mgx.AtanOp: "atan",
+    mgx.AtanhOp: "atanh",
+    mgx.CeilOp: "ceil",
+    mgx.CosOp: "cos",
+    mgx.CoshOp: "cosh",
+    mgx.ErfOp: "erf",
+    mgx.ExpOp: "exp",
+    mgx.FloorOp: "floor",
+    mgx.LogOp: "log",
+    mgx.Log1pOp: "log1p",
+    mgx.Log2Op: "log2",
+    mgx.NearbyintOp: "roundeven",
+    mgx.RsqrtOp: "rsqrt",
+    mgx.SinOp: "sin",
+    mgx.SinhOp: "sinh",
+    mgx.SqrtOp: "sqrt",
+    mgx.TanOp: "tan",
+    mgx.TanhOp: "tanh",
+}
+for _class, _name in _FUNCTIONS.items():
+    computes(_class)(_function(_name))
+
+
+@computes(mgx.AbsOp)
+def _abs(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    if element.is_float:
+        return a.math("absf", x)
+    if element.kind != SIGNED:
+        return x
+    zero = a.int(0, x)
+    negative = a.icompare("slt", x, zero)
+    return a.select(negative, arith.subi(zero, x), x)
+
+
+@computes(mgx.NegOp)
+def _neg(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    return a.neg(x) if element.is_float else arith.subi(a.int(0, x), x)
+
+
+@computes(mgx.RecipOp)
+def _recip(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    return a.div(a.float(1.0, x), x)
+
+
+@computes(mgx.ReluOp)
+def _relu(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    zero = a.int(0, x)  # keeps a NaN, as the comparison is false for it
+    return a.select(a.less(element, x, zero), zero, x)
+
+
+@computes(mgx.SigmoidOp)
+def _sigmoid(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    one = a.float(1.0, x)
+    return a.div(one, a.add(one, a.math("exp", a.neg(x))))
+
+
+@computes(mgx.SignOp)
+def _sign(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    zero, one = a.int(0, x), a.int(1, x)
+    result = a.select(a.less(element, zero, x), one, x)
+    if element.kind == "unsigned":
+        return result
+    return a.select(a.less(element, x, zero), a.int(-1, x), result)
+
+
+@computes(mgx.BitwiseNotOp, mgx.NotOp)
+def _not(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    return arith.xori(x, a.int(-1, x))
+
+
+@computes(mgx.IsnanOp)
+def _isnan(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
+    return a.compare("uno", x, x)
+
+
+@computes(mgx.AddOp)
+def _add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.add(x, y) if element.is_float else arith.addi(x, y)
+
+
+@computes(mgx.SubOp)
+def _sub(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.sub(x, y) if element.is_float else arith.subi(x, y)
+
+
+@computes(mgx.MulOp)
+def _mul(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.product(element, x, y)
+
+
+@computes(mgx.DivOp)
+def _div(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.div(x, y) if element.is_float else integer_divide(a, element, x, y)
+
+
+@computes(mgx.FmodOp)
+def _fmod(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    if element.is_float:
+        return arith.remf(x, y)
+    return integer_remainder(a, element, x, y)
+
+
+@computes(mgx.ModOp)
+def _mod(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    remainder = _fmod(a, element, x, y)
+    if element.kind == "unsigned":
+        return remainder
+    zero = a.int(0, x)
+    differs = arith.xori(a.less(element, remainder, zero), a.less(element, y, zero))
+    if element.is_float:
+        nonzero = a.compare("one", remainder, zero)
+        return a.select(arith.andi(differs, nonzero), a.add(remainder, y), remainder)
+    nonzero = a.icompare("ne", remainder, zero)
+    return a.select(arith.andi(differs, nonzero), arith.addi(remainder, y), remainder)
+
+
+@computes(mgx.PowOp)
+def _pow(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    if not element.is_float:
+        return integer_power(a, element, x, y)
+    return functions.power(a, x, y)
+
+
+@computes(mgx.MaxOp)
+def _max(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.maximum(element, x, y)
+
+
+@computes(mgx.MinOp)
+def _min(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.minimum(element, x, y)
+
+
+@computes(mgx.SqdiffOp)
+def _sqdiff(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    difference = _sub(a, element, x, y)
+    return a.product(element, difference, difference)
+
+
+@computes(mgx.PreluOp)
+def _prelu(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    positive = a.less(element, a.int(0, x), x)
+    return a.select(positive, x, a.product(element, x, y))
+
+
+@computes(mgx.BitwiseAndOp, mgx.LogicalAndOp)
+def _and(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return arith.andi(x, y)
+
+
+@computes(mgx.BitwiseOrOp, mgx.LogicalOrOp)
+def _or(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return arith.ori(x, y)
+
+
+@computes(mgx.BitwiseXorOp, mgx.LogicalXorOp)
+def _xor(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return arith.xori(x, y)
+
+
+@computes(mgx.ShiftLeftOp)
+def _shift_left(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return shift_left(a, element, x, y)
+
+
+@computes(mgx.ShiftRightOp)
+def _shift_right(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return shift_right(a, element, x, y)
+
+
+@computes(mgx.EqualOp)
+def _equal(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.equal(element, x, y)
+
+
+@computes(mgx.GreaterOp)
+def _greater(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.less(element, y, x)
+
+
+@computes(mgx.LessOp)
+def _less(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.less(element, x, y)

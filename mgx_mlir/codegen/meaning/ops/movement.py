@@ -1,0 +1,152 @@
+"""concat, gather, pad: rules that choose the operand and index from which an element is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
+from mgx_mlir.codegen.meaning.index import Index, fixed, index_constant
+from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
+from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number
+
+
+def word(attribute: ir.Attribute) -> str:
+    """The word in an attribute of the dialect's enums: `#mgx<pad_mode edge>` is "edge"."""
+    return str(attribute).rstrip(">").replace("<", " ").split()[-1]
+
+
+@lowers(mgx.ConcatOp)
+def concat(kernel: Kernel, op: mgx.ConcatOp, operands: Sequence[Lazy]) -> Lazy:
+    """A branch for each operand: one load for each element; loops over other axes can hoist it."""
+    axis = op.axis.value
+    parts = [x for x in operands if x.shape[axis]]
+    ends: list[Number] = [0]
+    for part in parts:
+        ends.append(ends[-1] + part.shape[axis])
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        position = indices[axis]
+
+        def choose(first: int, last: int) -> list[ir.Value]:
+            """The element, which is in one of parts[first:last]."""
+            if last - first == 1:
+                local = position - ends[first]
+                # The branches around it establish the bounds.
+                inside = body.known_within(local, parts[first].shape[axis])
+                return [body.at(parts[first], (*indices[:axis], inside, *indices[axis + 1 :]))]
+            middle = (first + last) // 2
+            return body.branch(
+                body.below(position, ends[middle]),
+                lambda: choose(first, middle),
+                lambda: choose(middle, last),
+                [parts[0].element.storage()],
+            )
+
+        return choose(0, len(parts))[0]
+
+    return kernel.result_of(op, element, 2 + max(x.cost for x in parts))
+
+
+@lowers(mgx.GatherOp)
+def gather(kernel: Kernel, op: mgx.GatherOp, operands: Sequence[Lazy]) -> Lazy:
+    x, chosen = operands[0], kernel.settled(operands[1])
+    axis, inner = op.axis.value, len(chosen.shape)
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        name = indices[axis : axis + inner]
+        index = runtime_index(body, body.at(chosen, name), x.shape[axis])
+        return body.at(x, (*indices[:axis], index, *indices[axis + inner :]))
+
+    return kernel.result_of(op, element, x.cost + 2)
+
+
+@lowers(mgx.GatherElementsOp)
+def gather_elements(kernel: Kernel, op: mgx.GatherElementsOp, operands: Sequence[Lazy]) -> Lazy:
+    x, chosen = operands[0], kernel.settled(operands[1])
+    axis = op.axis.value
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        index = runtime_index(body, body.at(chosen, indices), x.shape[axis])
+        return body.at(x, (*indices[:axis], index, *indices[axis + 1 :]))
+
+    return kernel.result_of(op, element, x.cost + 2)
+
+
+@lowers(mgx.GatherndOp)
+def gathernd(kernel: Kernel, op: mgx.GatherndOp, operands: Sequence[Lazy]) -> Lazy:
+    x, chosen = operands[0], kernel.settled(operands[1])
+    batch, depth, outer = op.batch_dims.value, fixed(chosen.shape[-1]), len(chosen.shape) - 1
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        where = [
+            runtime_index(
+                body, body.at(chosen, (*indices[:outer], Index.of(i))), x.shape[batch + i]
+            )
+            for i in range(depth)
+        ]
+        return body.at(x, (*indices[:batch], *where, *indices[outer:]))
+
+    return kernel.result_of(op, element, x.cost + 2 * depth)
+
+
+def runtime_index(body: Body, value: ir.Value, size: Number) -> Index:
+    """An index from a tensor: a negative one counts from the end, and the result is clamped."""
+    index = arith.index_cast(ir.IndexType.get(), value)
+    negative = arith.cmpi(arith.CmpIPredicate.slt, index, index_constant(0))
+    index = arith.select(negative, arith.addi(index, index_constant(size)), index)
+    index = arith.maxsi(index, index_constant(0))
+    index = arith.minsi(index, index_constant(size - 1))
+    return Index.runtime(index, 0, size - 1)
+
+
+@lowers(mgx.PadOp)
+def pad(kernel: Kernel, op: mgx.PadOp, operands: Sequence[Lazy]) -> Lazy:
+    x, low = operands[0], list(op.low)
+    mode = word(op.mode)
+    value = op.value.value
+
+    def constant(body: Body, indices: Indices) -> ir.Value:
+        where = [i - low[d] for d, i in enumerate(indices)]
+        return body.guarded(x, where, lambda: kernel.scalar(x.element, value))
+
+    def other(body: Body, indices: Indices) -> ir.Value:
+        where = [_folded(body, mode, i - low[d], x.shape[d]) for d, i in enumerate(indices)]
+        return body.at(x, where)
+
+    return kernel.result_of(op, constant if mode == "constant" else other, x.cost + 2)
+
+
+def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
+    """The index inside the bounds whose element is read for an index beyond them."""
+    low, high = index.bounds
+    if low >= 0 and high < size:
+        return index
+    if mode == "edge" or size == 1:
+        return body.clamp(index, size)
+    if not isinstance(size, int):
+        return _folded_at_run(body, mode, index, size)
+    period = size if mode == "wrap" else 2 * (size - 1)
+    # Adding a multiple of the period makes the index positive and reads the same element.
+    position = (index + (-low // period + 1) * period) % period
+    if mode == "wrap":
+        return position
+    value = body.scalar(position)
+    mirrored = arith.minsi(value, arith.subi(index_constant(period), value))
+    return Index.runtime(mirrored, 0, size - 1)
+
+
+def _folded_at_run(body: Body, mode: str, index: Index, size: Number) -> Index:
+    """As `_folded`, by wrapping or reflection, for a size that only a run knows."""
+    zero, last = index_constant(0), index_constant(size - 1)
+    period = index_constant(size if mode == "wrap" else 2 * (size - 1))
+    period = arith.maxsi(period, index_constant(1))
+    value = arith.remsi(body.scalar(index), period)
+    negative = arith.cmpi(arith.CmpIPredicate.slt, value, zero)
+    value = arith.select(negative, arith.addi(value, period), value)
+    if mode != "wrap":
+        value = arith.minsi(value, arith.subi(period, value))
+    return Index.runtime(arith.maxsi(arith.minsi(value, last), zero), 0, size - 1)

@@ -1,0 +1,139 @@
+"""reduce_*, argmax and argmin, softmax and logsoftmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from mlir import ir
+
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
+from mgx_mlir.codegen.meaning.convert import load, store
+from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
+from mgx_mlir.codegen.meaning.reduce import reduce_axes
+from mgx_mlir.codegen.meaning.reducers import (
+    ArgReducer,
+    Reduction,
+    lowest,
+    maximum,
+    reducer_of,
+)
+from mgx_mlir.codegen.meaning.value import Computed, reshape
+from mgx_mlir.dialects import mgx
+
+
+@lowers(*get_args(Reduction))
+def reduction(kernel: Kernel, op: Reduction, operands: Sequence[Lazy]) -> Lazy:
+    source, reducer = operands[0], reducer_of(op)
+
+    def value_of(body: Body, indices: Indices) -> ir.Value:
+        return reducer.term(body.arithmetic, body.at(source, indices))
+
+    terms = Computed(source.shape, reducer.accumulator, value_of, source.cost)
+    total = reduce_axes(kernel, terms, list(op.axes), (reducer.initial, reducer.combined))
+    if reducer.accumulator == source.element and not reducer.count:
+        return total
+    return Computed(
+        total.shape,
+        source.element,
+        lambda body, indices: reducer.finish(body.arithmetic, body.at(total, indices)),
+        1,
+    )
+
+
+@lowers(mgx.ArgmaxOp, mgx.ArgminOp)
+def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy]) -> Lazy:
+    """Reduces the value and its index together."""
+    source, axis, reducer = operands[0], op.axis.value, ArgReducer.of(op)
+    target, rank = reducer.index, len(source.shape)
+    kept = [d for d in range(rank) if d != axis]
+    extents = [*(source.shape[d] for d in kept), source.shape[axis]]
+    inits = [
+        kernel.filled(extents[:-1], element, start)
+        for element, start in zip((source.element.computed(), target), reducer.initial, strict=True)
+    ]
+
+    def emit(body: Body, dims: Indices) -> list[ir.Value]:
+        where = (*dims[:axis], dims[-1], *dims[axis:-1])
+        value = load(body.arithmetic, source.element, body.at(source, where))
+        return [value, body.number(dims[-1], target)]
+
+    def combine(
+        a: Arithmetic, best: Sequence[ir.Value], more: Sequence[ir.Value]
+    ) -> Sequence[ir.Value]:
+        return reducer.combine(a, (best[0], best[1]), (more[0], more[1]))
+
+    starts = [(init, range(len(kept))) for init in inits]
+    results = kernel.generic(extents, len(kept), starts, emit, combine)
+    shape = [1 if d == axis else n for d, n in enumerate(source.shape)]
+    return reshape(kernel.memory(results[1], target), shape)
+
+
+@lowers(mgx.SoftmaxOp)
+def softmax(kernel: Kernel, op: mgx.SoftmaxOp, operands: Sequence[Lazy]) -> Lazy:
+    source, axis = kernel.settled(operands[0]), op.axis.value
+    shifted = _shifted(kernel, source, axis)
+    powers = kernel.stored(_exponential(shifted))
+    total = reduce_axes(kernel, powers, [axis])
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: store(
+            body.arithmetic,
+            source.element,
+            body.arithmetic.div(body.at(powers, indices), body.at(total, _row(indices, axis))),
+        ),
+        1,
+    )
+
+
+@lowers(mgx.LogsoftmaxOp)
+def logsoftmax(kernel: Kernel, op: mgx.LogsoftmaxOp, operands: Sequence[Lazy]) -> Lazy:
+    source, axis = kernel.settled(operands[0]), op.axis.value
+    shifted = _shifted(kernel, source, axis)
+    total = reduce_axes(kernel, _exponential(shifted), [axis])
+    logarithm = kernel.stored(
+        Computed(
+            total.shape,
+            total.element,
+            lambda body, indices: body.arithmetic.math("log", body.at(total, indices)),
+            4,
+        )
+    )
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: store(
+            body.arithmetic,
+            source.element,
+            body.arithmetic.sub(body.at(shifted, indices), body.at(logarithm, _row(indices, axis))),
+        ),
+        2,
+    )
+
+
+def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
+    """x - max(x) along the axis, in the type where x is computed: its exponential is at most 1."""
+    element = source.element.computed()
+    row_maximum = reduce_axes(kernel, source, [axis], (lowest(element), maximum))
+
+    def difference(body: Body, indices: Indices) -> ir.Value:
+        value = load(body.arithmetic, source.element, body.at(source, indices))
+        return body.arithmetic.sub(value, body.at(row_maximum, _row(indices, axis)))
+
+    return Computed(source.shape, element, difference, source.cost + 1)
+
+
+def _exponential(source: Lazy) -> Lazy:
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: body.arithmetic.math("exp", body.at(source, indices)),
+        source.cost + 4,
+    )
+
+
+def _row(indices: Indices, axis: int) -> Indices:
+    """The indices at which a reduction along the axis keeps its result."""
+    return tuple(i * 0 if d == axis else i for d, i in enumerate(indices))
