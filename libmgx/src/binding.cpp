@@ -46,6 +46,7 @@ public:
     for (const Step &step : steps) {
       if (!step.control()) {
         work(step);
+        ++number;
         continue;
       }
       close();
@@ -104,6 +105,7 @@ private:
     std::vector<BoundStep> launches;
     for (const Launch &launch : code.launches) {
       BoundStep one;
+      one.step = number;
       one.kernel = step.kernel;
       one.launch = &launch;
       one.node = &step.node;
@@ -117,6 +119,7 @@ private:
 
   void copy(const Step &step) {
     BoundStep one;
+    one.step = number;
     one.bytes = buffer(step.numbers[0]).bytes;
     if (!one.bytes)
       return;
@@ -205,6 +208,7 @@ private:
   const Artifact &artifact;
   BoundPlan &bound;
   const bool keeps;
+  size_t number = 0; // Of the step that is bound.
   std::map<std::tuple<int64_t, std::string, std::vector<Place>>, Place> kept;
 };
 

@@ -25,6 +25,7 @@ struct Place {
 // A launch of code object `kernel`, or, where there is no launch, a copy of `bytes` bytes from the
 // first place to the second; to the row of it whose number is the loop's trip where `is_row`.
 struct BoundStep {
+  size_t step = 0; // Its number among the plan's launches and copies.
   int64_t kernel = -1;
   const Launch *launch = nullptr;
   std::vector<Place> places;

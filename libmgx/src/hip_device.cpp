@@ -15,11 +15,20 @@ std::string chip(const HipProperties &properties) {
   std::string name = properties.text(hip_architecture); // gfx942:sramecc+:xnack-
   return name.substr(0, name.find(':'));
 }
+
+// Two memory transfers, and 256 FMAs of a compute unit, each clock.
+Rates rates_of(const HipProperties &properties) {
+  double units = properties.number<int>(hip_compute_units);
+  double transfers =
+      2e3 * properties.number<int>(hip_memory_clock) * properties.number<int>(hip_memory_bits) / 8;
+  double flops = 512e3 * properties.number<int>(hip_clock) * units;
+  return {std::max(transfers, 1e9), std::max(flops, 1e9), std::max(units, 1.0)};
+}
 } // namespace
 
 HipDevice::HipDevice(int ordinal, const HipProperties &properties)
-    : Device(properties.text(hip_name), chip(properties)), ordinal(ordinal),
-      total(properties.whole(hip_total_memory)) {}
+    : Device(properties.text(hip_name), chip(properties)), rates(rates_of(properties)),
+      ordinal(ordinal), total(properties.number<uint64_t>(hip_total_memory)) {}
 
 std::vector<std::string> HipDevice::identities() const { return gpu_identities(target()); }
 

@@ -4,6 +4,7 @@
 
 #include "device.h"
 #include "hip_library.h"
+#include "ordering.h"
 
 namespace mgx {
 
@@ -27,6 +28,8 @@ public:
 
   // Whether the caller's memory is the device's, or memory that it reads in place.
   bool owns(const mgx_tensor &tensor) const;
+
+  const Rates rates;
 
 private:
   const int ordinal;

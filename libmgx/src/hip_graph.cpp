@@ -59,10 +59,19 @@ HipKernelNode HipContext::node_of(const HipStep &step) {
 void HipContext::build(HipGraph &graph, const BoundPart &part) {
   HIP(hipGraphCreate, &graph.graph, 0);
   graph.stale.reserve(part.end - part.first); // So that runs allocate nothing.
+  auto planned = prepared.schedules.find(part.first);
+  std::vector<void *> waits; // The nodes before a node: the last one, or those of the schedule.
   for (size_t number = part.first; number < part.end; ++number) {
     const HipStep &step = prepared.steps[number];
-    void *node = nullptr, *const *before = graph.nodes.empty() ? nullptr : &graph.nodes.back();
-    size_t count = before ? 1 : 0;
+    if (planned != prepared.schedules.end()) {
+      waits.clear();
+      for (size_t other : planned->second.before[number - part.first])
+        waits.push_back(graph.nodes[other]);
+    } else if (!graph.nodes.empty()) {
+      waits = {graph.nodes.back()};
+    }
+    void *node = nullptr, *const *before = waits.empty() ? nullptr : waits.data();
+    size_t count = waits.size();
     if (step.function) {
       HipKernelNode facts = node_of(step);
       hip_check(hip().hipGraphAddKernelNode(&node, graph.graph, before, count, &facts),

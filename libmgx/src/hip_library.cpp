@@ -4,7 +4,6 @@
 #include "settings.h"
 
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -14,12 +13,6 @@
 #include <unistd.h>
 
 namespace mgx {
-
-uint64_t HipProperties::whole(size_t offset) const {
-  uint64_t value;
-  std::memcpy(&value, bytes + offset, sizeof value);
-  return value;
-}
 
 namespace {
 

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace mgx {
 
@@ -51,9 +52,14 @@ constexpr int hip_out_of_memory = 2, hip_not_found = 500;
 struct HipProperties {
   char bytes[2048];
   std::string text(size_t offset) const { return bytes + offset; }
-  uint64_t whole(size_t offset) const;
+  template <class Number> Number number(size_t offset) const {
+    Number value;
+    std::memcpy(&value, bytes + offset, sizeof value);
+    return value;
+  }
 };
-constexpr size_t hip_name = 0, hip_total_memory = 288, hip_architecture = 1160;
+constexpr size_t hip_name = 0, hip_total_memory = 288, hip_clock = 348, hip_compute_units = 388,
+                 hip_memory_clock = 608, hip_memory_bits = 612, hip_architecture = 1160;
 
 // Name, parameters. All give a status.
 #define MGX_HIP_FUNCTIONS(F)                                                                       \

@@ -2,6 +2,8 @@
 //----------------------------------------------------------===//
 #include "hip_prepared.h"
 
+#include <algorithm>
+
 namespace mgx {
 
 namespace {
@@ -20,8 +22,10 @@ std::string HipStep::called() const {
 }
 
 HipPrepared::HipPrepared(const BoundPlan &bound, const Artifact &artifact, const HipDevice &device)
-    : bound(bound), device(device), artifact(artifact) {
-  memory_bytes = static_cast<uint64_t>(bound.arena_bytes) + aligned(bound.scratch_bytes);
+    : bound(bound), device(device), artifact(artifact), lanes(bound.steps.size()) {
+  plan_streams(bound.parts);
+  size_t used = lanes.empty() ? 1 : *std::max_element(lanes.begin(), lanes.end()) + 1;
+  memory_bytes = static_cast<uint64_t>(bound.arena_bytes) + aligned(bound.scratch_bytes) * used;
   for (const CodeObject &code : bound.code) // One without launches has no bytes either.
     modules.push_back(code.launches.empty() ? nullptr : HipModule::of(device.number(), code));
   const std::vector<TensorSpec> *specs[2] = {&bound.plan.inputs, &bound.plan.outputs};
@@ -42,7 +46,7 @@ HipPrepared::HipPrepared(const BoundPlan &bound, const Artifact &artifact, const
     }
     for (const Place &place : step.places) {
       touch(place);
-      point(place);
+      point(place, lanes[steps.size()]);
     }
     steps.push_back(one);
   }
@@ -56,12 +60,28 @@ HipPrepared::HipPrepared(const BoundPlan &bound, const Artifact &artifact, const
       decisions[place] = point(place);
 }
 
-size_t HipPrepared::point(const Place &place) {
+void HipPrepared::plan_streams(const std::vector<BoundPart> &parts) {
+  for (const BoundPart &part : parts) {
+    plan_streams(part.then);
+    plan_streams(part.otherwise);
+    if (part.first == part.end)
+      continue;
+    std::span<const BoundStep> own(bound.steps.data() + part.first, part.end - part.first);
+    std::optional<StreamSchedule> found = schedule(own, device.rates);
+    if (!found)
+      continue;
+    std::copy(found->streams.begin(), found->streams.end(),
+              lanes.begin() + static_cast<ptrdiff_t>(part.first));
+    schedules.emplace(part.first, std::move(*found));
+  }
+}
+
+size_t HipPrepared::point(const Place &place, size_t lane) {
   size_t number = arguments.size();
   auto value = static_cast<uint64_t>(place.index);
   switch (place.kind) {
   case Place::Kind::scratch:
-    value += static_cast<uint64_t>(bound.arena_bytes);
+    value += static_cast<uint64_t>(bound.arena_bytes) + lane * aligned(bound.scratch_bytes);
     [[fallthrough]];
   case Place::Kind::arena:
     in_arena.push_back(number);

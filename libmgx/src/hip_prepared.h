@@ -37,13 +37,18 @@ public:
   uint64_t staging_bytes = 0, memory_bytes = 0;
   std::map<Place, size_t> decisions;         // The arguments that point to counts and conditions,
   std::map<int64_t, WeightBytes> known;      // and those of them that are weights, by number.
+  // The sections, by their first step, for which several streams pay.
+  std::map<size_t, StreamSchedule> schedules;
   std::map<size_t, size_t> wholes; // The argument of the tensor whose rows a copy fills.
 
 private:
-  size_t point(const Place &place);
+  // Adds a pointer to a place; `lane` is the stream that has its scratch memory.
+  size_t point(const Place &place, size_t lane = 0);
+  void plan_streams(const std::vector<BoundPart> &parts);
   void touch(const Place &place);
 
   const Artifact &artifact;
+  std::vector<size_t> lanes; // Of each step.
   std::vector<std::shared_ptr<HipModule>> modules;
   std::map<int64_t, std::shared_ptr<DeviceMemory>> weights;
 };

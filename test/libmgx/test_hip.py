@@ -6,9 +6,11 @@ import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_int32, c_size_t, c_uint64, c_void_p
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from onnx import parser
 
 import mgx_mlir
 from mgx_mlir import emulator
@@ -200,3 +202,26 @@ def test_without_a_graph_kernels_are_launched_one_by_one_and_it_is_said(
 def test_code_for_another_chip_says_how_to_make_it(device: Device, files: dict[str, bytes]) -> None:
     with pytest.raises(LibraryError, match=r"^Target: .*gfx942.*mgx finalize FILE --arch gfx942"):
         Program(Artifact(files["search"]), device, trust_code=1)
+
+
+def test_branches_run_side_by_side_where_that_pays(device: Device, folder: Path) -> None:
+    """Each stream has scratch memory of its own: as many as in the Python runtime."""
+    chains = [[f"{name}{place}" for place in range(12)] for name in "ab"]
+    nodes = " ".join(
+        f"{own} = CumSum <reverse = {place % 2}, exclusive = {int(own[0] == 'b')}> ({last}, axis)"
+        for chain in chains
+        for place, (last, own) in enumerate(zip(["x", *chain], chain, strict=False))
+    )
+    text = f"""<ir_version: 9, opset_import: ["": 17]> g (float[256] x) => (float[256] y)
+        <int64 axis = {{0}}> {{ {nodes} y = Add (a11, b11) }}"""
+    settings = Settings(cache_dir=folder / "cache", hip="emulated")
+    portable = mgx_mlir.compile_to_bytecode(parser.parse_model(text))
+    artifact = mgx_mlir.finalize(portable, "gfx942", settings=settings)
+    other: Any = mgx_mlir.compile(artifact, "gfx942", settings=settings)
+    assert other.prepared.schedules
+    x = {"x": np.random.default_rng(0).random(256, np.float32) / 1e30}
+    for graph in (0, -1):
+        program = Program(Artifact(artifact.to_bytes()), device, trust_code=1, graph=graph)
+        same(program.run(x), other.run(x))
+        held = other.prepared.memory_bytes + other.prepared.staging_bytes
+        assert program.info.kept_bytes == held
