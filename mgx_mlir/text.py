@@ -84,3 +84,10 @@ def _open_closed() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the least number that is free
+
+
+def of_verifier(text: str) -> str:
+    """The words of MLIR's verifier about an op: 'mgx.softmax: axis must be in [0, 2), got 99'."""
+    text = " ".join(text.split())
+    found = re.search(r"error: .*?'([\w.]+)' op (.*?)(?: note: .*)?$", text)
+    return f"{found[1]}: {found[2]}" if found is not None else text

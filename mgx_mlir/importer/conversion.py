@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +31,7 @@ from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, UnavailableEr
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Size
+from mgx_mlir.text import of_verifier
 
 # A placeholder for results of nodes that could not be converted.
 _UNAVAILABLE = Value("<unavailable>")
@@ -357,9 +357,7 @@ class Conversion:
 def _reason(error: Exception) -> str:
     """The words of a verifier; Python's own say nothing of a model."""
     if isinstance(error, ir.MLIRError):
-        text = " ".join(str(error).split())
-        found = re.search(r"error: .*?'([\w.]+)' op (.*)", text)
-        return f"{found[1]}: {found[2]}" if found is not None else text
+        return of_verifier(str(error))
     return "its inputs have ranks, sizes or attributes that the operator does not take"
 
 

@@ -133,6 +133,8 @@ def create_argument(s: shape, values: Sequence[Any]) -> argument:
 @Edge("making an argument")
 def argument_from_pointer(shape: shape, address: int) -> argument:
     """Memory at an address, the host's or a GPU's, as a tensor; the caller keeps it alive."""
+    if not isinstance(address, int) or address <= 0:
+        raise UsageError(f"there is no memory at {address!r}")
     ordinal = _device_of(address)
     if ordinal is not None:
         from mgx_mlir.runtime.hip.tensor import DeviceTensor  # needs hip-python

@@ -10,6 +10,7 @@ import enum
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -59,6 +60,9 @@ class op:
             raise UsageError(f"MIGraphX's operator '{name}' {said}")
         self._name = name
         self.attributes = MappingProxyType(attributes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(op, self._name, **self.attributes), ()
 
     def name(self) -> str:
         """The operator's name."""

@@ -46,6 +46,7 @@ from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.rewriting.topology import sort_topologically
 from mgx_mlir.sizes.range import Range
+from mgx_mlir.text import of_verifier
 
 _log = logging.getLogger(__name__)
 
@@ -284,7 +285,12 @@ class program:
         weights = WeightStore()
         weights.files = self._graph.weights.files
         with self._graph.module.context, ir.Location.unknown():
-            copy = ir.Module.parse(self._finished())
+            try:
+                copy = ir.Module.parse(self._finished())
+            except ir.MLIRError as error:
+                raise UsageError(
+                    f"an instruction has no such attributes or inputs: {of_verifier(str(error))}"
+                ) from error
             keys = {op.key.value for op in ops_inside(copy.operation, mgx.LiteralOp)}
         for key in sorted(keys):
             weights.add(self._graph.weights[key])

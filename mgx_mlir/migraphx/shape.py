@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
+from operator import index
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -164,12 +165,12 @@ class shape:
             self._name = "tuple_type"
             return
         self._name = type_name(dtype_of(type))
-        self._lens = (1,) if lens is None else tuple(int(n) for n in lens)
+        self._lens = (1,) if lens is None else tuple(index(n) for n in lens)
         if self._dims:
             self._lens = ()
             return
-        if any(n < 0 for n in self._lens):
-            raise UsageError(f"a shape has no negative sizes: {list(self._lens)}")
+        if any(not 0 <= n < 1 << 63 for n in self._lens):
+            raise UsageError(f"sizes are from 0 to 2^63-1: {list(self._lens)}")
         if strides is None:
             # A shape of which only the type is given is a scalar.
             strides = (0,) if lens is None else _packed_strides(self._lens, permutation)

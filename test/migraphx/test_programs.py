@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import sys
 
 import numpy as np
@@ -617,3 +618,21 @@ def test_axes_of_a_reduction_may_stand_in_any_order(axes):
     p = built("reduce_sum", migraphx.shape(type="float", lens=[2, 3, 4]), axes=axes)
     (found,) = results(p, "cpu", x0=x)
     np.testing.assert_array_equal(found, x.sum(tuple(axes), keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "said"),
+    [
+        ("softmax", {"axis": 99}, r"mgx.softmax: axis must be in \[0, 2\), got 99"),
+        ("reshape", {"dims": [7]}, "mgx.reshape: must keep the number of elements"),
+        ("multibroadcast", {"out_lens": [2, 9]}, "mgx.multibroadcast: dimension 1 of x"),
+    ],
+)
+def test_attributes_that_an_operator_does_not_have_are_the_callers_error(name, attributes, said):
+    with pytest.raises(UsageError, match=said):
+        built(name, F, **attributes).compile(migraphx.get_target("cpu"))
+
+
+def test_operators_are_pickled():
+    made = migraphx.op("pooling", mode="average", lengths=[2, 2])
+    assert pickle.loads(pickle.dumps(made)) == made

@@ -64,13 +64,19 @@ def test_a_formula_gives_a_dimension_its_bounds():
     [
         ({"type": "complex"}, "'complex' is no element type"),
         ({"lens": [2, 3], "strides": [1]}, "2 sizes have 1 strides"),
-        ({"lens": [-1]}, "no negative sizes"),
+        ({"lens": [-1]}, "sizes are from 0"),
+        ({"lens": [1 << 63]}, "sizes are from 0"),
         ({"lens": [2, 3], "permutation": [0, 0]}, "no permutation"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused(arguments, said):
     with pytest.raises(UsageError, match=said):
         migraphx.shape(**arguments)
+
+
+def test_memory_has_an_address():
+    with pytest.raises(UsageError, match="no memory at 0"):
+        migraphx.argument_from_pointer(migraphx.shape(lens=[2]), 0)
 
 
 def test_numpy_and_arguments_share_memory_both_ways():
