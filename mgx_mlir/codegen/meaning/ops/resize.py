@@ -25,6 +25,7 @@ from mgx_mlir.codegen.meaning.element import F32, I32, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, fixed, index_constant
 from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.ops.movement import word
+from mgx_mlir.codegen.meaning.value import LazyView, reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number, exact
@@ -172,10 +173,34 @@ def real(size: Number) -> Any:
 def resize(kernel: Kernel, op: mgx.ResizeOp, operands: Sequence[Lazy]) -> Lazy:
     x, shape = kernel.settled(operands[0], 2), sizes_of(op.result.type)
     axes = axes_of(op, x.shape, shape)
+    if repeated := _repeated(op, x, axes):
+        return reshape(repeated, shape)
     read = _nearest(op, x, axes) if word(op.mode) == "nearest" else _interpolated(op, x, axes)
     if word(op.coordinate_mode) == "tf_crop_and_resize":
         read = _with_outside(kernel, op, x, axes, read)
     return kernel.result_of(op, read, 16)
+
+
+def _repeated(op: mgx.ResizeOp, x: Lazy, axes: Sequence[Axis]) -> Lazy | None:
+    """The elements with a dimension more behind each that is repeated; None for other results.
+
+    So loops over the result divide no index.
+    """
+    if word(op.mode) != "nearest":
+        return None
+    sizes: list[Number] = []
+    places: list[int] = []
+    for axis in axes:
+        places.append(len(sizes))
+        sizes.append(axis.size)
+        times = 1 if axis.is_identity or axis.size == 0 else exact(axis.wanted, axis.size)
+        if not isinstance(times, int):
+            return None
+        if times != 1:
+            if _as_division(axis, word(op.nearest_mode)) != (1, 0, times):
+                return None
+            sizes.append(times)
+    return LazyView(x, sizes, lambda indices: tuple(indices[place] for place in places))
 
 
 def axes_of(op: mgx.ResizeOp, source: Sequence[Number], shape: Sequence[Number]) -> list[Axis]:
