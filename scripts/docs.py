@@ -5,6 +5,7 @@ Links to docs/X.md become X.md; links to other files of the repository become th
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -25,8 +26,11 @@ def site_page(text: str, folder: str) -> str:
         if "://" in place or not file:
             return match[0]
         inside = (ROOT / folder / file).resolve()
-        if inside.parent == ROOT / "docs" and inside.suffix == ".md":
-            return f"[{name}]({inside.name}{hash_}{anchor})"
+        if inside.is_relative_to(ROOT / "docs") and inside.suffix == ".md":
+            # Pages of folders of docs/ lie in folders of the site.
+            here = PAGES / (Path(folder).relative_to("docs") if folder != "." else "")
+            there = os.path.relpath(PAGES / inside.relative_to(ROOT / "docs"), here)
+            return f"[{name}]({there}{hash_}{anchor})"
         if inside.parent == PICTURES:
             return f"[{name}]({PICTURES.name}/{inside.name})"
         return f"{name} (`{inside.relative_to(ROOT)}`)"
@@ -37,8 +41,10 @@ def site_page(text: str, folder: str) -> str:
 def main() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(PICTURES, PAGES / PICTURES.name)
-    for file in sorted((ROOT / "docs").glob("*.md")):
-        (PAGES / file.name).write_text(site_page(file.read_text(), "docs"))
+    for file in sorted((ROOT / "docs").rglob("*.md")):
+        page = PAGES / file.relative_to(ROOT / "docs")
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(site_page(file.read_text(), str(file.parent.relative_to(ROOT))))
     (PAGES / "index.md").write_text(site_page((ROOT / "README.md").read_text(), "."))
     (PAGES / "commands.md").write_text(reference_pages.commands())
     (PAGES / "python.md").write_text(reference_pages.python())

@@ -9,7 +9,7 @@ import pytest
 
 import mgx_mlir
 from mgx_mlir.tools import reference_pages
-from mgx_mlir.tools.mgx import verb_names
+from mgx_mlir.tools.mgx import main, verb_names
 from scripts import doc_examples
 from scripts.doc_examples import BLOCK, plain
 from scripts.docs import site_page
@@ -55,10 +55,11 @@ def run_examples(text: str, shows: bool) -> None:
 
 
 # Pages that show what their examples print: python -m scripts.doc_examples tutorial
-SHOWN = ["tutorial"]
+TASKS = [f"tasks/{file.stem}" for file in sorted((ROOT / "docs" / "tasks").glob("*.md"))]
+SHOWN = ["tutorial", "tasks/ship-one-file", "tasks/serve-any-batch"]
 
 
-@pytest.mark.parametrize("name", ["tutorial", "howto", "from-iree", "from-onnxruntime", "migraphx"])
+@pytest.mark.parametrize("name", ["tutorial", "from-iree", "from-onnxruntime", "migraphx", *TASKS])
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     doc_examples.prepare(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -83,6 +84,16 @@ def test_examples_that_print_otherwise_fail(
             run_examples(f"```console\n$ {line}\n```\n", False)
 
 
+def test_docs_lists_pages_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in listed} >= {"serve-any-batch", "tutorial", "trust"}
+    assert main(["docs", "serve-any-batch"]) == 0
+    assert capsys.readouterr().out.startswith("# Serve any batch")
+    assert main(["docs", "serve-any-bath"]) == 2
+    assert "did you mean serve-any-batch?" in capsys.readouterr().err
+
+
 def test_the_reference_has_every_verb_and_every_name() -> None:
     commands, python = reference_pages.commands(), reference_pages.python()
     assert re.findall(r"^## mgx (.+)$", commands, re.M) == verb_names()
@@ -95,7 +106,14 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = (ROOT / "mkdocs.yml").read_text().partition("nav:\n")[2]
     listed = set(re.findall(r": (\S+\.md)$", nav, re.M))
     made = {"index.md", "commands.md", "python.md"}
-    assert listed == made | {file.name for file in (ROOT / "docs").glob("*.md")}
+    pages = {str(file.relative_to(ROOT / "docs")) for file in (ROOT / "docs").rglob("*.md")}
+    assert listed == made | pages
+
+
+def test_pages_of_tasks_are_under_a_screen() -> None:
+    for name in TASKS:
+        text = (ROOT / "docs" / f"{name}.md").read_text()
+        assert len(text.splitlines()) <= 60 and text.startswith("# "), name
 
 
 def test_links_of_the_readme_are_those_of_the_site() -> None:
