@@ -14,8 +14,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mgx_mlir import emulator
-from mgx_mlir.errors import DeviceError, MgxError
-from mgx_mlir.runtime.hip.device import devices
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.errors import MgxError
+from mgx_mlir.runtime.hip.device import device, device_for
 from mgx_mlir.runtime.hip.library import hip_python, library_kind
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools.selftest.cases import cases
@@ -36,9 +37,8 @@ def work(target: str, wanted: list[str]) -> None:
     settings = replace(Settings.from_environment(), jobs=1)
     emulator.model_times()
     hip_python()
-    found = devices()
-    target = found[0].chip if target == "gpu" else target
-    own = next((device for device in found if device.chip == target), found[0])
+    target = device(0).chip if target == "gpu" else target
+    own = device_for(Target.get(target))
     _say({"device": vars(own), "library": library_kind(), "target": target})
     known, reference = {case.name: case for case in cases()}, Reference(settings)
     for name in wanted:
@@ -72,5 +72,5 @@ def _say(value: dict[str, Any]) -> None:
 if __name__ == "__main__":
     try:
         work(sys.argv[1], json.load(sys.stdin))
-    except DeviceError as error:
+    except MgxError as error:
         _say({"fault": str(error)})
