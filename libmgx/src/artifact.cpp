@@ -40,13 +40,13 @@ Json ArtifactReader::read_manifest() {
   auto size = little<uint64_t>(data, 16), total = little<uint64_t>(data, 24);
   if (little<uint32_t>(data, 12) != header_bytes || size > most_manifest ||
       size > data.size() - header_bytes)
-    bad_artifact("damaged: its header has impossible sizes", repair);
+    damaged("its header has impossible sizes");
   if (total != data.size())
-    bad_artifact("damaged: it should have ", total, " bytes and has ", data.size(), repair);
+    damaged("it should have ", total, " bytes and has ", data.size());
   text = data.substr(header_bytes, size); // A copy: another process may write to the file.
   auto *digest = reinterpret_cast<const unsigned char *>(data.data()) + 32;
   if (!has_hash(text, hex_text(digest, 32)))
-    bad_artifact("damaged: its manifest does not have the recorded hash", repair);
+    damaged("its manifest does not have the recorded hash");
   end = static_cast<int64_t>(header_bytes + size);
   try {
     Json manifest = Json::parse(text);
@@ -54,7 +54,7 @@ Json ArtifactReader::read_manifest() {
       return manifest;
   } catch (const std::invalid_argument &) {
   }
-  bad_artifact("damaged: its manifest is no JSON in canonical form", repair);
+  damaged("its manifest is no JSON in canonical form");
 }
 
 void ArtifactReader::check_sections(const Json &manifest) {
@@ -64,18 +64,18 @@ void ArtifactReader::check_sections(const Json &manifest) {
     auto whole = static_cast<int64_t>(data.size());
     if (section.offset < end || section.offset + section.bytes > whole ||
         section.offset % section_alignment)
-      bad_artifact("damaged: section ", sections.size(), " lies outside of the file", repair);
+      damaged("section ", sections.size(), " lies outside of the file");
     end = section.offset + section.bytes;
     sections.push_back(std::move(section));
   }
   if (end != static_cast<int64_t>(data.size()))
-    bad_artifact("damaged: its sections do not fill the file", repair);
+    damaged("its sections do not fill the file");
 }
 
 const ArtifactReader::Section &ArtifactReader::section(const Json &record) {
   int64_t which = number(record, "section");
   if (which >= static_cast<int64_t>(sections.size()))
-    bad_artifact("damaged: there is no section ", which, repair);
+    damaged("there is no section ", which);
   return sections[static_cast<size_t>(which)];
 }
 
@@ -87,8 +87,7 @@ std::string_view ArtifactReader::checked(const Json &record) {
   auto &found = const_cast<Section &>(section(record));
   std::string_view content = bytes_of(found);
   if (!found.known && !has_hash(content, found.sha256))
-    bad_artifact("damaged: section ", &found - sections.data(), " does not have the recorded hash",
-                 repair);
+    damaged("section ", &found - sections.data(), " does not have the recorded hash");
   found.known = true;
   return content;
 }
@@ -100,7 +99,7 @@ void ArtifactReader::read_kernel(const Json &record) {
   fields.texts(record, "nodes");
   const auto &version = fields.list(record, "dialect");
   if (version.size() != 2)
-    bad_artifact("damaged: a dialect version has two numbers", repair);
+    damaged("a dialect version has two numbers");
   dialect = std::max(dialect, std::pair(fields.bounded(version[0], "dialect", 0, most_number),
                                         fields.bounded(version[1], "dialect", 0, most_number)));
   result->kernels.push_back(section(record).sha256);
@@ -116,8 +115,7 @@ void ArtifactReader::read_code(const Json &manifest) {
       std::string_view bytes = checked(record);
       code.push_back(CodeObject::read(record, bytes, section(record).sha256));
       if (code.back().arch != arch)
-        bad_artifact("damaged: a code object of ", clip(arch), " is for ", clip(code.back().arch),
-                     repair);
+        damaged("a code object of ", clip(arch), " is for ", clip(code.back().arch));
       records.push_back(code_json(code.back(), record));
     }
     if (code.size() != result->kernels.size())
@@ -140,12 +138,12 @@ void ArtifactReader::read_signatures(const Json &manifest) {
       *text = fields.text(record, name);
       if (text->size() != static_cast<size_t>(size) ||
           text->find_first_not_of("0123456789abcdef") != text->npos)
-        bad_artifact("damaged: a signature's ", name, " is ", size, " hexadecimal digits", repair);
+        damaged("a signature's ", name, " is ", size, " hexadecimal digits");
     }
     const Json &code = fields.field(record, "code", Json::Kind::object);
     for (size_t i = 0; i < code.keys.size(); ++i) {
       if (code.items[i].kind != Json::Kind::text)
-        bad_artifact("damaged: a signature's code hashes are texts", repair);
+        damaged("a signature's code hashes are texts");
       signature.code[code.keys[i]] = code.items[i].text;
     }
     result->signatures.push_back(std::move(signature));
@@ -168,7 +166,7 @@ void ArtifactReader::check_schedules(const Json &manifest) {
         is = one.items[0].text.size() <= most_words && one.items[1].text.size() <= most_words &&
              (one.items[2].text == "user" || one.items[2].text == "system");
       if (!is && one.kind != Json::Kind::null)
-        bad_artifact("damaged: a tuned schedule is variant, words, origin and a bool", repair);
+        damaged("a tuned schedule is variant, words, origin and a bool");
     }
   }
 }
@@ -236,7 +234,7 @@ std::shared_ptr<const Artifact> ArtifactReader::read() {
   for (const Json &pair : fields.list(manifest, "pipelines"))
     if (pair.kind != Json::Kind::list || pair.items.size() != 2 ||
         pair.items[0].kind != Json::Kind::text || pair.items[1].kind != Json::Kind::text)
-      bad_artifact("damaged: a pipeline is a name and a text", repair);
+      damaged("a pipeline is a name and a text");
   read_code(manifest);
   read_signatures(manifest);
   check_schedules(manifest);

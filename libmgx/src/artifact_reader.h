@@ -5,8 +5,6 @@
 
 namespace mgx {
 
-constexpr auto repair = "; compile the model again, or fetch the file again";
-
 class ArtifactReader {
 public:
   ArtifactReader(std::shared_ptr<const Bytes> bytes, bool allow_absolute)

@@ -19,11 +19,11 @@ Weight ArtifactReader::read_weight(const Json &record) {
   const std::string &type = fields.text(record, "dtype");
   weight.element = element_of(type);
   if (!weight.element)
-    bad_artifact("damaged: weight '", key, "' has the unknown type '", clip(type), "'");
+    damaged("weight '", key, "' has the unknown type '", clip(type), "'");
   for (const Json &size : fields.list(record, "shape"))
     weight.shape.push_back(fields.bounded(size, "shape", 0, most_number));
   if (weight.shape.size() > most_rank)
-    bad_artifact("damaged: weight '", key, "' has ", weight.shape.size(), " dimensions");
+    damaged("weight '", key, "' has ", weight.shape.size(), " dimensions");
   weight.bytes = TensorSpec{"", weight.element, weight.shape}.bytes();
   weight.sha256 = fields.text(record, "sha256");
   if (record.find("file")) {
@@ -36,9 +36,9 @@ Weight ArtifactReader::read_weight(const Json &record) {
     std::sort(sorted.begin(), sorted.end());
     for (size_t i = 0; i < sorted.size(); ++i)
       if (sorted.size() != weight.shape.size() || sorted[i] != static_cast<int64_t>(i))
-        bad_artifact("damaged: weight '", key, "' has no order of its dimensions");
+        damaged("weight '", key, "' has no order of its dimensions");
     if (weight.bytes > INT64_MAX - weight.offset)
-      bad_artifact("damaged: weight '", key, "' is larger than any file");
+      damaged("weight '", key, "' is larger than any file");
     return weight;
   }
   const Section &found = section(record);
@@ -49,20 +49,18 @@ Weight ArtifactReader::read_weight(const Json &record) {
     auto item = static_cast<size_t>(weight.element->bytes);
     if (weight.data.size() != item || weight.bytes <= weight.element->bytes ||
         weight.bytes > most_splat)
-      bad_artifact("damaged: weight '", key, "' repeats ", weight.data.size(), " bytes to ",
-                   weight.bytes);
+      damaged("weight '", key, "' repeats ", weight.data.size(), " bytes to ", weight.bytes);
     return weight;
   }
   if (found.bytes != weight.bytes || found.offset % weight_alignment)
-    bad_artifact("damaged: weight '", key, "' takes ", weight.bytes, " bytes and has ", found.bytes,
-                 repair);
+    damaged("weight '", key, "' takes ", weight.bytes, " bytes and has ", found.bytes);
   weight.data = bytes_of(found);
   return weight;
 }
 
 void ArtifactReader::add_weight(Weight weight) {
   if (!result->by_key.emplace(weight.key, result->weights.size()).second)
-    bad_artifact("damaged: two weights have one key", repair);
+    damaged("two weights have one key");
   result->weights.push_back(std::move(weight));
 }
 

@@ -14,7 +14,7 @@ const Fields fields("damaged: a code object");
 
 int64_t count(const Json *value, const char *what, int64_t least = 0) {
   if (!value || value->kind != Json::Kind::integer || value->huge || value->number < least)
-    bad_artifact("damaged: ", what, " is a number from ", least, " to 2^63 - 1");
+    damaged(what, " is a number from ", least, " to 2^63 - 1");
   return value->number;
 }
 
@@ -22,12 +22,12 @@ std::array<int64_t, 3> dimensions(const Json &launch, const char *what, int64_t 
                                   int64_t most) {
   const Json *value = launch.find(what);
   if (!value || value->kind != Json::Kind::list || value->items.size() != 3)
-    bad_artifact("damaged: ", what, " is three numbers");
+    damaged(what, " is three numbers");
   std::array<int64_t, 3> result;
   for (size_t i = 0; i < 3; ++i) {
     result[i] = count(&value->items[i], what, -formulas);
     if (result[i] == 0 || result[i] > most)
-      bad_artifact("damaged: ", what, " has sizes from 1 to ", most);
+      damaged(what, " has sizes from 1 to ", most);
   }
   return result;
 }
@@ -38,7 +38,7 @@ Argument read_argument(const Json &value, int64_t formulas) {
     for (size_t i = 0; i < 4; ++i)
       if (value.items[0].kind == Json::Kind::text && value.items[0].text == names[i])
         return {static_cast<ArgumentKind>(i), count(&value.items[1], "argument index", -formulas)};
-  bad_artifact("damaged: an argument is [kind, index], got ", clip(value.source));
+  damaged("an argument is [kind, index], got ", clip(value.source));
 }
 
 Launch read_launch(const Json &value, int64_t formulas) {
@@ -55,7 +55,7 @@ Launch read_launch(const Json &value, int64_t formulas) {
 
 Operand read_operand(const Json &value, int64_t formulas, int64_t inputs) {
   auto wrong = [&]() {
-    bad_artifact("damaged: an operand is [type, bytes] and inputs, got ", clip(value.source));
+    damaged("an operand is [type, bytes] and inputs, got ", clip(value.source));
   };
   if (value.kind != Json::Kind::list || (value.items.size() != 2 && value.items.size() != 3))
     wrong();
@@ -86,7 +86,7 @@ Interface read_interface(const Json &value, int64_t formulas) {
   if (value.find("zeros"))
     for (const Json &one : fields.list(value, "zeros")) {
       if (one.kind != Json::Kind::integer || one.huge || one.number >= 0 || one.number < -formulas)
-        bad_artifact("damaged: an interface's zeros are numbers of formulas");
+        damaged("an interface's zeros are numbers of formulas");
       result.zeros.push_back(one.number);
     }
   if (!value.find("dims"))
@@ -95,7 +95,7 @@ Interface read_interface(const Json &value, int64_t formulas) {
   for (size_t i = 0; i < dims.keys.size(); ++i) {
     const Json &ends = dims.items[i];
     if (ends.kind != Json::Kind::list || ends.items.size() != 2)
-      bad_artifact("damaged: a symbol has two bounds");
+      damaged("a symbol has two bounds");
     Dimension dim{dims.keys[i], count(&ends.items[0], "the bound of a symbol"), {}, {}};
     if (ends.items[1].kind != Json::Kind::null)
       dim.high = count(&ends.items[1], "the bound of a symbol");
@@ -108,10 +108,10 @@ void check_stats(const Json &record) {
   const Json &stats = fields.field(record, "stats", Json::Kind::object);
   for (const Json &figures : stats.items) {
     if (figures.kind != Json::Kind::object)
-      bad_artifact("damaged: stats are numbers by name");
+      damaged("stats are numbers by name");
     for (const Json &figure : figures.items)
       if (figure.kind != Json::Kind::integer)
-        bad_artifact("damaged: stats are numbers by name");
+        damaged("stats are numbers by name");
   }
 }
 
@@ -172,9 +172,9 @@ CodeObject CodeObject::read(const Json &record, std::string_view data, const std
   const Json *bytes = record.find("bytes");
   if (!bytes || bytes->kind != Json::Kind::integer ||
       bytes->number != static_cast<int64_t>(data.size()))
-    bad_artifact("damaged: a code object has other bytes than its record says");
+    damaged("a code object has other bytes than its record says");
   if (fields.text(record, "sha256") != sha256)
-    bad_artifact("damaged: the code object's bytes do not have the recorded sha256");
+    damaged("the code object's bytes do not have the recorded sha256");
   if (record.find("why"))
     fields.text(record, "why");
   if (record.find("formulas"))

@@ -39,6 +39,13 @@ template <class... Parts> [[noreturn]] void bad_artifact(const Parts &...parts) 
   fail(MGX_ERROR_ARTIFACT, parts...);
 }
 
+// What to do about a damaged file, at the end of a message.
+constexpr auto repair = "; compile the model again, or fetch the file again";
+
+template <class... Parts> [[noreturn]] void damaged(const Parts &...parts) {
+  bad_artifact("damaged: ", parts..., repair);
+}
+
 // The first `most` characters, so that a hostile name does not fill a message.
 std::string clip(std::string_view text, size_t most = 80);
 

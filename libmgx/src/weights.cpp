@@ -10,8 +10,6 @@ namespace mgx {
 
 namespace {
 
-constexpr auto repair = "; compile the model again, or fetch the file again";
-
 // Copies elements that a file holds with the dimensions in another order. Dimension i of the result
 // is dimension order[i] of what is stored.
 void reorder(char *target, const char *source, const Weight &weight) {
