@@ -26,7 +26,7 @@ FLOORS = """
     reference
     importer
     codegen.refusal codegen.stages
-    codegen.choice
+    codegen.choice codegen.regimes
     codegen.meaning
     codegen.layout
     codegen.builders

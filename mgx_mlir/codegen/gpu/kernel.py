@@ -30,11 +30,12 @@ def _families(package: str) -> tuple[Family, ...]:
     return tuple(sorted(found, key=lambda family: family.priority))
 
 
-FAMILIES = _families("families")
+_ALL = _families("families")
+FAMILIES = tuple(family for family in _ALL if family.given)
 # The families of kernels with symbolic sizes.
 DYNAMIC_FAMILIES = tuple(
     sorted(
-        (*_families("dynamic"), *(family for family in FAMILIES if family.symbolic)),
+        (*_families("dynamic"), *(family for family in _ALL if family.symbolic)),
         key=lambda family: family.priority,
     )
 )

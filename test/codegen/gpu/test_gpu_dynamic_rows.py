@@ -9,7 +9,7 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.dynamic.product_rows import dynamic_product_program
+from mgx_mlir.codegen.gpu.families.contraction.rows import rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
@@ -118,7 +118,7 @@ def test_refusals_say_why(a: str, b: str, c: str, why: str) -> None:
     )
     with context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        refusal = dynamic_product_program(next(iter(module.body.operations)), Target.get("gfx942"))
+        refusal = rows_program(next(iter(module.body.operations)), Target.get("gfx942"))
     assert isinstance(refusal, Refusal)
     assert why in refusal.reason
 

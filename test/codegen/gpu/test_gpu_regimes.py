@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from mgx_mlir.codegen.gpu.families.regimes import Regime, counted, scheduled
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import Regime, counted, scheduled
 from mgx_mlir.sizes.arithmetic import Number, evaluate
 from mgx_mlir.sizes.parser import parse
 

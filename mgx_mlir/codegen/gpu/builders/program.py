@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar, overload
@@ -65,6 +66,20 @@ def append_functions(module: ir.Module, other: ir.Module) -> None:
     target = _functions(module)
     for function in _functions(other).operations:
         target.append(function.operation.clone())
+
+
+def in_turn(programs: Sequence[GpuProgram], formulas: Formulas) -> GpuProgram:
+    """Programs, of which a run launches one, as one: they have the same scratch memory.
+
+    The numbers of their launches stand for `formulas`.
+    """
+    first, *others = programs
+    for other in others:
+        append_functions(first.module, other.module)
+    launches = tuple(launch for program in programs for launch in program.launches)
+    scratch = sum((formulas.value(program.scratch_bytes) for program in programs), 0)
+    bits = max(program.index_bits for program in programs)
+    return GpuProgram(first.module, launches, formulas.number(scratch), bits)
 
 
 def _functions(module: ir.Module) -> ir.Block:

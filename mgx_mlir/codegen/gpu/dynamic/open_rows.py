@@ -20,8 +20,8 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Tensor
 from mgx_mlir.codegen.gpu.builders.launches import MAX_GRID
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.builders.parts import Move, OpenProgram, forwards, one_part, reach
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.pointers import Move, OpenProgram, forwards, one_part, reach
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.constraints import lanes_of, schedule_refusal

@@ -8,26 +8,11 @@ from contextlib import contextmanager
 from mlir import ir
 from mlir.dialects import gpu
 
-from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram, append_functions
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.meaning.index import symbol_values
 
 DynamicProgram = GpuProgram
-
-
-def in_turn(programs: Sequence[GpuProgram], formulas: Formulas) -> GpuProgram:
-    """Programs, of which a run launches one, as one: they have the same scratch memory.
-
-    The numbers of their launches stand for `formulas`.
-    """
-    first, *others = programs
-    for other in others:
-        append_functions(first.module, other.module)
-    launches = tuple(launch for program in programs for launch in program.launches)
-    scratch = sum((formulas.value(program.scratch_bytes) for program in programs), 0)
-    bits = max(program.index_bits for program in programs)
-    return GpuProgram(first.module, launches, formulas.number(scratch), bits)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
@@ -23,9 +24,11 @@ from mgx_mlir.codegen.gpu.builders.program import (
     aligned,
     append_functions,
 )
-from mgx_mlir.codegen.gpu.dynamic import open_narrow, open_products, product_rows, rows
+from mgx_mlir.codegen.gpu.dynamic import rows
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import RowBlocks
+from mgx_mlir.codegen.gpu.families.contraction import first_layers, products
+from mgx_mlir.codegen.gpu.families.contraction import rows as product_rows
 from mgx_mlir.codegen.gpu.families.contraction.reduced import TOGETHER
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
@@ -38,7 +41,7 @@ from mgx_mlir.sizes.arithmetic import Number
 from mgx_mlir.sizes.parser import parse
 
 # The families that the product is offered to, in this order.
-_PRODUCTS = (product_rows.FAMILY, open_narrow.FAMILY, open_products.FAMILY)
+_PRODUCTS = (product_rows.FAMILY, first_layers.FAMILY, products.FAMILY)
 
 
 def reduced_rows_program(
@@ -85,7 +88,11 @@ def _together(
         return refusal
     product = len(signature(halves.first)[1][0])
     ends = product_rows.Ends(
-        kernel, own, product, columns, {n: x for n, x in moved.items() if n != product}
+        kernel,
+        partial(rows.with_count, own),
+        product,
+        columns,
+        {n: x for n, x in moved.items() if n != product},
     )
     made = product_rows.product_of_rows(halves.first, anchor, target, ends)
     if isinstance(made, Refusal):

@@ -29,13 +29,14 @@ class Family:
     A module of `families`, or of `dynamic` for kernels with symbolic sizes, has one as `FAMILY`;
     no list names it again. The family of the least `priority` is asked first. `program` gives a
     Refusal for a kernel of its kind that it does not take, and None for other kernels. Only a
-    `symbolic` one is asked for kernels with symbolic sizes.
+    `symbolic` one is asked for kernels with symbolic sizes, and only a `given` one for others.
     """
 
     name: str
     priority: int
     program: Callable[[mgx.KernelOp, Target], Generated[Any] | Refusal | None]
     symbolic: bool = False
+    given: bool = True
 
 
 class Problem(Protocol):

@@ -21,10 +21,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.builders.parts import OpenProgram, forwards, value_of, whole_tensors
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
-from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, forwards, value_of, whole_tensors
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,
@@ -73,7 +72,7 @@ def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
 
 def _program(
     kernel: mgx.KernelOp, found: _Problem, target: Target
-) -> Generated[DynamicProgram] | Refusal:
+) -> Generated[GpuProgram] | Refusal:
     _, (inputs, _) = signature(kernel)
     problem, image = found.match.problem, image_in_memory(found.match.problem.b)
     unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
@@ -163,4 +162,4 @@ def _with_strides(image: Image, change: Callable[[int], int]) -> Image:
     return replace(image, batch=batch, channel=channel, strides=tuple(map(change, image.strides)))
 
 
-FAMILY = Family("open_narrow", 21, Matched(_match, _program))
+FAMILY = Family("first_layers", 21, Matched(_match, _program), symbolic=True, given=False)

@@ -13,72 +13,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from typing import cast
 
 from mlir import ir
 
-from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import (
-    MAX_THREADS,
     Tensor,
-    block_number,
     signature,
-    thread_number,
 )
-from mgx_mlir.codegen.gpu.builders.program import Generated, aligned
-from mgx_mlir.codegen.gpu.dynamic.pointers import (
+from mgx_mlir.codegen.gpu.builders.parts import (
     USUAL,
     Move,
     OpenProgram,
     forwards,
-    one_part,
-    reach,
     value_of,
 )
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
-from mgx_mlir.codegen.gpu.families.contraction import finish, packing
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.families.contraction import finish
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
-    PACKED_FILTER,
-    PACKED_IMAGE,
     Product,
-    channels_moved_last,
-    in_place,
-    place_of_results,
-    stored_along,
-    subsampled,
 )
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.function import (
-    Parameter,
     Tensors,
-    WorkGroups,
-    add_function,
 )
 from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator, epilogue_work
-from mgx_mlir.codegen.gpu.families.contraction.packing import Packing, emit_channels_last
+from mgx_mlir.codegen.gpu.families.contraction.operands import (
+    SCRATCH,
+    Packed,
+    Parts,
+    SymbolicProduct,
+    match_product,
+)
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
-from mgx_mlir.codegen.gpu.families.regimes import Regime, in_ranges, scheduled
-from mgx_mlir.codegen.meaning.element import element_of, sizes_of
-from mgx_mlir.codegen.problem.match import mapped, match_contraction
+from mgx_mlir.codegen.meaning.element import element_of
+from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import (
     Axis,
     Contraction,
     Edge,
-    Image,
     Matrix,
     Windows,
-    pixels,
 )
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import Regime, in_ranges, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import (
@@ -94,117 +80,13 @@ from mgx_mlir.sizes.arithmetic import (
 RANGES = ((256, 125), (1024, USUAL), (math.inf, 2048))
 IMAGES = ((28, 14), (112, 56), (math.inf, 224))
 
-_SCRATCH = Argument("scratch", 0)
-# Threads of a work-group that packs.
-_PACKING = 256
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """A product, or a convolution as one, by the name of its op.
-
-    image: the pixels whose channels are moved to be last first, [batch, channel, pixel]; None where
-    nothing is moved. filters: as they are packed, likewise.
-    """
-
-    name: str
-    product: Product
-    image: Matrix | None = None
-    filters: Packing | None = None
-
-
-def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
-    operations = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in operations if isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS))]
-    if not anchors:
-        return None
-    name = anchors[0].OPERATION_NAME
-    match = match_contraction(kernel)
-    if match is None:
-        return Refusal(f"{name}: types, views or an epilogue that the generator does not match")
-    moved = None if match.added else channels_moved_last(match.problem)
-    if moved is not None:
-        own = replace(match, problem=moved[0])
-        product: Product | Refusal = Product(own, place_of_results(match), {})
-    else:
-        product = in_place(match)
-    if isinstance(product, Refusal):
-        return product.of(name)
-    product = stored_along(product)
-    operands = [x for term in product.match.terms for x in (term.a, term.b)]
-    if not {type(x) for x in operands} <= {Matrix, Windows}:
-        return Refusal(f"{name}: operands that are not plain matrices or images")
-    if moved is None:
-        return _Problem(name, product)
-    assert isinstance(match.problem.b, Image)
-    return _Problem(name, product, pixels(subsampled(match.problem.b)), moved[1])
-
-
-@dataclass
-class _Parts:
-    """The matrices of one work-group: `moves` advance pointers to them, in order.
-
-    Packed operands are in scratch memory, filters first.
-    """
-
-    types: tuple[Sequence[ir.Type], Sequence[ir.Type]]
-    problem: _Problem
-    moves: list[Move] = field(default_factory=list)
-
-    def read(self, x: Matrix) -> Matrix:
-        filters, image = self.problem.filters, self.problem.image
-        if x.argument == PACKED_FILTER and filters is not None:
-            return self._moved(x, _SCRATCH, self.types[0][filters.argument], filters.elements)
-        if x.argument == PACKED_IMAGE and image is not None:
-            type_ = self.types[0][image.argument]
-            return self._moved(x, _SCRATCH, type_, self.image, self.image_at)
-        type_ = self.types[0][x.argument]
-        return self._moved(x, Argument("input", x.argument), type_, math.prod(sizes_of(type_)))
-
-    def written(self, x: Matrix, number: int) -> Matrix:
-        type_ = self.types[1][number]
-        return self._moved(x, Argument("output", number), type_, math.prod(sizes_of(type_)))
-
-    def term(self, x: Contraction) -> Contraction:
-        assert isinstance(x.b, Matrix)  # as `_match` gives it
-        return replace(x, batch=1, a=self.read(x.a), b=self.read(x.b))
-
-    @property
-    def image(self) -> Number:
-        """Elements of the packed images."""
-        image = self.problem.image
-        return image.batch.size * image.row.size * image.column.size if image else 0
-
-    @property
-    def image_at(self) -> Number:
-        """The first byte of the packed images."""
-        return aligned(self.problem.filters.bytes) if self.problem.filters else 0
-
-    @property
-    def end(self) -> Number:
-        """The bytes of all packed operands."""
-        image = self.problem.image
-        bytes_ = emit.element_bytes(image.element) if image else 0
-        return self.image_at + aligned(self.image * bytes_)
-
-    def _moved(
-        self, x: Matrix, argument: Argument, type_: ir.Type, size: Number, at: Number = 0
-    ) -> Matrix:
-        number = len(self.moves)
-        tensor = Tensor(1, element_of(type_), written=argument.kind == "output")
-        # The first windows begin before the image.
-        start, inner = (0, x.offset) if isinstance(x, Windows) else (x.offset, 0)
-        span = reach(x.row, x.column)
-        self.moves.append(Move(argument, tensor, start, x.batch, size, span, at))
-        return replace(x, argument=number, offset=inner, batch=one_part(start, x.batch))
-
 
 def _program(
-    kernel: mgx.KernelOp, problem: _Problem, target: Target
-) -> Generated[DynamicProgram] | Refusal:
+    kernel: mgx.KernelOp, problem: SymbolicProduct, target: Target
+) -> Generated[GpuProgram] | Refusal:
     name, (inputs, results) = signature(kernel)
     match, place = problem.product.match, problem.product.result
-    whole, parts = match.problem, _Parts((inputs, results), problem)
+    whole, parts = match.problem, Parts((inputs, results), problem)
     one, *added = (parts.term(term) for term in match.terms)
     sources = mapped(match.sources, parts.read)
     first = len(parts.moves)
@@ -216,49 +98,14 @@ def _program(
     known = named_symbols([*inputs, *results])
     ranges = RANGES if problem.name.endswith("dot") else IMAGES
     moves = parts.moves[: first + len(results)]
-    before: tuple[_Packed, ...] = ()
+    before: tuple[Packed, ...] = ()
     if problem.image is not None:
+        if not forwards(problem.image.row, problem.image.column, problem.image.batch):
+            return Refusal("images that are read backwards")
         parts.read(problem.image)
-        before = (_Packed(problem, parts.moves[-1], parts),)
+        before = (Packed(problem, parts.moves[-1], parts),)
     found = _Kernel(kernel, target, name, whole, product, moves, first, known, ranges, before)
     return found.generated()
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """The functions that pack an image, read by `image`, and its filters."""
-
-    problem: _Problem
-    image: Move
-    parts: _Parts
-
-    def emit(self, program: OpenProgram, batch: Number) -> None:
-        filters, image = self.problem.filters, self.problem.image
-        if filters is not None:
-            program.add(partial(self._filters, filters))
-        assert image is not None
-        output = next(
-            move for move in self.parts.moves
-            if move.argument == _SCRATCH and move.at == self.parts.image_at and move.parts.factors
-        )  # fmt: skip
-        chunks = image.row.size // (CHUNK_BYTES // emit.element_bytes(image.element))
-        grid = (ceil_div(image.column.size, _PACKING), chunks, batch)
-        moves = [self.image, replace(output, tensor=replace(output.tensor, written=True))]
-        with program.function(_PACKING, grid, (), "z", moves) as (frame, _):
-            source, target = frame.buffers
-            block = emit.mul(block_number("x", MAX_THREADS), _PACKING)
-            thread = emit.add(block, thread_number(_PACKING))
-            own = replace(image, offset=0)
-            emit_channels_last(own, source, target, thread, block_number("y", chunks))
-
-    def _filters(self, filters: Packing, block: ir.Block, name: str) -> Launch:
-        count = math.prod(sizes_of(self.parts.types[0][filters.argument]))
-        assert isinstance(count, int)
-        read = Parameter(filters.element, count, Argument("input", filters.argument))
-        packed = Parameter(filters.element, filters.elements, _SCRATCH)
-        groups = WorkGroups(packing.THREADS, (filters.blocks, 1, 1))
-        body = partial(packing.emit_packing, [filters])
-        return add_function(block, name, ({filters.argument: read}, [packed]), groups, body)
 
 
 @dataclass
@@ -277,9 +124,9 @@ class _Kernel:
     first: int
     known: Mapping[str, Symbol]
     ranges: Sequence[tuple[float, int]]
-    packed: Sequence[_Packed] = ()
+    packed: Sequence[Packed] = ()
 
-    def generated(self) -> Generated[DynamicProgram] | Refusal:
+    def generated(self) -> Generated[GpuProgram] | Refusal:
         ways: list[tuple[Product, Tiling, Number]] = []
         for number, (variant, part) in enumerate(_variants(self.product, self.moves)):
             choice = _Choice(self, variant, number > 0)
@@ -293,7 +140,8 @@ class _Kernel:
             (share * move.size * move.tensor.bytes
              for (*_, share), move in zip(ways, scratch, strict=True) if move), start=0,
         )  # fmt: skip
-        limits = [MAX_BATCH - n for n in (self.whole.N, self.whole.batch)]
+        least = min(tiling.schedule.columns(tiling.unit) for _, tiling, _ in ways)
+        limits = [MAX_BATCH - n for n in (ceil_div(self.whole.N, least), self.whole.batch)]
         used = [move for move in scratch if move]
         start = self._start
         used += [packed.image for packed in self.packed]
@@ -321,7 +169,7 @@ class _Kernel:
         element = element_of(ir.RankedTensorType.get([1], emit.element_type(problem.accumulator)))
         parts = Axis(((self.whole.batch, size),))
         tensor = Tensor(1, element, written=True)
-        return Move(_SCRATCH, tensor, 0, parts, self.whole.batch * size, size, self._start)
+        return Move(SCRATCH, tensor, 0, parts, self.whole.batch * size, size, self._start)
 
     @property
     def _start(self) -> Number:
@@ -499,4 +347,4 @@ def _usual(product: Product, known: Mapping[str, Symbol], usual: int) -> Product
     return Product(own, static(product.result), {})
 
 
-FAMILY = Family("open_products", 25, Matched(_match, _program))
+FAMILY = Family("products", 25, Matched(match_product, _program), symbolic=True, given=False)

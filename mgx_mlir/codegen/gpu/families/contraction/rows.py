@@ -23,8 +23,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, append_functions
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
-from mgx_mlir.codegen.gpu.dynamic.rows import with_count
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, place_of_results
 from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows
@@ -38,11 +36,11 @@ from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.families.regimes import Regime, counted, scheduled
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.rows import match_rows, with_rows
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import Regime, counted, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div
@@ -52,9 +50,7 @@ TILED = ((128, 64), (384, 256), (1024, 512), (math.inf, 2048))
 RANGES = ((1, 1), (MAX_ROWS, MAX_ROWS), *TILED)
 
 
-def dynamic_product_program(
-    kernel: mgx.KernelOp, target: Target
-) -> Generated[DynamicProgram] | Refusal | None:
+def rows_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
     A Refusal of products whose rows are not all that is symbolic; None where the kernel holds no
@@ -81,7 +77,7 @@ def anchor_of_product(kernel: mgx.KernelOp) -> ir.Operation | Refusal | None:
 
 def product_of_rows(
     kernel: mgx.KernelOp, anchor: ir.Operation, target: Target, ends: Ends | None = None
-) -> Generated[DynamicProgram] | Refusal:
+) -> Generated[GpuProgram] | Refusal:
     """The program of a kernel whose product is `anchor`, and the schedule in words."""
     found = match_rows(kernel, anchor)
     if isinstance(found, Refusal):
@@ -104,12 +100,12 @@ def product_of_rows(
 class Ends:
     """The work on whole rows of a product, input number `product` of it, in place of results.
 
-    kernel: the one of both. columns: of each result. strides: elements from row to row of the other
-    inputs.
+    kernel: the one of both. rows: gives the work on so many rows. columns: of each result. strides:
+    elements from row to row of the other inputs.
     """
 
     kernel: mgx.KernelOp
-    rows: Rows
+    rows: Callable[[int], Rows]
     product: int
     columns: tuple[int, ...]
     strides: Mapping[int, int]
@@ -117,7 +113,7 @@ class Ends:
     def tail(self, rows: int) -> Tail:
         """The work on so many rows."""
         sizes = tuple(rows * size for size in self.columns)
-        return Tail(with_count(self.rows, rows), self.product, sizes)
+        return Tail(self.rows(rows), self.product, sizes)
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ class _Functions:
         """The schedules in words."""
         return ", or ".join(words for *_, words in self.made)
 
-    def program(self, kernel: mgx.KernelOp) -> DynamicProgram:
+    def program(self, kernel: mgx.KernelOp) -> GpuProgram:
         """All functions as one program."""
         (first, *_), *others = self.made
         for other, *_ in others:
@@ -177,7 +173,7 @@ class _Functions:
         launches = tuple(launch for one, *_ in self.made for launch in one.launches)
         scratch = self.formulas.number(sum((bytes_ for _, bytes_, _ in self.made), 0))
         program = GpuProgram(first.module, launches, scratch, 32)
-        return DynamicProgram.of(program, self.formulas)
+        return GpuProgram.of(program, self.formulas)
 
     def _add_few(self, way: _Way, regime: Regime) -> None:
         rows, plan = way.rows, way.few
@@ -267,4 +263,4 @@ class _Functions:
         return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))
 
 
-FAMILY = Family("product_rows", 20, dynamic_product_program)
+FAMILY = Family("product_rows", 20, rows_program, symbolic=True, given=False)

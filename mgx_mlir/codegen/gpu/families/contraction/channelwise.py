@@ -17,9 +17,8 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.dynamic.pointers import OpenProgram, forwards, value_of, whole_tensors
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.builders.parts import OpenProgram, forwards, value_of, whole_tensors
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
     Depthwise,
@@ -53,7 +52,7 @@ def _match(kernel: mgx.KernelOp) -> _Problem | Refusal | None:
 
 def _program(
     kernel: mgx.KernelOp, problem: _Problem, target: Target
-) -> Generated[DynamicProgram] | Refusal:
+) -> Generated[GpuProgram] | Refusal:
     _, (inputs, _) = signature(kernel)
     plan = depthwise_of(problem.match, target)
     if isinstance(plan, Refusal):
@@ -90,4 +89,4 @@ def _scheduled(plan: Depthwise, inputs: Sequence[ir.Type]) -> Depthwise:
     return replace(plan, lanes=best.lanes, rows=best.rows, width=best.width, mixed=best.mixed)
 
 
-FAMILY = Family("open_depthwise", 22, Matched(_match, _program))
+FAMILY = Family("channelwise", 22, Matched(_match, _program), symbolic=True, given=False)

@@ -30,8 +30,7 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.choice import Offer, steered, steering
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, in_turn
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, in_turn
 from mgx_mlir.codegen.gpu.families.contraction import reduced
 from mgx_mlir.codegen.gpu.families.contraction.across import Images, pixels_of, tiles_across
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
@@ -40,10 +39,10 @@ from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
-from mgx_mlir.codegen.gpu.families.regimes import Regime, counted, scheduled
 from mgx_mlir.codegen.meaning.element import bit_width, element_of, sizes_of
 from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, of_images
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import Regime, counted, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -52,9 +51,7 @@ from mgx_mlir.sizes.arithmetic import Number, ceil_div
 RANGES = ((2, 1), (16, 8), (math.inf, 32))
 
 
-def dynamic_images_program(
-    kernel: mgx.KernelOp, target: Target
-) -> Generated[DynamicProgram] | Refusal | None:
+def images_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
     A Refusal of kernels that do not work image by image; None where the kernel holds neither
@@ -116,7 +113,7 @@ class _Images:
             self.made[count] = of_images(self.kernel, count)
         return self.made[count][1]
 
-    def program(self, anchor: str) -> Generated[DynamicProgram] | Refusal:
+    def program(self, anchor: str) -> Generated[GpuProgram] | Refusal:
         refusals = []
         for family in (reduced.FAMILY, pooling.FAMILY):
             made = family.program(self.of(1), self.target)
@@ -136,8 +133,8 @@ class _Images:
             words.append(one.schedule)
         return self._generated(in_turn(programs, self.formulas), ", or ".join(words))
 
-    def _generated(self, program: GpuProgram, words: str) -> Generated[DynamicProgram]:
-        found = DynamicProgram.of(program, self.formulas)
+    def _generated(self, program: GpuProgram, words: str) -> Generated[GpuProgram]:
+        found = GpuProgram.of(program, self.formulas)
         return Generated(found, f"{words}, for each of any number of images")
 
     def _request(self, count: int) -> Request | Refusal:
@@ -263,4 +260,4 @@ def _move(
         op.erase()
 
 
-FAMILY = Family("images", 10, dynamic_images_program)
+FAMILY = Family("images", 10, images_program, symbolic=True, given=False)
