@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 import mgx_mlir
 from mgx_mlir.settings import Settings
-from test.dynamic_models import inputs_of
+from test.dynamic_models import MODELS, inputs_of
 from test.onnx_models import Builder, half
 from test.test_full_dynamic import FULL
 
@@ -50,6 +50,8 @@ PIXELS = [
 ROWS = [
     {"m": 1, "n": 1, "k": 1},
     {"m": 1, "n": 130, "k": 300},
+    {"m": 1, "n": 136, "k": 304},
+    {"m": 1, "n": 8, "k": 2056},
     {"m": 67, "n": 3, "k": 9},
     {"m": 256, "n": 256, "k": 24},
     {"m": 257, "n": 264, "k": 40},
@@ -99,6 +101,12 @@ def test_images_of_any_pixels(made: tuple[int, ...], chip: str, narrow: bool) ->
 def test_products_of_any_sizes(open_: str, chip: str, narrow: bool) -> None:
     known = [{s: size for s, size in sizes.items() if s in open_} for sizes in ROWS]
     check(product(*open_), chip, known, narrow)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_one_row_of_each_of_a_batch(chip: str) -> None:
+    sizes = [{"batch": 3, "m": m, "k": 40, "n": 64} for m in (1, 2)]
+    check(MODELS["products"](), chip, sizes, narrow=chip == "gfx942")
 
 
 @pytest.mark.slow

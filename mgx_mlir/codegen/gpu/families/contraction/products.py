@@ -50,6 +50,9 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
     SymbolicProduct,
     match_product,
 )
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import Skinny, as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
@@ -78,6 +81,7 @@ from mgx_mlir.sizes.arithmetic import (
 # Runs of up to as many results as with all symbols of the first value have a schedule for symbols
 # of the second one. Symbols of images are their heights and widths.
 RANGES = ((256, 125), (1024, USUAL), (math.inf, 2048))
+USUAL_OF_ROW = 2048
 IMAGES = ((28, 14), (112, 56), (math.inf, 224))
 
 
@@ -128,12 +132,20 @@ class _Kernel:
 
     def generated(self) -> Generated[GpuProgram] | Refusal:
         ways: list[tuple[Product, Tiling, Number]] = []
-        for number, (variant, part) in enumerate(_variants(self.product, self.moves)):
+        rows: list[tuple[OneFunction, Number]] = []
+        variants = list(_variants(self.product, self.moves))
+        for number, (variant, part) in enumerate(variants):
             choice = _Choice(self, variant, number > 0)
-            regimes = _ranges(self.whole, self.known, self.ranges)
+            # Single elements make long code: sizes that no vector divides have no large tiles.
+            few = self.ranges[: len(self.ranges) - (number == 0 and len(variants) > 1)]
+            regimes = _ranges(self.whole, self.known, few)
             found = scheduled(regimes, choice.best, choice.clocks)
             if isinstance(found, Refusal):
                 return found
+            row = choice.row()
+            if row is not None:
+                rows.append((row, part - part * is_more(self.whole.M, 1)))
+                part = part * is_more(self.whole.M, 1)
             ways += [(variant, tiling, regime.share * part) for tiling, regime in found]
         scratch = [self._sums(tiling) for _, tiling, _ in ways]
         bytes_ = sum(
@@ -152,7 +164,10 @@ class _Kernel:
             packed.emit(program, self.whole.batch)
         for (variant, tiling, share), sums in zip(ways, scratch, strict=True):
             self._emit(program, variant, tiling, share, sums)
+        for row, share in rows:
+            self._emit_row(program, row, share)
         words = dict.fromkeys(tiling.schedule.describe(tiling.unit) for _, tiling, _ in ways)
+        words |= dict.fromkeys(f"for one row {row.describe()}" for row, _ in rows)
         return Generated(program.program(), f"any sizes, {', or '.join(words)}")
 
     @property
@@ -201,6 +216,15 @@ class _Kernel:
             tensors = Tensors(inputs, frame.pointers[first + 1 :], None)
             finish.emit_finish(match, variant.result, schedule.splits, "x", False, tensors)
 
+    def _emit_row(self, program: OpenProgram, plan: OneFunction, share: Number) -> None:
+        groups, first = plan.groups, self.first
+        grid = (share * groups.grid[0], 1, self.whole.batch)
+        lds = [(groups.lds[0], emit.element_type(groups.lds[1]))] if groups.lds else []
+        with program.function(groups.threads, grid, lds, "z") as (frame, _):
+            inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
+            local = frame.lds[0] if lds else None
+            plan.emit(Tensors(inputs, frame.pointers[first:], local))
+
 
 @dataclass(frozen=True)
 class _Choice:
@@ -232,12 +256,46 @@ class _Choice:
             return Refusal(f"no schedule fits {self.own.target.name}")
         return Tiling(schedule, request.unit, self.own.target)
 
+    def row(self) -> OneFunction | None:
+        """The function for one row, where sizes are those that vectors divide."""
+        match = self.variant.match
+        if isinstance(self.own.whole.M, int) or match.pairs or match.added:
+            return None
+        row = _of_one_row(self.variant)
+        choice = replace(self, variant=row)
+        request = choice._request(USUAL_OF_ROW)
+        if isinstance(request, Refusal):
+            return None
+        plans = [as_skinny(request), as_broad(request)]
+        fits = [plan for plan in plans if not isinstance(plan, Refusal)]
+        plan = min(fits, key=lambda plan: plan.clocks, default=None)
+        if plan is None:
+            return None
+        columns = common_factor(match.problem.N)
+        if isinstance(plan, Skinny):
+            plan = replace(plan, columns=math.gcd(plan.columns, columns))
+        elif columns % plan.width:
+            return None
+        return replace(plan, product=row)
+
     def clocks(self, tiling: Tiling, usual: int) -> float:
         """The estimate of a schedule."""
         request = self._request(usual)
         if isinstance(request, Refusal):
             return math.inf
         return Tiles(request.product, tiling).clocks
+
+
+def _of_one_row(product: Product) -> Product:
+    """The first row of a product."""
+
+    def first(x: Matrix) -> Matrix:
+        return replace(x, row=Axis(()))
+
+    match, problem = product.match, product.match.problem
+    own = replace(problem, M=1, a=first(problem.a))
+    sources = mapped(match.sources, first)
+    return Product(replace(match, problem=own, sources=sources), first(product.result), {})
 
 
 def _ranges(
