@@ -46,15 +46,8 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
 )
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing, emit_channels_last
-from mgx_mlir.codegen.meaning.element import element_of, sizes_of
-from mgx_mlir.codegen.problem.match import match_contraction
-from mgx_mlir.codegen.problem.problem import (
-    Contraction,
-    Image,
-    Matrix,
-    Windows,
-    pixels,
-)
+from mgx_mlir.codegen.problem.match import mapped, match_contraction
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix, Windows, pixels
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import (
@@ -207,3 +200,28 @@ class Packed:
         groups = WorkGroups(packing.THREADS, (filters.blocks, 1, 1))
         body = partial(packing.emit_packing, [filters])
         return add_function(block, name, ({filters.argument: read}, [packed]), groups, body)
+
+
+def of_one_row(product: Product) -> Product:
+    """The first row of a product."""
+
+    def first(x: Matrix) -> Matrix:
+        return replace(x, row=Axis(()))
+
+    match, problem = product.match, product.match.problem
+    own = replace(problem, M=1, a=first(problem.a))
+    sources = mapped(match.sources, first)
+    return Product(replace(match, problem=own, sources=sources), first(product.result), {})
+
+
+def most_lanes(product: Product) -> int:
+    """Elements of a vector of 16 bytes, of the operand that has most."""
+    operands = [x for term in product.match.terms for x in (term.a, term.b)]
+    return CHUNK_BYTES // min(emit.element_bytes(x.element) for x in operands)
+
+
+def matrices(product: Product) -> list[Matrix]:
+    """The matrices that are read and written."""
+    match = product.match
+    operands = [x for term in match.terms for x in (term.a, term.b) if isinstance(x, Matrix)]
+    return [*operands, *match.reads, product.result]

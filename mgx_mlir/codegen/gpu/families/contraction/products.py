@@ -19,7 +19,6 @@ from typing import cast
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import (
     Tensor,
@@ -49,6 +48,9 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
     Parts,
     SymbolicProduct,
     match_product,
+    matrices,
+    most_lanes,
+    of_one_row,
 )
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
@@ -97,7 +99,7 @@ def _program(
     places = [parts.written(place, number) for number in range(len(results))]
     own = replace(match, problem=one, added=tuple(added), sources=sources, place=None)
     product = Product(own, places[0], {})
-    if not forwards(*(axis for x in _matrices(product) for axis in (x.row, x.column))):
+    if not forwards(*(axis for x in matrices(product) for axis in (x.row, x.column))):
         return Refusal("rows or columns that are read backwards")
     known = named_symbols([*inputs, *results])
     ranges = RANGES if problem.name.endswith("dot") else IMAGES
@@ -237,7 +239,7 @@ class _Choice:
     def _request(self, usual: int) -> Request | Refusal:
         """The variant where symbols have about this value."""
         own = self.own
-        usual += self.aligned * (-usual % _most_lanes(self.variant))
+        usual += self.aligned * (-usual % most_lanes(self.variant))
         common = _usual(self.variant, own.known, usual)
         if refusal := problem_refusal(common.match, None, own.target):
             return refusal
@@ -261,7 +263,7 @@ class _Choice:
         match = self.variant.match
         if isinstance(self.own.whole.M, int) or match.pairs or match.added:
             return None
-        row = _of_one_row(self.variant)
+        row = of_one_row(self.variant)
         choice = replace(self, variant=row)
         request = choice._request(USUAL_OF_ROW)
         if isinstance(request, Refusal):
@@ -286,18 +288,6 @@ class _Choice:
         return Tiles(request.product, tiling).clocks
 
 
-def _of_one_row(product: Product) -> Product:
-    """The first row of a product."""
-
-    def first(x: Matrix) -> Matrix:
-        return replace(x, row=Axis(()))
-
-    match, problem = product.match, product.match.problem
-    own = replace(problem, M=1, a=first(problem.a))
-    sources = mapped(match.sources, first)
-    return Product(replace(match, problem=own, sources=sources), first(product.result), {})
-
-
 def _ranges(
     problem: Contraction, known: Mapping[str, Symbol], ranges: Sequence[tuple[float, int]]
 ) -> Iterator[Regime]:
@@ -314,7 +304,7 @@ def _ranges(
 def _variants(product: Product, moves: Sequence[Move]) -> Iterator[tuple[Product, Number]]:
     """The product, and where that is another one, that of sizes which vectors divide: each
     with its launches, 1 or 0."""
-    lanes = _most_lanes(product)
+    lanes = most_lanes(product)
     odd: list[Number] = []
 
     def aligned(size: int) -> int:
@@ -337,7 +327,7 @@ def _variants(product: Product, moves: Sequence[Move]) -> Iterator[tuple[Product
         batch = Axis(tuple((n, math.lcm(s, lanes)) for n, s in x.batch.factors))
         return replace(x, batch=batch, row=axis(x.row), column=axis(x.column))
 
-    if any(isinstance(x, Windows) for x in _matrices(product)):
+    if any(isinstance(x, Windows) for x in matrices(product)):
         yield product, 1
         return
     match = product.match
@@ -360,19 +350,6 @@ def _variants(product: Product, moves: Sequence[Move]) -> Iterator[tuple[Product
     rest: Number = sum((size - size // lanes * lanes for size in dict.fromkeys(odd)), 0)
     yield product, is_more(rest, 0)
     yield found, 1 - is_more(rest, 0)
-
-
-def _most_lanes(product: Product) -> int:
-    """Elements of a vector of 16 bytes, of the operand that has most."""
-    operands = [x for term in product.match.terms for x in (term.a, term.b)]
-    return CHUNK_BYTES // min(emit.element_bytes(x.element) for x in operands)
-
-
-def _matrices(product: Product) -> list[Matrix]:
-    """The matrices that are read and written."""
-    match = product.match
-    operands = [x for term in match.terms for x in (term.a, term.b) if isinstance(x, Matrix)]
-    return [*operands, *match.reads, product.result]
 
 
 def _usual(product: Product, known: Mapping[str, Symbol], usual: int) -> Product:
