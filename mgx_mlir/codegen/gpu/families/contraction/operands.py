@@ -46,6 +46,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
 )
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing, emit_channels_last
+from mgx_mlir.codegen.meaning.element import element_of, sizes_of
 from mgx_mlir.codegen.problem.match import mapped, match_contraction
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix, Windows, pixels
 from mgx_mlir.codegen.refusal import Refusal
