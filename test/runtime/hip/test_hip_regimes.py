@@ -109,6 +109,15 @@ def test_one_row_of_each_of_a_batch(chip: str) -> None:
     check(MODELS["products"](), chip, sizes, narrow=chip == "gfx942")
 
 
+def test_nothing_and_sums_of_nothing() -> None:
+    """Results without elements, and sums of no products, which are 0."""
+    program = mgx_mlir.compile(product(*"mnk"), "gfx1100", FULL, settings=SETTINGS)
+    for m, n, k in ((0, 16, 8), (1, 0, 8), (1, 16, 0), (20, 24, 0)):
+        inputs = {"x": np.ones((m, k), np.float32), "v": np.ones((k, n), np.float32)}
+        (found,) = program.run(inputs).values()
+        np.testing.assert_array_equal(found, inputs["x"] @ inputs["v"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
 def test_integers_of_any_pixels(chip: str) -> None:
