@@ -259,6 +259,15 @@ def malformed(text: str, message: str) -> None:
         ("g (float[2,3] x) => (y) { y = Concat <axis = 5> (x, x) }", "Concat"),
         ("g (float[2,3] x, int64[2] i) => (y) { y = Add (x, i) }", "operands of f32 and i64"),
         ("g (float[2,3] x) => (y) { y = Cast <to = 99> (x) }", "Cast"),
+        (
+            "g (float[1,1,4,4] x, float[1,2,2,3] i) => (y) { y = GridSample (x, i) }",
+            r"grid is \[1, 2, 2, 3\]; \[\?, \?, \?, 2\] is needed",
+        ),
+        (
+            "g (float[1,1,4,4] x) => (y) { y = MaxPool <kernel_shape = [2, 2], "
+            f"pads = [{2**63 - 1}, 0, {2**63 - 1}, 0]> (x) }}",
+            "overflow",
+        ),
         ("g (float[1,2,2] x) => (y) { y = Gemm (x, x) }", r"A is \[1, 2, 2\]; \[\?, \?\] is"),
         ('g (float[2,3] x) => (y) { y = Einsum <equation = "ij,jk"> (x) }', "Einsum"),
     ],

@@ -33,6 +33,7 @@ def grid_sample(node: Node) -> ir.Value:
     stated = node.attribute("mode", "bilinear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(stated, stated)
     last = tensors.rank(grid) - 1
+    tensors.require(grid, [*[None] * last, tensors.rank(x) - 2], "grid")
     sampler = Sampler(
         x,
         str(node.attribute("padding_mode", "zeros")),
