@@ -55,6 +55,13 @@ test-torch: setup emulator  ## the backend of torch.compile, folders of models; 
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxruntime-genai" "onnxscript>=0.7" "torch==2.13.0" "transformers>=5"
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/torch
 
+# In an environment of its own, whose packages go before those of .venv.
+test-serving: setup  ## the examples of serving, behind the real servers; installs Ray into build/serving (0.5 GB)
+	@test -d build/serving || $(PYTHON) -m venv build/serving
+	@build/serving/bin/python -m pip install -q --disable-pip-version-check "ray[serve]"
+	@echo "import site; site.addsitedir('$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" > $$(build/serving/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/mgx.pth
+	@build/serving/bin/python -m pytest -q -m "" test/serving
+
 # Memory that Python leaves at its end is no leak of the emulator's. test_header only compiles.
 sanitize: setup  ## the emulated device under AddressSanitizer and UBSan: engine, ISA, HIP
 	@mkdir -p build/sanitize && cmake -G Ninja -S emulator -B build/sanitize/emulated -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/sanitize/cmake.log
@@ -113,4 +120,4 @@ bench: setup  ## the measurements that the README and docs/measured.md quote
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models test-torch sanitize fuzz wheel wheel-full emulator format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models test-torch test-serving sanitize fuzz wheel wheel-full emulator format bench clean

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -37,13 +34,3 @@ def images() -> np.ndarray:
 
 def wanted(path: Path) -> np.ndarray:
     return mgx_mlir.compile(mgx_mlir.load(path)).run({"image": images()})["probabilities"]
-
-
-def example(name: str) -> Any:
-    """An example as a module, of the name that other processes import it by."""
-    spec = importlib.util.spec_from_file_location(name, SERVING / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -10,12 +11,11 @@ import threading
 import time
 from pathlib import Path
 
-import cloudpickle
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from test.serving.digits import SERVING, artifact, example, images, wanted
+from test.serving.digits import SERVING, artifact, images, wanted
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +33,9 @@ def test_every_row_is_scored_once(workers: int, tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(SERVING))
+    monkeypatch.syspath_prepend(str(SERVING))  # which workers get too
+    score = importlib.import_module("score")
     path, rows = artifact(tmp_path), np.concatenate([images()] * 40)
-    score = example("score")
-    cloudpickle.register_pickle_by_value(score)  # workers do not find it as a module
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
