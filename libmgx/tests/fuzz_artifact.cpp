@@ -45,8 +45,10 @@ void ask(const mgx_artifact *artifact) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *bytes, std::size_t count) {
+  if (!count)
+    return 0; // NULL is a wrong call.
   std::vector<unsigned char> data(bytes, bytes + count);
-  if (count > header_bytes && bytes[0] != '{') {
+  if (count > header_bytes) {
     std::size_t end = header_bytes; // The manifest has no other bytes than these.
     while (end < count && data[end] >= ' ' && data[end] <= '~')
       ++end;

@@ -23,8 +23,6 @@ from test.libmgx.conftest import QUICK
 from test.libmgx.library import Artifact, Device, LibraryError, Program, tensors
 
 OTHERS = [name for name in PROGRAMS if name not in (*QUICK, "parts")]
-# Files of each version of the format; those of the gate have any sizes and 8-bit integers.
-GOLDEN = [path for path in ARTIFACTS if path.stem in ("any_sizes", "quantized")]
 # Sizes to run with: those of static programs among them.
 SIZES = (1, 2, 5, 7, 2)
 
@@ -86,23 +84,14 @@ def test_results_of_more_programs(name: str, all_files: dict[str, bytes], folder
     check_results(all_files[name], 2, folder)
 
 
-def check_golden(path: Path, folder: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ARTIFACTS, ids=name_of)
+def test_artifacts_of_every_version_run(path: Path, folder: Path) -> None:
     x, y = expected(path)
     settings = Settings(cache_dir=folder / "cache", jobs=1)
     data = mgx_mlir.finalize(mgx_mlir.load(path), "cpu", settings=settings).to_bytes()
     found = Program(Artifact(data), Device("cpu:2"), trust_code=1).run({"x": x})
     np.testing.assert_allclose(found["y"], y, rtol=2e-2, atol=2e-3)
-
-
-@pytest.mark.parametrize("path", GOLDEN, ids=name_of)
-def test_older_artifacts_run(path: Path, folder: Path) -> None:
-    check_golden(path, folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", ARTIFACTS, ids=name_of)
-def test_artifacts_of_every_version_run(path: Path, folder: Path) -> None:
-    check_golden(path, folder)
 
 
 def test_a_signature_names_types_sizes_and_bounds(files: dict[str, bytes]) -> None:
@@ -202,6 +191,19 @@ def test_a_run_of_known_sizes_makes_nothing_ready(files: dict[str, bytes]) -> No
     after = program.info
     assert before.bindings == after.bindings == 1
     assert before.kept_bytes == after.kept_bytes > 0
+
+
+def test_programs_of_one_artifact_share_its_weights(files: dict[str, bytes], folder: Path) -> None:
+    (folder / "shared.mgx").write_bytes(files["weights beside"])
+    artifact, device = Artifact(folder / "shared.mgx"), Device("cpu:1")
+    first = Program(artifact, device, trust_code=1)
+    held = first.info.weight_bytes
+    second = Program(artifact, Device("cpu:2"), trust_code=1)
+    assert second.info.weight_bytes == first.info.weight_bytes == held > 0
+    del first, artifact
+    inputs = given(PythonArtifact.open(folder / "shared.mgx").plan, 1, 0)
+    other = Program(Artifact(folder / "shared.mgx"), device, trust_code=1)
+    same(second.run(inputs), other.run(inputs))
 
 
 MATRICES = """<ir_version: 9, opset_import: ["": 18]>

@@ -58,7 +58,7 @@ def check_mutants(files: dict[str, bytes], path: Path, numbers: range) -> set[st
 def test_changed_plans_get_the_python_reader_s_answers(
     files: dict[str, bytes], folder: Path
 ) -> None:
-    assert check_mutants(files, folder / "mutant.mgx", range(150)) == {"fine", "Artifact"}
+    assert check_mutants(files, folder / "mutant.mgx", range(100)) == {"fine", "Artifact"}
 
 
 @pytest.mark.slow
@@ -72,9 +72,9 @@ def test_damaged_bytes_get_the_python_reader_s_answers(
     data = files["search"]
     path = folder / "damaged.mgx"
     rng = random.Random(0)
-    places = [*range(64), *rng.sample(range(64, len(data)), 60)]
+    places = [*range(64), *rng.sample(range(64, len(data)), 20)]
     for place in places:
-        for value in (data[place] ^ 1, data[place] ^ 0x80, 0):
+        for value in (data[place] ^ 1, data[place] ^ 0x80):
             mutant = data[:place] + bytes([value]) + data[place + 1 :]
             check_alike(path, mutant, f"byte {place} is {value}")
     for size in (0, 1, 63, 64, 65, 200, len(data) - 1):
