@@ -84,7 +84,7 @@ from mgx_mlir.sizes.arithmetic import (
 # of the second one. Symbols of images are their heights and widths.
 RANGES = ((256, 125), (1024, USUAL), (math.inf, 2048))
 USUAL_OF_ROW = 2048
-IMAGES = ((28, 14), (112, 56), (math.inf, 224))
+IMAGES = ((28, 14), (112, 56), (448, 224), (math.inf, 896))
 
 
 def _program(
