@@ -76,8 +76,9 @@ def main() -> None:
     if given.write is None:
         print(text, end="")
         return
-    page = given.write.read_text()
-    given.write.write_text(page[: page.index(MARK) + len(MARK)] + "\n" + text)
+    before, _, old = given.write.read_text().partition(MARK)
+    _, head, after = old.partition("\n## ")
+    given.write.write_text(f"{before}{MARK}\n{text}{head}{after}")
 
 
 if __name__ == "__main__":
