@@ -23,7 +23,7 @@ from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.launches import Launches
-from mgx_mlir.codegen.cpu.nests import Functions, compile_nests
+from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction, is_product
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
@@ -210,7 +210,7 @@ def _with_rest(
     if halves is None:
         return functions.finish(kernel, target, explicit=True)
     first, (inputs, _) = len(functions.places), kernel_types(kernel)
-    lower_nests(halves.second, functions)
+    lower_nests(halves.second, functions, HostKernel(functions))
     replaced(functions, first, len(inputs), made)
     return functions.finish(kernel, target)
 

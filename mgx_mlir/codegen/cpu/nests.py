@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from mlir import ir
 from mlir.dialects import arith, memref
@@ -18,13 +19,16 @@ from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 from mgx_mlir.codegen.loops.blocked_sums import block_sums
 from mgx_mlir.codegen.loops.body import UNBOUNDED, Function, Place
 from mgx_mlir.codegen.loops.kernel import (
+    NestKernel,
     is_symbolic,
     kernel_symbols,
     launch_arguments,
     lower_nests,
 )
 from mgx_mlir.codegen.loops.nest import Facts, Nest
+from mgx_mlir.codegen.meaning.body import Lazy
 from mgx_mlir.codegen.meaning.index import symbol_values
+from mgx_mlir.codegen.meaning.reducers import Reduction
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable, updates
 from mgx_mlir.sizes.arithmetic import Number
@@ -33,7 +37,7 @@ from mgx_mlir.sizes.arithmetic import Number
 def compile_nests(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of any `mgx.kernel`. Errors as `lower_nests`'s."""
     functions = Functions.of(kernel, target)
-    lower_nests(kernel, functions)
+    lower_nests(kernel, functions, HostKernel(functions))
     why = "sizes are arguments: generic path" if functions.symbols else "generic path"
     return replace(functions.finish(kernel, target), why=why)
 
@@ -55,6 +59,21 @@ def finished(
     builder.resolve([own[len(symbols) if launch.kept else 0 :] for own, launch in pairs])
     code = replace(builder.finish(target, explicit), scratch_bytes=scratch)
     return replace(code, formulas=tuple(formulas.texts)) if is_symbolic(kernel) else code
+
+
+# The cost from which on a value is read from memory, not computed twice: that of a function.
+_WORTH = 4
+
+
+class HostKernel(NestKernel):
+    """Lowers a kernel's block for the host, where memory in a cache costs less than functions."""
+
+    def shared(self, value: ir.Value, found: Lazy) -> Lazy:
+        """In memory, if a reduction and other work read it, and it costs as much as an exp."""
+        users = [use.owner.opview for use in value.uses]
+        reduced = any(isinstance(op, get_args(Reduction)) for op in users)
+        worth = len(users) > 1 and reduced and found.cost >= _WORTH
+        return self.stored(found) if worth else found
 
 
 class Functions:

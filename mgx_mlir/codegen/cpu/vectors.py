@@ -111,6 +111,20 @@ class Lanes(FunctionBody):
         return super().reduce(loops, [[*map(self.wide, own)] for own in starts], emit)
 
 
+class _Extremes(Arithmetic):
+    """Arithmetic whose extremes take an instruction, and two to keep a NaN. Zeros are equal."""
+
+    def maximum(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self._extreme("ogt", a, b) if element.is_float else super().maximum(element, a, b)
+
+    def minimum(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self._extreme("olt", a, b) if element.is_float else super().minimum(element, a, b)
+
+    def _extreme(self, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
+        found = self.select(self.compare(predicate, a, b), a, b)  # b where one is NaN
+        return self.select(self.compare("uno", a, a), a, found)
+
+
 class _Row(Lanes):
     """Terms of a reduction that are neighbours."""
 
@@ -181,7 +195,8 @@ class RowReduction:
 
     def _row(self, values: Sequence[ir.Value]) -> list[ir.Value]:
         group, nest = self.facts.reduction[-1], self.facts.nest
-        each, low = len(nest.starts), emit.value(0)
+        each, low, combine = len(nest.starts), emit.value(0), nest.combine
+        assert combine is not None
         for vectors in (VECTORS, 1):
             step = vectors * self.lanes
             high = emit.value(emit.mul(emit.div(group.size, step), step))
@@ -194,7 +209,8 @@ class RowReduction:
                     group.bind(self.dims, emit.add(first, n * self.lanes))
                     body = _Row(*self._here(), self.function, group.dims[-1], self.lanes)
                     terms = [body.wide(x) for x in nest.emit(body, nest.dims())]
-                    found += self._combine(self.lanes, carried[n * each : (n + 1) * each], terms)
+                    own = carried[n * each : (n + 1) * each]
+                    found += combine(_Extremes([self.lanes]), own, terms)
                 return [*found, *carried[vectors * each :]]
 
             values = emit.loop(low, high, step, block, values)

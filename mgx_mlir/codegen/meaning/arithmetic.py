@@ -64,6 +64,10 @@ class Arithmetic:
     def div(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.divf(a, b, fastmath=CONTRACT)
 
+    def share(self, a: ir.Value, total: ir.Value) -> ir.Value:
+        """a / total, where many are divided by one total: its reciprocal may be taken once."""
+        return arith.divf(a, total, fastmath=CONTRACT | arith.FastMathFlags.arcp)
+
     def neg(self, a: ir.Value) -> ir.Value:
         return arith.negf(a, fastmath=CONTRACT)
 

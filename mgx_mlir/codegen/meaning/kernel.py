@@ -75,7 +75,8 @@ class Kernel:
             with op.location:
                 results = lowering_of(op)(self, op, operands)
             results = [results] if isinstance(results, Lazy) else results
-            self.values.update(zip(op.results, results, strict=True))
+            pairs = zip(op.results, results, strict=True)
+            self.values.update({value: self.shared(value, found) for value, found in pairs})
         return []
 
     def results(self, values: Sequence[Lazy]) -> list[ir.Value]:
@@ -95,6 +96,10 @@ class Kernel:
             assert isinstance(result, Stored)
             results.append(result.value)
         return results
+
+    def shared(self, value: ir.Value, found: Lazy) -> Lazy:
+        """A result of an op as those that use it see it: where it is worth it, in memory."""
+        return found
 
     def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
         """A product of integers by an instruction for bytes; None where there is none for it."""

@@ -82,7 +82,7 @@ def softmax(kernel: Kernel, op: mgx.SoftmaxOp, operands: Sequence[Lazy]) -> Lazy
         lambda body, indices: store(
             body.arithmetic,
             source.element,
-            body.arithmetic.div(body.at(powers, indices), body.at(total, _row(indices, axis))),
+            body.arithmetic.share(body.at(powers, indices), body.at(total, _row(indices, axis))),
         ),
         1,
     )
