@@ -167,8 +167,84 @@ def decoders() -> Iterator[Case]:
     yield Case("decoder of 2 layers", partial(llama, 2), [decoder_models.step(1)])
 
 
+def _rows_of(operator: str, columns: int, axis: int = -1) -> onnx.ModelProto:
+    """An operator along an axis of a tensor of any sizes, or a layer's on rows of a given length."""
+    b = Builder()
+    sizes: list[Size] = ["rows", "columns"]
+    if operator == "LayerNormalization":
+        sizes = ["rows", columns]
+        scale, bias = b.weight("s", columns), b.weight("b", columns)
+        y = b.op(operator, "x", scale, bias, axis=axis)
+    elif operator == "ReduceSum":
+        y = b.op(operator, "x", b.constant([axis]), keepdims=1)
+    elif operator == "CumSum":
+        y = b.op(operator, "x", b.constant(axis))
+    elif operator == "TopK":
+        y, _ = b.op(operator, "x", b.constant([columns]), outputs=2, axis=axis)
+    elif operator == "Gelu":
+        y = b.op("Mul", b.op("Sigmoid", "x"), "x")
+    elif operator == "Transpose":
+        y = b.op(operator, "x", perm=[1, 0])
+    else:
+        y = b.op(operator, "x", axis=axis)
+    return _model(b, {"x": sizes}, y, [None, None])
+
+
+def rows() -> Iterator[Case]:
+    """Reductions, and what works along rows or on elements: all sizes open."""
+    runs = [{"rows": r, "columns": c} for r, c in ((16384, 1024), (1024, 4096), (77, 1000))]
+    for operator in ("Softmax", "ReduceSum", "CumSum", "Gelu", "Transpose"):
+        yield Case(f"rows {operator}", partial(_rows_of, operator, 0), runs)
+    yield Case("rows Softmax of axis 0", partial(_rows_of, "Softmax", 0, 0), runs[1:])
+    yield Case("rows TopK of 50", partial(_rows_of, "TopK", 50), runs[1:])
+    few = [{"rows": r} for r in (1, 128, 16384)]
+    for columns in (768, 1024):
+        layer = partial(_rows_of, "LayerNormalization", columns)
+        yield Case(f"rows LayerNormalization {columns}", layer, few)
+
+
+def attention() -> Iterator[Case]:
+    """Attention with any number of heads, queries and keys."""
+
+    def model(depth: int) -> onnx.ModelProto:
+        b = Builder()
+        scores = b.op("MatMul", "q", b.op("Transpose", "k", perm=[0, 2, 1]))
+        scale = b.constant(depth**-0.5, np.float32)
+        weights = b.op("Softmax", b.op("Mul", scores, scale), axis=-1)
+        shapes: dict[str, list[Size]] = {
+            "q": ["heads", "queries", depth], "k": ["heads", "keys", depth],
+            "v": ["heads", "keys", depth],
+        }  # fmt: skip
+        return _model(b, shapes, b.op("MatMul", weights, "v"), [None] * 3)
+
+    for heads, length, depth in ((16, 1024, 64), (32, 4096, 128)):
+        run = {"heads": heads, "queries": length, "keys": length}
+        yield Case(f"attention {heads}x{length}x{depth}", partial(model, depth), [run])
+
+
+def images() -> Iterator[Case]:
+    """Poolings and a resize of any number of images of any size."""
+
+    def model(operator: str) -> onnx.ModelProto:
+        b = Builder()
+        if operator == "Resize":
+            scales = b.constant([1, 1, 2, 2], np.float32)
+            y = b.op(operator, "x", "", scales, mode="linear")
+        elif operator == "GlobalAveragePool":
+            y = b.op(operator, "x")
+        else:
+            y = b.op(operator, "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+        return _model(b, {"x": ["batch", 64, "h", "w"]}, y, [None] * 4)
+
+    runs = [{"batch": n, "h": 112, "w": 112} for n in (1, 32)]
+    for operator in ("MaxPool", "AveragePool", "GlobalAveragePool", "Resize"):
+        yield Case(f"images {operator}", partial(model, operator), runs)
+
+
 # Functions that give cases. A case of another kind is a line of one, or of one more function.
-CASES: tuple[Callable[[], Iterator[Case]], ...] = (convolutions, products, decoders)
+CASES: tuple[Callable[[], Iterator[Case]], ...] = (
+    convolutions, products, decoders, rows, attention, images,
+)  # fmt: skip
 
 
 @dataclass
