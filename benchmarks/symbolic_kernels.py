@@ -168,7 +168,7 @@ def decoders() -> Iterator[Case]:
 
 
 def _rows_of(operator: str, columns: int, axis: int = -1) -> onnx.ModelProto:
-    """An operator along an axis of a tensor of any sizes, or a layer's on rows of a given length."""
+    """An operator on a tensor of any sizes, or on rows of a given length."""
     b = Builder()
     sizes: list[Size] = ["rows", "columns"]
     if operator == "LayerNormalization":

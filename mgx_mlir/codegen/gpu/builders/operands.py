@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -18,7 +18,7 @@ from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.meaning.element import BOOL, Element
 from mgx_mlir.codegen.problem.problem import Axis
-from mgx_mlir.sizes.arithmetic import common_factor
+from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ class MemoryOperand:
     def forwards(self) -> bool:
         """Whether it is read forwards along both axes: no index is before that of the first."""
         return forwards(self.outer, self.inner)
+
+    @property
+    def strides(self) -> list[int]:
+        """The offset, and all strides but that of neighbours along `inner`."""
+        inner = self.inner.factors
+        inner = inner[:-1] if inner and inner[-1][1] in (0, 1) else ()
+        return [self.offset, *(stride for _, stride in (*self.outer.factors, *inner))]
 
     @property
     def transposed(self) -> MemoryOperand:
@@ -113,6 +120,51 @@ class MemoryOperand:
 
     def _loaded(self, x: ir.Value) -> ir.Value:
         return emit.from_memory(x, "i1" if self.element.kind == BOOL else "")
+
+
+@dataclass
+class Divided:
+    """Symbolic sizes that vectors of `lanes` elements divide, where `odd` is 0 in a run, 1 else.
+
+    Numbers that the vectors do not divide for sure become ones that they do.
+    """
+
+    lanes: int
+    rests: dict[Number, None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(operands: Sequence[MemoryOperand]) -> Divided:
+        """The longest vectors that given strides allow."""
+        numbers = {n for x in operands for n in x.strides if isinstance(n, int)}
+        return Divided(math.gcd(vector_lanes(0, operands), *numbers))
+
+    def number(self, number: int) -> int:
+        """A size or stride, divided by vectors."""
+        if isinstance(number, int) or common_factor(number) % self.lanes == 0:
+            return number
+        self.rests[number - number // self.lanes * self.lanes] = None
+        return number // self.lanes * self.lanes
+
+    def operand(self, x: MemoryOperand) -> MemoryOperand:
+        """An operand whose vectors, along `inner`, are each one access."""
+
+        def axis(own: Axis, along: bool) -> Axis:
+            last = len(own.factors) - 1
+            found = []
+            for position, (size, stride) in enumerate(own.factors):
+                if along and position == last and stride in (0, 1):
+                    found.append((self.number(size), stride))
+                else:
+                    found.append((size, self.number(stride)))
+            return Axis(tuple(found))
+
+        offset = self.number(x.offset)
+        return replace(x, offset=offset, outer=axis(x.outer, False), inner=axis(x.inner, True))
+
+    @property
+    def odd(self) -> Number:
+        """1 in runs whose sizes vectors do not divide, or where there are none; else 0."""
+        return is_more(sum(self.rests, start=0), 0) if self.lanes > 1 else 1
 
 
 def vector_lanes(size: int, operands: Sequence[MemoryOperand]) -> int:

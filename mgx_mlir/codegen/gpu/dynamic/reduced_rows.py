@@ -31,6 +31,7 @@ from mgx_mlir.codegen.gpu.families.contraction import first_layers, products
 from mgx_mlir.codegen.gpu.families.contraction import rows as product_rows
 from mgx_mlir.codegen.gpu.families.contraction.reduced import TOGETHER
 from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
@@ -64,7 +65,7 @@ def reduced_rows_program(
             if not isinstance(first, Generated):
                 refusals += [str(first)] if first else []
                 continue
-            second = rows.FAMILY.program(halves.second, target)
+            second = rows_program(halves.second, target)
             if second is None or isinstance(second, Refusal):
                 return second
             words = f"{first.schedule}; its rows after it ({found}): {second.schedule}"

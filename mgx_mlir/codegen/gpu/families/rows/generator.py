@@ -6,6 +6,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
+from mgx_mlir.codegen.gpu.families.rows import blocks
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
@@ -18,22 +19,25 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 def build(rows: Rows, launches: Launches, schedule: RowSchedule, target: Target) -> None:
     """Adds the functions of rows that `constraints` do not refuse to those of `launches`."""
+    if launches.is_symbolic:
+        blocks.build(rows, launches, schedule, target)
+        return
     if schedule.parts > 1:
         Split(rows, launches, schedule, target).build()
         return
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
-    blocks = ceil_div(vectors, schedule.together)
+    count = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]
     lds = lds_arrays(schedule, reductions, target)
-    grid = builder.grid_of(blocks)
+    grid = builder.grid_of(count)
     with launches.whole(rows.used, schedule.block, grid, lds) as frame:
         numbers = {number: position for position, number in enumerate(rows.used)}
         kind = Across if schedule.across else Along
         layout = kind(rows, schedule, target, frame, numbers)
         layout.begin(builder.thread_number(schedule.block), builder.linear_block(grid))
-        bounded = vectors % schedule.together != 0 or blocks != grid[0] * grid[1]
+        bounded = vectors % schedule.together != 0 or count != grid[0] * grid[1]
         RowsBody(rows, schedule, layout, reductions, bounded).emit()
 
 
-rows_program = Scheduled(match_rows, choose, build, launches=inputs_in_front)
-FAMILY = Family("rows", 50, rows_program)
+rows_program = Scheduled(match_rows, choose, build, blocks.regimes, inputs_in_front)
+FAMILY = Family("rows", 50, rows_program, symbolic=True)

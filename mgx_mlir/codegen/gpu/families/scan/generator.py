@@ -19,10 +19,16 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Offset
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
-from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule, choose, regimes
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import I32, Element
+from mgx_mlir.codegen.gpu.families.scan.space import (
+    ScanSchedule,
+    choose,
+    divided_by,
+    lanes_of,
+    regimes,
+)
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -34,6 +40,8 @@ Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
 
 def build(work: Scan | NonZero, launches: Launches, schedule: ScanSchedule, target: Target) -> None:
     """Adds the functions to those of `launches`."""
+    if launches.is_symbolic and schedule.lanes > lanes_of(work):
+        _, work = divided_by(work)
     functions = _Functions(work, launches, schedule, target)
     if isinstance(work, Scan):
         functions.parts(lambda x: _widened(work.source.element, functions.element, x))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import Divided, vector_lanes
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
@@ -14,7 +14,7 @@ UNROLL = 4  # vectors that a thread reads at a time
 MAX_PARTS = 1024
 _WAVES = 8  # waves that keep a compute unit busy
 _CHUNKS = 4  # the fewest vectors of a lane in a part
-_SHORT = 512  # elements of a row of symbolic length that is one part
+_SHORT = 8  # vectors of a lane along a row of symbolic length that is one part
 _PARTS, _PARTS_ALONE = 32, 256  # of a longer row among others, and of one
 
 
@@ -61,23 +61,54 @@ def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
 
 
 def regimes(scan: Scan | NonZero, target: Target) -> list[tuple[Number, ScanSchedule]]:
-    """The schedules of symbolic sizes: for short rows, and for long ones, which are cut."""
+    """The schedules of symbolic sizes: for few long rows, which are cut, and for others; of rows
+    that vectors divide, and of others."""
     rows, columns = (scan.rows, scan.columns) if isinstance(scan, Scan) else (1, scan.size)
-    is_long, parts = is_more(columns, _SHORT), _PARTS_ALONE if rows == 1 else _PARTS
+    few, parts = 1 - is_more(rows, target.compute_units), _PARTS_ALONE if rows == 1 else _PARTS
+    divided, own = divided_by(scan)
+    odd = divided.odd if divided.rests else 0
     return [
-        (1 - is_long, _cut(scan, columns, 1, target)),
-        (is_long, _cut(scan, columns, parts, target)),
+        (share * part, _cut(one, some, target))
+        for one, share in ((scan, odd), (own, 1 - odd))
+        for is_cut in (few * is_more(columns, _SHORT * target.wave_size * lanes_of(one)),)
+        for some, part in ((1, 1 - is_cut), (parts, is_cut))
+        if share != 0
     ]
 
 
-def _cut(scan: Scan | NonZero, columns: int, parts: int, target: Target) -> ScanSchedule:
+def divided_by(scan: Scan | NonZero) -> tuple[Divided, Scan | NonZero]:
+    """The rows whose vectors divide their lengths and strides, and the condition for it."""
+    if isinstance(scan, NonZero):
+        return Divided(1), scan
+    if is_across(scan):
+        divided = Divided.of([scan.source.transposed, scan.target.transposed])
+        source, target = (
+            divided.operand(x.transposed).transposed for x in (scan.source, scan.target)
+        )
+        rows = divided.number(scan.rows)
+        return divided, replace(scan, rows=rows, source=source, target=target)
+    divided = Divided.of([scan.source, scan.target])
+    source, target = divided.operand(scan.source), divided.operand(scan.target)
+    columns = divided.number(scan.columns)
+    return divided, replace(scan, columns=columns, source=source, target=target)
+
+
+def lanes_of(scan: Scan | NonZero) -> int:
+    """Neighbours of a vector: in a row, or of neighbouring rows."""
+    if isinstance(scan, NonZero):
+        return vector_lanes(scan.size, [scan.source])
+    operands = [scan.source, scan.target]
+    if is_across(scan):
+        return vector_lanes(scan.rows, [operand.transposed for operand in operands])
+    return vector_lanes(scan.columns, operands)
+
+
+def _cut(scan: Scan | NonZero, parts: int, target: Target) -> ScanSchedule:
     """The schedule of a number of parts of a row."""
-    operands = [scan.source, scan.target] if isinstance(scan, Scan) else [scan.source]
-    across, group = isinstance(scan, Scan) and is_across(scan), 1
-    if isinstance(scan, Scan) and across:
-        lanes, steps = vector_lanes(scan.rows, [x.transposed for x in operands]), columns
-    else:
-        lanes = vector_lanes(columns, operands)
+    columns = scan.columns if isinstance(scan, Scan) else scan.size
+    across, group, lanes = isinstance(scan, Scan) and is_across(scan), 1, lanes_of(scan)
+    steps = columns
+    if not across:
         vectors, group = columns // lanes, target.wave_size
         if isinstance(vectors, int):
             group = min(group, 1 << (vectors - 1).bit_length())

@@ -1,0 +1,205 @@
+"""Rows of symbolic sizes: a work-group's rows, as rows of which all else is known.
+
+    tensor<?x?xf16, #mgx.dims<[rows, columns]>>
+
+Pointers advance to the rows of a work-group in 64 bits. Raw buffers end with the last row: rows
+beyond read 0, or what follows, and are not stored. Where vectors divide the lengths of rows and
+the strides of a run, functions for such sizes have them; others have an element at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import MAX_BYTES
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
+from mgx_mlir.codegen.gpu.builders.pointers import Move, one_part, reach
+from mgx_mlir.codegen.gpu.families.regimes import counted, in_ranges, scheduled
+from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
+from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
+from mgx_mlir.codegen.gpu.families.rows.cost import choose, clocks
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
+from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS as MOST_THREADS
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
+
+# Numbers of rows up to an end, and the one that schedules are chosen for: no block of them is
+# whole.
+_ROWS = ((1024, 509), (math.inf, 16381))
+# Ends of the lengths of rows that vectors divide, and the number of rows that schedules are chosen
+# for. Of other rows: waves of a work-group, and elements that a thread keeps; 0: it keeps none.
+_ENDS, _MANY = (256, 1024, 4096, math.inf), 4096
+_WAVES = ((1, 2), (4, 8), (16, 8), (16, 0))
+
+
+def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Refusal:
+    """The schedules of rows with symbolic sizes, each with its launches in a run."""
+    every = [x for x in rows.sources.values() if isinstance(x, MemoryOperand)]
+    every += [result.operand for result in rows.results]
+    if not all(operand.forwards for operand in every):
+        return Refusal("rows that are read backwards")
+    divided, own = divided_by(rows)
+    odd = 1 if is_across(rows) else divided.odd
+    found: list[tuple[Number, RowSchedule]] = []
+    for problem, share, one_by_one in ((rows, odd, True), (own, 1 - odd, False)):
+        if share == 0:
+            continue
+        made = _of_length(problem, target, one_by_one)
+        if isinstance(made, Refusal):
+            return made
+        found += [(share * part, schedule) for part, schedule in made]
+    return found
+
+
+def _of_length(
+    rows: Rows, target: Target, one_by_one: bool
+) -> list[tuple[Number, RowSchedule]] | Refusal:
+    if isinstance(rows.columns, int):
+
+        def best(count: int) -> RowSchedule | Refusal:
+            found = choose(replace(rows, rows=count), target, whole=True)
+            return _single(rows, found) if found else Refusal(f"no schedule fits {target.name}")
+
+        ways = scheduled(
+            counted(rows.rows, _ROWS),
+            best,
+            lambda schedule, count: clocks(replace(rows, rows=count), schedule, target),
+        )
+        return ways if isinstance(ways, Refusal) else [(way.share, one) for one, way in ways]
+    if one_by_one:
+        return _one_by_one(rows, target)
+    found = []
+    for regime in counted(rows.columns, [(end, int(min(end, 1 << 16))) for end in _ENDS]):
+        usual = replace(rows, rows=_MANY, columns=regime.usual)
+        schedule = choose(usual, target, whole=True) if regime.most < math.inf else None
+        if schedule is None or not schedule.resident:
+            lanes = lanes_of(rows, False)
+            schedule = RowSchedule(MOST_THREADS, 1, lanes, 1, False, False)
+        found.append((regime.share, _single(rows, schedule)))
+    return found
+
+
+def _one_by_one(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]]:
+    """The schedules of rows that vectors may not divide, or that lie across memory."""
+    lanes, ways = lanes_of(rows, False), []
+    for waves, kept in _WAVES:
+        threads, chunks = min(waves * target.wave_size, MOST_THREADS), max(1, kept // lanes)
+        schedule = RowSchedule(threads, 1, lanes, chunks, False, kept > 0)
+        if not schedule_refusal(rows, schedule, target):
+            ways.append((schedule, threads * lanes * chunks if kept else math.inf))
+    shares = in_ranges(rows.columns, [end for _, end in ways])
+    return [(share, ways[number][0]) for share, number in shares]
+
+
+def _single(rows: Rows, schedule: RowSchedule) -> RowSchedule:
+    """The schedule with one row a work-group, where not all results have their rows in turn."""
+    return schedule if _in_turn(rows) else replace(schedule, together=1)
+
+
+def _in_turn(rows: Rows) -> bool:
+    """Whether each result ends with its last row, and rows are evenly apart in memory."""
+    return all(
+        step is not None and step * rows.rows == _size(result.operand)
+        for result in rows.results
+        for step in [result.operand.outer.stride]
+    )
+
+
+def _size(x: MemoryOperand) -> Number:
+    """The elements of an operand."""
+    return math.prod((n for axis in (x.outer, x.inner) for n, _ in axis.factors), start=1)
+
+
+def divided_by(rows: Rows) -> tuple[Divided, Rows]:
+    """The rows whose vectors divide the rows' lengths and strides, and the condition for it."""
+    divided = Divided.of(rows.operands)
+    sources = {
+        value: divided.operand(x) if isinstance(x, MemoryOperand) and rows.is_whole(value) else x
+        for value, x in rows.sources.items()
+    }
+    results = tuple(
+        replace(x, operand=divided.operand(x.operand)) if x.whole else x for x in rows.results
+    )
+    columns = divided.number(rows.columns)
+    return divided, replace(rows, sources=sources, results=results, columns=columns)
+
+
+def build(rows: Rows, launches: Launches, schedule: RowSchedule, target: Target) -> None:
+    """Adds the function of rows with symbolic sizes to those of `launches`."""
+    if schedule.lanes > lanes_of(rows, False):
+        _, rows = divided_by(rows)
+    count = schedule.together
+    parts = _Parts(launches, ceil_div(rows.rows, count), count)
+    sources = {
+        value: parts.read(x) if isinstance(x, MemoryOperand) else x
+        for value, x in rows.sources.items()
+    }
+    read = len(parts.moves)
+    results = tuple(replace(x, operand=parts.written(x.operand)) for x in rows.results)
+    own = replace(rows, rows=count, sources=sources, results=results)
+    # The number of a column beyond the row's end has 31 bits too.
+    launches.limit(MAX_BYTES // 2 - rows.columns)
+    if parts.is_whole:
+        launches.limit(MAX_BYTES - rows.rows)
+    reductions = [Reduction(op) for op in own.reductions]
+    lds, grid = lds_arrays(schedule, reductions, target), (parts.groups, 1, 1)
+    with launches.moved(parts.moves, schedule.block, grid, lds) as (frame, _):
+        layout = Along(own, schedule, target, frame, {n: n for n in range(read)})
+        layout.begin(thread_number(schedule.block), 0)
+        RowsBody(own, schedule, layout, reductions, bounded=False).emit()
+
+
+@dataclass(frozen=True)
+class _Whole(MemoryOperand):
+    """An operand whose rows are not evenly apart: offsets are from its start.
+
+    first: rows of a work-group.
+    """
+
+    first: int = 0
+
+    def start(self, outer: Index) -> Index:
+        before = emit.mul(block_number("x", MAX_THREADS), self.first)
+        return super().start(emit.add(before, outer))
+
+
+class _Parts:
+    """The tensors of `groups` work-groups, each of `count` rows."""
+
+    def __init__(self, launches: Launches, groups: Number, count: int) -> None:
+        self.launches, self.groups, self.count = launches, groups, count
+        self.moves: list[Move] = []
+        self.is_whole = False
+
+    def read(self, x: MemoryOperand) -> MemoryOperand:
+        made, number = self._moved(x, Argument("input", x.argument)), len(self.moves) - 1
+        return replace(made, argument=number)
+
+    def written(self, x: MemoryOperand) -> MemoryOperand:
+        return self._moved(x, Argument("output", x.argument))
+
+    def _moved(self, x: MemoryOperand, argument: Argument) -> MemoryOperand:
+        whole, step, count = self.launches.whole_tensor(argument), x.outer.stride, self.count
+        if count == 1:
+            parts, span = x.outer, reach(x.inner)
+            self.moves.append(replace(whole, offset=x.offset, parts=parts, reach=span))
+            return replace(x, offset=0, outer=one_part(x.offset, x.outer))
+        if step is None:
+            self.is_whole = True
+            self.moves.append(replace(whole, reach=x.offset + reach(x.outer, x.inner)))
+            return _Whole(x.argument, x.element, x.offset, x.outer, x.inner, count)
+        parts = Axis(((self.groups, step * count),)) if step else Axis(())
+        span = x.offset + reach(x.inner) + step * count
+        self.moves.append(replace(whole, parts=parts, reach=span))
+        return replace(x, outer=Axis(((count, step),)) if step else Axis(()))
