@@ -28,10 +28,13 @@ _IN_FLIGHT = 128
 _DIVISION = 6
 
 
-def choose(elements: Elements, target: Target) -> PointwiseSchedule:
-    """The schedule with the least estimate; the first one among equals."""
+def choose(elements: Elements, target: Target, most_lanes: int = 0) -> PointwiseSchedule:
+    """The schedule with the least estimate; the first one among equals.
+
+    most_lanes: the longest vectors, where they are not those that divide the size.
+    """
     operands = elements.operands
-    lanes = vector_lanes(elements.size, operands)
+    lanes = most_lanes or vector_lanes(elements.size, operands)
     most = max(1, int(_IN_FLIGHT * target.register_share) // len(operands))
     legal = [s for s in schedules(lanes) if s.lanes * s.times <= most]
     chosen = least(legal, lambda s: clocks(elements, s, target), PointwiseSchedule.describe)

@@ -12,8 +12,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
+from mgx_mlir.codegen.gpu.families.pointwise import blocks
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
@@ -40,6 +41,10 @@ def build(
     target: Target,
 ) -> None:
     """Adds the function to those of `launches`."""
+    if launches.is_symbolic:
+        assert isinstance(schedule, PointwiseSchedule)
+        _build_blocks(elements, launches, schedule)
+        return
     used = elements.used
     if isinstance(schedule, TransposedSchedule):
         threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
@@ -58,6 +63,19 @@ def build(
             first = emit.add(first, emit.mul(thread, schedule.lanes))
             bounded = grid[0] * grid[1] * schedule.elements != elements.size
             emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+
+
+def _build_blocks(elements: Elements, launches: Launches, schedule: PointwiseSchedule) -> None:
+    """Adds the function of elements of symbolic sizes to those of `launches`."""
+    if schedule.lanes > vector_lanes(elements.size, elements.operands):
+        _, elements = blocks.divided_by(elements)
+    own, moves = blocks.parts_of(elements, launches, schedule)
+    groups = ceil_div(elements.size, schedule.elements)
+    with launches.moved(moves, schedule.block, (groups, 1, 1)) as (frame, block):
+        own = blocks.at_block(own, emit.mul(block, schedule.elements))
+        read = len(moves) - len(own.results)
+        sources, outputs = dict(enumerate(frame.buffers[:read])), frame.buffers[read:]
+        emit_elements(own, schedule, sources, outputs, blocks.first_of(schedule), False)
 
 
 def emit_elements(
@@ -122,6 +140,6 @@ def _launches(kernel: mgx.KernelOp, elements: Elements) -> Launches:
 
 
 pointwise_program = Scheduled[Elements, PointwiseSchedule | TransposedSchedule](
-    match_elements, best, build, launches=_launches
+    match_elements, best, build, blocks.regimes, _launches
 )
-FAMILY = Family("pointwise", 60, pointwise_program)
+FAMILY = Family("pointwise", 60, pointwise_program, symbolic=True)
