@@ -219,8 +219,9 @@ PRODUCTS = (
     multiplied("2,3,b,a", "2,3,a,33", "2,3,b,33", "f16", "33,a"),
 )
 SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
-# Lengths of rows that threads keep in registers, and that they do not.
-LENGTHS = ((2, 300), (1500, 1), (9000, 1))
+# Lengths of rows that vectors divide and that they do not, which threads keep in registers and
+# which they do not: both sides of the ends of regimes.
+LENGTHS = ((2, 300), (1500, 1), (9000, 1), (3, 256), (264, 5), (1024, 3), (1032, 1), (4104, 1))
 
 
 def _size(text: str, known: dict[str, int]) -> int:
@@ -234,8 +235,7 @@ def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
     for case in (*CASES, *OPEN, *MOVES, *PRODUCTS):
-        words = "of any length, " if case in OPEN else "any number of rows, "
-        words = "any sizes, " if case in (*MOVES, *PRODUCTS) else words
+        words = "any sizes, "
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())
             code = compiler(next(iter(module.body.operations)))(Target.get(chip))

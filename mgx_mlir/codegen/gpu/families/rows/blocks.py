@@ -199,7 +199,7 @@ class _Parts:
             self.is_whole = True
             self.moves.append(replace(whole, reach=x.offset + reach(x.outer, x.inner)))
             return _Whole(x.argument, x.element, x.offset, x.outer, x.inner, count)
-        parts = Axis(((self.groups, step * count),)) if step else Axis(())
+        parts = Axis(((self.groups, step * count),) if step else ())  # type: ignore[arg-type]
         span = x.offset + reach(x.inner) + step * count
         self.moves.append(replace(whole, parts=parts, reach=span))
         return replace(x, outer=Axis(((count, step),)) if step else Axis(()))

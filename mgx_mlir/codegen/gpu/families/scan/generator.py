@@ -19,9 +19,6 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Offset
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
-from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.convert import load, store
-from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.codegen.gpu.families.scan.space import (
     ScanSchedule,
     choose,
@@ -29,6 +26,9 @@ from mgx_mlir.codegen.gpu.families.scan.space import (
     lanes_of,
     regimes,
 )
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import load, store
+from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
