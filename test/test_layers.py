@@ -33,7 +33,7 @@ FLOORS = """
     codegen.problem
     codegen.loops
     codegen.gpu.builders
-    codegen.gpu.families.family codegen.gpu.families.regimes
+    codegen.gpu.families.family
     codegen.gpu.families.rows
     codegen.gpu.families.contraction
     codegen.gpu.families

@@ -23,9 +23,9 @@ from mgx_mlir.codegen.gpu.builders.pointers import Move, reach
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
-from mgx_mlir.codegen.gpu.families.regimes import counted, scheduled
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import counted, scheduled
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # Numbers of elements up to an end, and the one that schedules are chosen for.

@@ -21,7 +21,6 @@ from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, th
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
 from mgx_mlir.codegen.gpu.builders.pointers import Move, one_part, reach
-from mgx_mlir.codegen.gpu.families.regimes import counted, in_ranges, scheduled
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.families.rows.cost import choose, clocks
@@ -32,6 +31,7 @@ from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS as MOST_THREADS
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import counted, in_ranges, scheduled
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # Numbers of rows up to an end, and the one that schedules are chosen for: no block of them is
