@@ -13,7 +13,7 @@ from mlir import ir
 import mgx_mlir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.loops import across
-from mgx_mlir.codegen.cpu.nests import compile_nests
+from mgx_mlir.codegen.cpu.nests import HostKernel, compile_nests
 from mgx_mlir.codegen.cpu.rows import Shared, take_over
 from mgx_mlir.codegen.cpu.squares import Crossed
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests
@@ -46,7 +46,7 @@ class Collected:
         with module.context, ir.Location.unknown():
             holder = ir.Module.create()
             with ir.InsertionPoint(holder.body):
-                lower_nests(op, self)
+                lower_nests(op, self, HostKernel(self))
 
     def add(self, nest: Nest) -> None:
         self.nests.append(Facts.of(nest, self._symbols))
@@ -106,6 +106,16 @@ def test_rows_of_a_softmax_share_a_function_and_the_memory_of_the_result():
     assert str(shared.rows) == "m"
     result = nests[-1].nest.results[0].value
     assert [n.nest.results[0].value.home is result for n in nests] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(("op", "count"), [("exp", 3), ("neg", 2)])
+def test_a_function_that_a_sum_and_other_work_read_is_computed_once(op, count):
+    x, y = tensor("m", "n"), tensor("m", 1)
+    body = (
+        f"%p = mgx.{op} %x : {x}\n%s = mgx.reduce_sum %p axes = [1] : {x} -> {y}\n"
+        f"%w = mgx.multibroadcast %s : {y} -> {x}\n%y = mgx.div %p, %w : {x}, {x} -> {x}"
+    )
+    assert len(Collected(kernel(f"%x: {x}", x, body)).nests) == count
 
 
 def test_columns_of_a_softmax_do_not():
