@@ -8,7 +8,7 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.dynamic.attention import dynamic_attention_program
+from mgx_mlir.codegen.gpu.families.attention.heads import heads_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
@@ -51,9 +51,7 @@ def test_heads_of_any_size_are_refused() -> None:
     text = Case("f16", 40).text().replace("x40x", "x?x").replace(", _]>", ", d : 1 ... ?]>")
     with context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        refusal = dynamic_attention_program(
-            next(iter(module.body.operations)), Target.get("gfx942")
-        )
+        refusal = heads_program(next(iter(module.body.operations)), Target.get("gfx942"))
     assert refusal == Refusal("mgx.attention: the size of a head is an argument")
 
 

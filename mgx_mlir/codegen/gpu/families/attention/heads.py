@@ -1,4 +1,4 @@
-"""Attention with dynamic numbers of heads, queries and keys: the function for one head.
+"""Attention with symbolic numbers of heads, queries and keys: the function for one head.
 
     %y = mgx.attention(%q, %k, %v) : tensor<?x?x64xf16, #mgx.dims<[heads, seq, _]>>, ...
 
@@ -37,9 +37,8 @@ from mgx_mlir.codegen.gpu.builders.pointers import (
     usual_size,
     value_of,
 )
-from mgx_mlir.codegen.gpu.builders.program import Generated
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     THREADS,
     combined,
@@ -80,9 +79,7 @@ FEW = 16
 USUAL_HEADS, CUT_KEYS = 16, (1024, 2048, 4096)
 
 
-def dynamic_attention_program(
-    kernel: mgx.KernelOp, target: Target
-) -> Generated[DynamicProgram] | Refusal | None:
+def heads_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
     None where the kernel holds no attention.
@@ -94,7 +91,7 @@ def dynamic_attention_program(
         return _program(kernel, target).of(mgx.AttentionOp.OPERATION_NAME)
 
 
-def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] | Refusal:
+def _program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal:
     name, (inputs, results) = signature(kernel)
     attention = match_attention(kernel, placed=True)
     if attention is None:
@@ -113,7 +110,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
     one = moves.one_head(attention)
     launches, words = Launches(kernel, limits=[MAX_BATCH - attention.batch]), []
     for share, schedule, unit in schedules:
-        generator = _DynamicSizes(one, ([], []), schedule, unit, target, name)
+        generator = _Heads(one, ([], []), schedule, unit, target, name)
         with launches.when(share):
             generator.add(launches, moves, attention.batch)
         words.append(schedule.describe(unit))
@@ -242,7 +239,7 @@ def _one_matrix(x: Matrix) -> Matrix:
     return replace(x, offset=0, batch=one_part(x.offset, x.batch))
 
 
-class _DynamicSizes(Generator):
+class _Heads(Generator):
     """Builds the function of one head at a time."""
 
     def add(self, launches: Launches, moves: _Moves, heads: int) -> None:
@@ -298,4 +295,4 @@ class _DynamicSizes(Generator):
             epilogue(memory.joined([y]), 0, query, column, inside, bounded=False)
 
 
-FAMILY = Family("attention", 30, dynamic_attention_program)
+FAMILY = Family("attention_heads", 30, heads_program, symbolic=True, given=False)
