@@ -11,7 +11,8 @@ from functools import partial
 
 from mlir import ir
 
-from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
@@ -33,12 +34,15 @@ from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
+from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Image
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.parser import parse
 
 # In words: the rows' work is in the product's function.
 TOGETHER = "rows reduced in LDS"
@@ -63,7 +67,7 @@ def reduced_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgra
         if second is None or isinstance(second, Refusal):
             return second
         words = f"{first.schedule}; its rows after it ({found}): {second.schedule}"
-        return Generated(_in_sequence(halves, first.program, second.program), words)
+        return Generated(in_sequence(halves, first.program, second.program), words)
 
 
 def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal:
@@ -123,32 +127,36 @@ def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: Produc
     return tail.fits(match.problem, Tiling(schedule, unit, target))
 
 
-def _in_sequence(halves: Halves, first: GpuProgram, second: GpuProgram) -> GpuProgram:
+def in_sequence(halves: Halves, first: GpuProgram, second: GpuProgram) -> GpuProgram:
     """Both programs' functions, with the product in scratch memory."""
-    product = halves.product
-    size = math.prod(product.shape) * emit.element_bytes(element_name(product))
-    place = aligned(first.scratch_bytes)
+    formulas, product = Formulas(), halves.product
+    size = math.prod(sizes_of(product)) * emit.element_bytes(element_name(product))
+    place: Number = aligned(_value(first, first.scratch_bytes))
     start = place + aligned(size)
-    number = len(signature(halves.first)[1][0])
-
-    def of_first(argument: Argument) -> Argument:
-        return Argument("scratch", place) if argument.kind == "output" else argument
-
-    def of_second(argument: Argument) -> Argument:
-        if argument == Argument("input", number):
-            return Argument("scratch", place)
-        if argument.kind == "scratch":
-            return Argument("scratch", argument.index + start)
-        return argument
-
+    given = Argument("input", len(signature(halves.first)[1][0]))
+    launches: list[Launch] = []
+    for program, made, base in ((first, Argument("output", 0), 0), (second, given, start)):
+        for launch in program.launches:
+            arguments = []
+            for x in launch.arguments:
+                if x == made:
+                    x = Argument("scratch", formulas.number(place))
+                elif x.kind in ("scratch", "size"):
+                    own = _value(program, x.index) + (base if x.kind == "scratch" else 0)
+                    x = replace(x, index=formulas.number(own))
+                arguments.append(x)
+            wide, high, deep = (formulas.number(_value(program, n)) for n in launch.grid)
+            grid = (wide, high, deep)
+            launches.append(replace(launch, grid=grid, arguments=tuple(arguments)))
     append_functions(first.module, second.module)
-    launches = [
-        replace(launch, arguments=tuple(map(moved, launch.arguments)))
-        for program, moved in ((first, of_first), (second, of_second))
-        for launch in program.launches
-    ]
+    bytes_ = formulas.number(start + _value(second, second.scratch_bytes))
     bits = max(first.index_bits, second.index_bits)
-    return GpuProgram(first.module, tuple(launches), start + second.scratch_bytes, bits)
+    return GpuProgram.of(GpuProgram(first.module, tuple(launches), bytes_, bits), formulas)
+
+
+def _value(program: GpuProgram, number: int) -> Number:
+    """The size that a number of a program's launches stands for."""
+    return number if number >= 0 else parse(program.formulas[-1 - number])
 
 
 FAMILY = Family("reduced", 30, reduced_program)
