@@ -46,20 +46,22 @@ FEW = 6
 _COMPUTED = -2
 
 
-def match_product(kernel: mgx.KernelOp, machine: Machine) -> Rows | None:
-    """A kernel as a product of any number of rows with a matrix; None for other kernels."""
+def match_product(kernel: mgx.KernelOp, machine: Machine) -> Rows | Refusal:
+    """A kernel as a product of any number of rows with a matrix, or why it is none."""
     anchors = [
         op
         for op in kernel.regions[0].blocks[0].operations
         if isinstance(op, (*mgx.CONTRACTIONS, *mgx.DOTS))
     ]
     if len(anchors) != 1 or not isinstance(anchors[0], mgx.DOTS):
-        return None
+        return Refusal("several products, or one of windows")
     found = match_rows(kernel, anchors[0].operation)
     if isinstance(found, Refusal):
-        return None
+        return found
     problem = with_rows(found.match, USUAL_ROWS).problem
-    return found if by_rows(problem.a, machine.lanes(problem.accumulator)) else None
+    if not by_rows(problem.a, machine.lanes(problem.accumulator)):
+        return Refusal("rows whose elements are apart")
+    return found
 
 
 def add_product(

@@ -16,13 +16,14 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.any_windows import WindowProduct, add_windows
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.pixels import Pixels, as_rows, match_pixels
+from mgx_mlir.codegen.cpu.pixels import Pixels, as_rows, least_tile_cost, match_pixels
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, WinogradSchedule, choose_winograd
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Image
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import is_more
 
 # The side of the image that a schedule is chosen for, and the pixels of a run from which it pays.
@@ -50,8 +51,11 @@ def open_winograd(match: Match, product: WindowProduct, machine: Machine) -> Ope
     around = side + 2 - 2 * scene.pads[0], side + 2 - 2 * scene.pads[1]
     usual = replace(scene, sizes=around, outputs=(side, side), batch=Axis(()))
     problem = replace(pixels.problem, batch=1, N=side * side)
-    plan = choose_winograd(replace(pixels, problem=problem, scene=usual), machine)
-    return None if plan is None else OpenWinograd(match, product, pixels, plan)
+    given = replace(pixels, problem=problem, scene=usual)
+    answer = choose_winograd(given, machine)
+    if isinstance(answer, Refusal) or answer[0] >= problem.K * least_tile_cost(given, machine):
+        return None
+    return OpenWinograd(match, product, pixels, answer[1])
 
 
 def add_winograd(

@@ -38,6 +38,9 @@ class Depthwise:
     filters: Matrix
     lanes: int
 
+    def __str__(self) -> str:
+        return f"{self.channels} channels, {self.rows} rows of pixels an item"
+
     @property
     def problem(self) -> Contraction:
         return self.match.problem

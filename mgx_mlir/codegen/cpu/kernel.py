@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
 
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.any_channels import (
-    add_channels,
-    filters_of_channels,
-    pooling_of_channels,
-)
 from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
 from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
 from mgx_mlir.codegen.cpu.any_windows import add_windows, has_windows_of_bytes, window_product
 from mgx_mlir.codegen.cpu.any_winograd import add_winograd, open_winograd
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
-from mgx_mlir.codegen.cpu.function import Builder, KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.channel_windows import Channels
+from mgx_mlir.codegen.cpu.channels import (
+    add_channels,
+    filters_of_channels,
+    pooling_of_channels,
+)
+from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.launches import Launches
 from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
-from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction, is_product
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine
@@ -34,6 +37,8 @@ from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.images import has_images, images_of, of_images
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.problem.rows import Rows
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -42,8 +47,45 @@ from mgx_mlir.rewriting.symbolic import shape_of
 _DIALECTS = ("arith", "func", "llvm", "math", "memref", "scf", "vector")
 
 
+@dataclass(frozen=True)
+class Work:
+    """A kernel for a target. Of one that reduces a product, `whole` is the part that makes that."""
+
+    kernel: mgx.KernelOp
+    target: Target
+
+    @cached_property
+    def machine(self) -> Machine:
+        return Machine.of(self.target)
+
+    @cached_property
+    def halves(self) -> Halves | None:
+        return split_kernel(self.kernel)
+
+    @property
+    def whole(self) -> mgx.KernelOp:
+        return self.halves.first if self.halves else self.kernel
+
+    @cached_property
+    def match(self) -> Match | None:
+        return match_contraction(self.whole)
+
+    @cached_property
+    def is_given(self) -> bool:
+        """Whether all sizes are numbers."""
+        return not is_symbolic(self.kernel)
+
+    def functions(self) -> tuple[Functions, list[Place]]:
+        """No functions yet, and the memory of the results of `whole`."""
+        return Functions.of(self.kernel, self.target), _outputs(self.kernel, self.halves)
+
+    def finish(self, functions: Functions, made: Place) -> CodeObject:
+        """The code object of functions, and of what follows the product that they made."""
+        return _with_rest(functions, self.kernel, self.halves, made, self.target)
+
+
 def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
-    """The code object of an `mgx.kernel` for a cpu target.
+    """The code object of an `mgx.kernel` for a cpu target, by the first generator that takes it.
 
     Raises UnsupportedError, naming the op, where no generator takes the kernel, and
     CompilerError where one fails.
@@ -52,128 +94,147 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     with kernel.context, kernel.location:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
-        if is_symbolic(kernel):
-            for way in (_any_rows, _any_images, _any_windows, _attention, _product):
-                if found := way(kernel, target):
-                    return found
-            return compile_nests(kernel, target)
-        halves = split_kernel(kernel)
-        product = match_contraction(halves.first) if halves else None
-        if halves is not None and product is not None and product.place is None:
-            return _with_product(kernel, halves, product, target)
-        match = match_contraction(kernel)
-        by_windows = match is not None and has_windows_of_bytes(match)
-        if by_windows and (found := _any_windows(kernel, target)):
-            return found
-        if match is not None:
-            return _contraction(kernel, match, target)
-        if found := _attention(kernel, target):
-            return found
-        pooling = match_pooling(kernel, Machine.of(target))
-        if pooling is not None:
-            return _pooling(kernel, pooling, target)
-        return compile_nests(kernel, target)
+        work = Work(kernel, target)
+        refusals: list[str] = []
+        for name, generator in GENERATORS.items():
+            found = generator(work)
+            if isinstance(found, CodeObject):
+                way = f"{name}: {found.why}" if found.why else name
+                return replace(found, why="; ".join([*refusals, way]))
+            if found is not None:
+                refusals.append(f"{name}: {found}")
+        code = compile_nests(kernel, target)
+        return replace(code, why="; ".join([*refusals, code.why or "generic path"]))
 
 
 def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
     """Whether a kernel of symbolic sizes takes the path for all, for want of a better one."""
-    machine, halves = Machine.of(target), split_kernel(kernel)
-    whole = halves.first if halves else kernel
-    if not is_symbolic(kernel) or match_product(whole, machine) is not None:
+    work = Work(kernel, target)
+    if work.is_given or isinstance(match_product(work.whole, work.machine), Rows):
         return False
-    if not isinstance(images_of(whole), Refusal):
+    if not isinstance(images_of(work.whole), Refusal):
         return False
-    match = match_contraction(whole)
-    if match and window_product(match, machine):
+    match = work.match
+    if match and window_product(match, work.machine):
         return False
-    channels = filters_of_channels(match) if match else pooling_of_channels(whole)
-    if channels is not None or host_attention(kernel) is not None:
+    if _channels_of(work) is not None or host_attention(kernel) is not None:
         return False
     return match is None or not is_product(match)
 
 
-def _any_rows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
-    """The code object of a product of any number of rows, and of work on its rows; else None."""
-    machine, halves = Machine.of(target), split_kernel(kernel)
-    found = match_product(halves.first if halves else kernel, machine)
-    if found is None:
+# The code of a kernel, why a generator does not take it, or None for work of another kind.
+Found: TypeAlias = "CodeObject | Refusal | None"
+
+
+def _rows(work: Work) -> Found:
+    """A product of any number of rows by one matrix, and work on its rows."""
+    if work.is_given or work.match is None or _has_windows(work.match):
         return None
-    functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
-    add_product(functions, found, outputs, machine)
-    return _with_rest(functions, kernel, halves, outputs[0], target)
+    found = match_product(work.whole, work.machine)
+    if isinstance(found, Refusal):
+        return found
+    functions, outputs = work.functions()
+    add_product(functions, found, outputs, work.machine)
+    return work.finish(functions, outputs[0])
 
 
-def _any_images(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
-    """The code object of a convolution or pooling of any number of images; else None."""
-    machine, halves = Machine.of(target), split_kernel(kernel)
-    whole = halves.first if halves else kernel
+def _images(work: Work) -> Found:
+    """Convolutions of any number of images of given sizes: the functions of one image."""
+    if work.is_given or work.match is None or not _has_windows(work.match):
+        return None
+    whole = work.whole
     images = images_of(whole)
     if isinstance(images, Refusal):
-        return None
+        return images
+    channels = filters_of_channels(work.match)
+    if channels is not None and channels.is_turned:
+        return Refusal("a filter for each channel, with channels first")
     _module, one = of_images(whole, 1)  # the module owns the kernel
-    match, pooling = match_contraction(one), match_pooling(one, machine)
-    if match is None and pooling is None:
-        return None
-    functions, (inputs, results) = Functions.of(kernel, target), kernel_types(whole)
+    match = match_contraction(one)
+    if match is None:
+        return Refusal("types, views or an epilogue that the generator does not match")
+    (inputs, results), (functions, outputs) = kernel_types(whole), work.functions()
     arguments = {Argument("input", number): type_ for number, type_ in enumerate(inputs)}
     arguments |= {Argument("output", number): type_ for number, type_ in enumerate(results)}
     each = {a: math.prod(shape_of(t)[1:]) for a, t in arguments.items() if has_images(t)}
-    outputs = _outputs(kernel, halves)
-    places = {} if halves is None else {Argument("output", 0): outputs[0]}
+    places = {} if work.halves is None else {Argument("output", 0): outputs[0]}
     builder = ImagesBuilder(functions, images, each, places)
-    if match is not None:
-        read, written = _memories(one, used_arguments(match))
-        add_contraction(builder, match, read, written, machine)
-    elif pooling is not None:
-        _add_pooling(builder, one, pooling)
-    return _with_rest(functions, kernel, halves, outputs[0], target)
+    read, written = _memories(one, used_arguments(match))
+    words = add_contraction(builder, match, read, written, work.machine)
+    return replace(work.finish(functions, outputs[0]), why=words)
 
 
-def _any_windows(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
-    """The code object of a convolution or pooling of images of any size, or of given; else None."""
-    machine, halves = Machine.of(target), split_kernel(kernel)
-    whole = halves.first if halves else kernel
-    match = match_contraction(whole)
-    product = window_product(match, machine) if match else None
-    channels = filters_of_channels(match) if match else pooling_of_channels(whole)
-    if product is None and channels is None:
+def _has_windows(match: Match) -> bool:
+    return any(isinstance(term.b, Image) for term in match.terms) or match.place is not None
+
+
+_NO_WINDOWS = Refusal("windows, types or filters that tiles do not take")
+
+
+def _windows(work: Work) -> Found:
+    """Convolutions of images of any size, or of bytes of given sizes, as products of windows."""
+    match = work.match
+    if match is None or (work.is_given and not has_windows_of_bytes(match)):
         return None
-    functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
-    inputs, _ = kernel_types(whole)
-    places = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(inputs)}
-    fast = open_winograd(match, product, machine) if match and product else None
+    product = window_product(match, work.machine)
+    if product is None:
+        return (
+            Refusal("windows, types or filters that tiles do not take")
+            if _has_windows(match)
+            else None
+        )
+    (functions, outputs), places = work.functions(), _places(work.whole)
+    fast = open_winograd(match, product, work.machine)
     if fast is not None:
-        add_winograd(functions, fast, places, outputs, machine)
-    elif product is not None:
-        add_windows(functions, product, places, outputs, machine)
-    elif channels is not None:
-        add_channels(functions, channels, places, outputs, machine)
-    return _with_rest(functions, kernel, halves, outputs[0], target)
+        add_winograd(functions, fast, places, outputs, work.machine)
+    else:
+        add_windows(functions, product, places, outputs, work.machine)
+    return work.finish(functions, outputs[0])
 
 
-def _product(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
-    """The code object of a product of matrices whose sizes are formulas; else None."""
-    halves = split_kernel(kernel)
-    whole = halves.first if halves else kernel
-    match = match_contraction(whole)
-    if match is None or not is_product(match):
+def _channels_of(work: Work) -> Channels | None:
+    if work.match is not None:
+        return filters_of_channels(work.match)
+    return pooling_of_channels(work.whole)
+
+
+def _channels(work: Work) -> Found:
+    """Pooling, and convolutions with a filter for each channel, by vectors of channels."""
+    has_own = work.is_given and work.match is not None and work.match.place is not None
+    channels = None if has_own else _channels_of(work)
+    if channels is None:
         return None
-    return _with_product(kernel, halves, match, target)
+    (functions, outputs), places = work.functions(), _places(work.whole)
+    add_channels(functions, channels, places, outputs, work.machine)
+    return work.finish(functions, outputs[0])
 
 
-def _with_product(
-    kernel: mgx.KernelOp, halves: Halves | None, match: Match, target: Target
-) -> CodeObject:
-    """The code object of a product, and of the kernel that reduces its rows, if any."""
-    functions, outputs = Functions.of(kernel, target), _outputs(kernel, halves)
-    inputs, results = _memories(halves.first if halves else kernel, used_arguments(match))
+def _places(kernel: mgx.KernelOp) -> dict[int, Place]:
+    """The memory of a kernel's inputs, by number."""
+    inputs, _ = kernel_types(kernel)
+    return {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(inputs)}
+
+
+def _contraction(work: Work) -> Found:
+    """Products and convolutions of given sizes, and products whose sizes are formulas."""
+    match, halves = work.match, work.halves
+    if match is None:
+        return None
+    if work.is_given and halves is None:
+        return _given(work.kernel, match, work.target)
+    if match.place is not None if work.is_given else not is_product(match):
+        return Refusal("several products, or operands that are computed")
+    functions, outputs = work.functions()
+    inputs, results = _memories(work.whole, used_arguments(match))
     places = {} if halves is None else {Argument("output", 0): outputs[0]}
-    add_contraction(Launches(functions, places), match, inputs, results, Machine.of(target))
-    return _with_rest(functions, kernel, halves, outputs[0], target)
+    builder = Launches(functions, places)
+    words = add_contraction(builder, match, inputs, results, work.machine)
+    return replace(work.finish(functions, outputs[0]), why=words)
 
 
-def _attention(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
-    """The code object of an attention, of given or any numbers of queries and keys; else None."""
+def _attention(work: Work) -> Found:
+    """An attention, of given or any numbers of queries and keys."""
+    kernel, target = work.kernel, work.target
     attention = host_attention(kernel)
     if attention is None:
         return None
@@ -188,6 +249,16 @@ def _attention(kernel: mgx.KernelOp, target: Target) -> CodeObject | None:
 
     functions.add_on([*places, *outputs], cut.items(attention), body)
     return functions.finish(kernel, target, explicit=True)
+
+
+GENERATORS: dict[str, Callable[[Work], Found]] = {
+    "products of rows": _rows,
+    "image by image": _images,
+    "windows as rows": _windows,
+    "vectors of channels": _channels,
+    "attention": _attention,
+    "contraction": _contraction,
+}
 
 
 def _place(type_: ir.Type, argument: Argument | None = None) -> Place:
@@ -231,24 +302,6 @@ def kernel_types(kernel: mgx.KernelOp) -> tuple[Sequence[ir.Type], Sequence[ir.T
     return type_.inputs, type_.results
 
 
-def _pooling(kernel: mgx.KernelOp, pooling: Pooling, target: Target) -> CodeObject:
-    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    _add_pooling(builder, kernel, pooling)
-    return builder.finish(target, explicit=True)
-
-
-def _add_pooling(builder: Builder, kernel: mgx.KernelOp, pooling: Pooling) -> None:
-    used = {s.argument: s.element for s in pooling.match.reads}
-    used[pooling.image.argument] = pooling.image.element
-    inputs, outputs = _memories(kernel, sorted(used.items()))
-
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        read = dict(zip(inputs, pointers, strict=False))
-        emit_pooling(pooling, read, pointers[len(inputs) :], begin, end)
-
-    builder.add([*inputs.values(), *outputs], pooling.cut.items(pooling.problem), body)
-
-
 def _memories(
     kernel: mgx.KernelOp, used: Sequence[tuple[int, str]]
 ) -> tuple[dict[int, Memory], list[Memory]]:
@@ -265,8 +318,8 @@ def _memories(
     return places, outputs
 
 
-def _contraction(kernel: mgx.KernelOp, match: Match, target: Target) -> CodeObject:
+def _given(kernel: mgx.KernelOp, match: Match, target: Target) -> CodeObject:
     inputs, outputs = _memories(kernel, used_arguments(match))
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    add_contraction(builder, match, inputs, outputs, Machine.of(target))
-    return builder.finish(target, explicit=True)
+    words = add_contraction(builder, match, inputs, outputs, Machine.of(target))
+    return replace(builder.finish(target, explicit=True), why=words)

@@ -59,6 +59,10 @@ class PixelSchedule:
     rows: int
     filters: int
 
+    def __str__(self) -> str:
+        pixels, filters = f"{self.high}x{self.wide}", self.vectors * self.lanes
+        return f"tiles of {pixels} pixels by {filters} filters, {self.chunk} channels at a time"
+
     def items(self, pixels: Pixels) -> int:
         parts = ceil_div(pixels.scene.outputs[0], self.rows)
         return pixels.problem.batch * parts * ceil_div(pixels.problem.M, self.filters)

@@ -11,17 +11,19 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.channels_last import emit_pixels
 from mgx_mlir.codegen.cpu.contraction import Store, emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.depthwise import Depthwise, emit_depthwise, match_depthwise
-from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import Builder, Memory
 from mgx_mlir.codegen.cpu.operands import transposing_launch, with_image, with_operands
 from mgx_mlir.codegen.cpu.pixels import (
     Pixels,
+    PixelSchedule,
     as_rows,
     choose_pixels,
+    least_tile_cost,
     match_pixels,
 )
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, usual
@@ -37,6 +39,7 @@ from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_wino
 from mgx_mlir.codegen.problem.computed import vector_of
 from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Size, is_more
 
 # The most rows of which each reads B where it lies, whose columns or rows are contiguous: for more,
@@ -50,19 +53,19 @@ def add_contraction(
     inputs: Mapping[int, Memory],
     outputs: Sequence[Memory],
     machine: Machine,
-) -> None:
+) -> str:
     """Adds the launches of a contraction. `inputs` has the memory of each argument it reads.
 
-    Products whose sums are added to it come before it, each in launches of its own.
+    Products whose sums are added to it come before it, each in launches of its own. Gives the
+    schedule in words.
     """
     terms = _image_terms(match, machine)
     if terms is not None:
-        _add_images(builder, match, terms, inputs, outputs, machine)
-        return
+        return _add_images(builder, match, terms, inputs, outputs, machine)
     depthwise = match_depthwise(match, machine)
     if depthwise is not None:
         _add_depthwise(builder, depthwise, inputs, outputs)
-        return
+        return str(depthwise)
     match = match.row_major() or match
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
     match, inputs = with_image(builder, replace(match, added=()), inputs)
@@ -74,8 +77,10 @@ def add_contraction(
         match = replace(match, problem=replace(match.problem, b=image))
     if not reads_computed(match.problem, machine):
         match, inputs = with_operands(builder, match, inputs)
-    for way in _ways(match, machine):
+    ways = _ways(match, machine)
+    for way in ways:
         _add_way(builder, way, inputs, outputs, before)
+    return ways[-1].words
 
 
 def is_product(match: Match) -> bool:
@@ -132,9 +137,9 @@ def _add_images(
     inputs: Mapping[int, Memory],
     outputs: Sequence[Memory],
     machine: Machine,
-) -> None:
-    """Adds the launches of convolutions of images with channels last."""
-    rows = as_rows(replace(match, added=()))
+) -> str:
+    """Adds the launches of convolutions of images with channels last; gives the last schedule."""
+    rows, words = as_rows(replace(match, added=())), ""
     problem = rows.problem
     before: list[Memory] = []
     for number, term in enumerate([*terms[1:], terms[0]], 1 - len(terms)):
@@ -142,8 +147,10 @@ def _add_images(
         if number:
             own = Match(problem, element, None, (), (0,), (element,), relaxed=match.relaxed)
             results = [builder.scratch(problem.batch * problem.M * problem.N, element)]
-        _add_image(builder, own, term, inputs, results, () if number else before, machine)
+        sums = () if number else before
+        words = _add_image(builder, own, term, inputs, results, sums, machine)
         before += results
+    return words
 
 
 def _add_image(
@@ -154,17 +161,21 @@ def _add_image(
     outputs: Sequence[Memory],
     before: Sequence[Memory],
     machine: Machine,
-) -> None:
+) -> str:
     """Adds the launches of one convolution. `match`: its rows are pixels; `before`: sums to add."""
     used = used_arguments(replace(match, problem=image.problem))
     filters: list[Memory] = []
-    fast = choose_winograd(image, machine) if match.relaxed else None
-    if fast is not None:
-        filters.append(_transforming_launch(builder, image, fast, inputs))
-        items, generate = fast.items(image), partial(emit_winograd, image, fast)
-    else:
-        plan = choose_pixels(image, machine)
-        items, generate = plan.items(image), partial(emit_pixels, image, plan)
+    offer = best_offer(
+        {
+            "winograd": partial(winograd_offer, image, machine, match.relaxed),
+            "pixels": partial(pixels_offer, image, machine),
+        }
+    )
+    assert isinstance(offer, Offer)
+    plan, generate = offer.plan, offer.generate()
+    assert isinstance(plan, WinogradSchedule | PixelSchedule)
+    if isinstance(plan, WinogradSchedule):
+        filters.append(_transforming_launch(builder, image, plan, inputs))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
@@ -177,7 +188,31 @@ def _add_image(
         generate(a, places[image.scene.argument], store, begin, end)
 
     memories = [*(inputs[n] for n, _ in used), *outputs, *before, *filters]
-    builder.add(memories, items, body)
+    builder.add(memories, plan.items(image), body)
+    return offer.schedule
+
+
+def winograd_offer(image: Pixels, machine: Machine, relaxed: bool) -> Offer | Refusal:
+    """Winograd's transformation, where another formula than the model's may be computed."""
+    if not relaxed:
+        return Refusal("another formula than the model's")
+    found = choose_winograd(image, machine)
+    if isinstance(found, Refusal):
+        return found
+    work, plan = found
+    return Offer(str(plan), lambda: partial(emit_winograd, image, plan), _clocks(work), plan=plan)
+
+
+def pixels_offer(image: Pixels, machine: Machine) -> Offer:
+    """Register tiles over the pixels of an image with channels last."""
+    plan = choose_pixels(image, machine)
+    work = image.problem.batch * image.problem.K * least_tile_cost(image, machine)
+    return Offer(str(plan), lambda: partial(emit_pixels, image, plan), _clocks(work), plan=plan)
+
+
+def _clocks(work: float) -> float:
+    """The clocks of so many multiply-adds of vectors, of which a core does two at once."""
+    return work / 2
 
 
 def _transforming_launch(
@@ -296,6 +331,7 @@ class _Way:
     generate: Callable[..., None]
     schedule: CpuSchedule | None = None
     share: int = 1
+    words: str = ""
 
 
 def _ways(match: Match, machine: Machine) -> list[_Way]:
@@ -309,7 +345,8 @@ def _ways(match: Match, machine: Machine) -> list[_Way]:
     if cut is not None and is_direct(problem) and not _is_given(problem.b):
         many = _share(problem.M, MOST_ALONG if cut.along_k else MOST_ACROSS)
         generate = partial(emit_skinny, few.problem, cut)
-        ways.append(_Way(few, cut.items(few.problem), generate, share=1 - many))
+        items = cut.items(few.problem)
+        ways.append(_Way(few, items, generate, share=1 - many, words=str(cut)))
     if many != 0:
         assert isinstance(problem.b, Matrix)
         if all(stride == 0 for _, stride in problem.b.batch.factors):
@@ -317,7 +354,8 @@ def _ways(match: Match, machine: Machine) -> list[_Way]:
             match = replace(match, problem=problem)
         schedule = choose(problem, machine)
         generate = partial(emit_contraction, problem, schedule)
-        ways.append(_Way(match, schedule.items(problem), generate, schedule, many))
+        items = schedule.items(problem)
+        ways.append(_Way(match, items, generate, schedule, many, str(schedule)))
     return ways
 
 
@@ -327,17 +365,37 @@ def _share(rows: int, most: int) -> int:
 
 
 def _only_way(match: Match, machine: Machine) -> _Way:
-    """The function of a product of given sizes: of the first generator that takes it."""
+    """The function of a product of given sizes, of the generator with the least estimate."""
+    offer = best_offer(
+        {
+            "skinny": partial(_skinny_offer, match, machine),
+            "tiles": partial(_tiles_offer, match, machine),
+        }
+    )
+    assert isinstance(offer, Offer)
+    way = offer.generate()
+    assert isinstance(way, _Way)
+    return way
+
+
+def _skinny_offer(match: Match, machine: Machine) -> Offer | Refusal:
     problem = match.problem
-    skinny = choose_skinny(problem, machine)
-    if skinny is not None:
-        return _Way(match, skinny.items(problem), partial(emit_skinny, problem, skinny))
-    direct = choose_direct(problem, machine)
-    if direct is not None:
-        return _Way(match, direct.items(problem), partial(emit_direct, problem, direct))
-    schedule = choose(problem, machine)
-    generate = partial(emit_contraction, problem, schedule)
-    return _Way(match, schedule.items(problem), generate, schedule)
+    cut = choose_skinny(problem, machine)
+    if cut is None:
+        return Refusal("too many rows, or operands that are not contiguous")
+    items, generate = cut.items(problem), partial(emit_skinny, problem, cut)
+    way = _Way(match, items, generate, words=str(cut))
+    return Offer(str(cut), lambda: way, _clocks(cut.work(problem)))
+
+
+def _tiles_offer(match: Match, machine: Machine) -> Offer | Refusal:
+    problem = match.problem
+    if isinstance(problem.b, Computed) or isinstance(problem.a, Computed):
+        return Refusal("an operand that is computed as it is read")
+    plan = choose(problem, machine)
+    items, generate = plan.items(problem), partial(emit_contraction, problem, plan)
+    way = _Way(match, items, generate, plan, words=str(plan))
+    return Offer(str(plan), lambda: way, _clocks(plan.work(problem)))
 
 
 def rows_as_matrices(match: Match) -> Match:

@@ -98,6 +98,30 @@ class CpuSchedule:
     shared: bool
     joined: int = 1
 
+    def __str__(self) -> str:
+        size, block = (self.rows, self.vectors * self.lanes), (self.depth, self.columns)
+        once = ", packed once" if self.shared else ""
+        return f"register tiles {size[0]}x{size[1]}, blocks {block[0]}x{block[1]}{once}"
+
+    def work(self, problem: Contraction) -> float:
+        """The estimated work of a problem of given sizes, in multiply-adds of vectors.
+
+        Packing counts even where B may be a weight, which is packed once, as others are not.
+        """
+        tile = self.rows, self.vectors, self.columns
+        if isinstance(problem.b, Image) and self.image_rows * problem.b.width >= self.columns:
+            whole = problem.N // problem.b.width
+            blocks = [(n * problem.b.width, count) for n, count in _parts(whole, self.image_rows)]
+        elif isinstance(problem.b, Image):
+            width = problem.b.width
+            blocks = _parts(width, self.columns, problem.N // width)
+        else:
+            blocks = _parts(problem.N, self.columns)
+        total = problem.batch * _cost(problem, self.lanes, *tile, blocks, self.joined)
+        if packs_once(problem):
+            total += problem.K * ceil_div(problem.N, self.lanes) * _pack_vector(problem, self.lanes)
+        return total
+
     def tiles(self) -> dict[int, int]:
         """Rows of register tiles for any number of rows, falling to 1, and the vectors of each.
 

@@ -38,6 +38,9 @@ SUM_VECTORS = 64
 # With more rows than this, packing B pays; with more than one where that is done once, and elements
 # stay as they are.
 MAX_ROWS_ACROSS = 2
+# Costs in multiply-adds of one vector: a vector of B from memory, one of A, sums that are loaded
+# and stored, and adding up the lanes of a sum.
+LOAD, LOAD_A, LOAD_SUMS, SUM = 2.0, 1.0, 2.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,21 @@ class Skinny:
     tile: int
     columns: int
     transposed: bool = False
+
+    def __str__(self) -> str:
+        way = "along k" if self.along_k else "across k"
+        turned = " of the transposed product" if self.transposed else ""
+        return f"few rows{turned}, sums {way}, {self.columns} columns an item"
+
+    def work(self, problem: Contraction) -> float:
+        """The estimated work of a problem of given sizes, in multiply-adds of vectors."""
+        rows, columns = (problem.N, problem.M) if self.transposed else (problem.M, problem.N)
+        steps = problem.K * columns / self.lanes
+        if self.along_k:
+            return problem.batch * (
+                steps * (rows * (1 + LOAD_A / self.tile) + LOAD) + SUM * rows * columns
+            )
+        return problem.batch * steps * (rows * (1 + LOAD_SUMS / self.tile) + LOAD)
 
     def items(self, problem: Contraction) -> int:
         columns = problem.M if self.transposed else problem.N

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mgx_mlir.codegen.cpu.pixels import Pixels, least_tile_cost
+from mgx_mlir.codegen.cpu.pixels import Pixels
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Outputs of a tile in one dimension, its pixels, and the positions of a transformed tile.
@@ -36,6 +37,9 @@ class WinogradSchedule:
     tiles: int
     rows: int
     vectors: int
+
+    def __str__(self) -> str:
+        return f"Winograd's transformation, {self.rows} tiles by {self.width} filters in registers"
 
     @property
     def width(self) -> int:
@@ -72,26 +76,28 @@ def pitch_of(size: int, lanes: int) -> int:
     return (ceil_div(size, lanes) | 1) * lanes
 
 
-def choose_winograd(pixels: Pixels, machine: Machine) -> WinogradSchedule | None:
-    """The schedule of a convolution that gains by the transformation; None for any other."""
+def choose_winograd(pixels: Pixels, machine: Machine) -> tuple[float, WinogradSchedule] | Refusal:
+    """The schedule of least work, in multiply-adds of vectors, and that work; or why there is none.
+
+    The work counts more than that of tiles over pixels: it gains that much or nothing.
+    """
     problem, scene = pixels.problem, pixels.scene
     if scene.window != (WINDOW, WINDOW):
-        return None
+        return Refusal(f"a window that is not {WINDOW}x{WINDOW}")
     if scene.steps != (1, 1) or scene.dilations != (1, 1):
-        return None
+        return Refusal("windows with steps or gaps")
     if {problem.accumulator, scene.element, pixels.filters.element} != {ELEMENT}:
-        return None
+        return Refusal(f"elements that are not {ELEMENT}")
     if any(stride for _, stride in pixels.filters.batch.factors):
-        return None
+        return Refusal("filters of groups")
     lanes = machine.lanes(ELEMENT)
     if not scene.channel.contiguous(lanes):
-        return None
+        return Refusal("channels that are not contiguous")
     found = [(_cost(pixels, plan), plan) for plan in _schedules(pixels, lanes, machine.registers)]
     if not found:
-        return None
-    cost, plan = min(found, key=lambda pair: pair[0])
-    direct = problem.batch * problem.K * least_tile_cost(pixels, machine)
-    return plan if cost < GAIN * direct else None
+        return Refusal("tiles that the cache does not hold")
+    work, plan = min(found, key=lambda pair: pair[0])
+    return work / GAIN, plan
 
 
 def _schedules(pixels: Pixels, lanes: int, registers: int) -> Iterator[WinogradSchedule]:

@@ -49,7 +49,7 @@ def test_attention_of_any_sizes(case: Case, level: Target) -> None:
     with context(), ir.Location.unknown():
         module = ir.Module.parse(case.text())
         code = compile_kernel(next(iter(module.body.operations)), level)
-    assert not code.why  # the generic path's
+    assert "generic" not in code.why
     for known, arrays in case.runs((*SIZES, (1, 4, 40), (2, 300, 523))):
         want = case.meaning(arrays)
         inputs = [TensorSpec(f"i{n}", x.dtype.name, x.shape) for n, x in enumerate(arrays)]

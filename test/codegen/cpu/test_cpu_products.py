@@ -10,8 +10,9 @@ import pytest
 from onnx import parser
 
 import mgx_mlir
-from mgx_mlir.artifact.target import executable_levels
+from mgx_mlir.artifact.target import Target, executable_levels
 from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.finalizer.explain import explain
 from mgx_mlir.settings import Settings
 
 LEVELS = [target.name for target in executable_levels()]
@@ -114,3 +115,15 @@ def test_of_bytes() -> None:
         w = rng.integers(-128, 128, (b, k, n)).astype(np.int8)
         found = program.run({"x": x, "w": w})["y"]
         np.testing.assert_array_equal(found, x.astype(int) @ w.astype(int))
+
+
+@pytest.mark.parametrize(("rows", "taken"), [(1, "skinny"), (32, "tiles")])
+def test_the_least_estimate_is_taken(rows: int, taken: str) -> None:
+    text = (
+        f'<ir_version: 9, opset_import: ["": 17]> g (float[{rows}, 64] x, float[64, 512] w) => (y)'
+    )
+    model = parser.parse_model(f"{text} {{ y = MatMul(x, w) }}")
+    (kernel,) = mgx_mlir.compile_to_bytecode(model, kind="cpu").kernels
+    told = explain(kernel.bytecode, Target.get("x86-64-v3"))
+    assert f"{taken}, taken: " in told and "clocks" in told
+    assert told.startswith("contraction: ") and "variants:" in told

@@ -1,0 +1,199 @@
+"""Work on each channel of images of any size, channels last: poolings, and filters of one channel.
+
+    %y = mgx.convolution %x, %w group = 48 : tensor<?x?x?x48xf32>, tensor<48x3x3x1xf32>
+
+A work item is a row of pixels. Vectors of channels, which are neighbours in memory, go through the
+elements of a window that are inside of the image. Images with channels first are copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.any_windows import (
+    add_transpose,
+    by_pixels,
+    groups_of,
+    has_channels_first,
+    with_channels_last,
+)
+from mgx_mlir.codegen.cpu.channel_windows import Channels, ChannelWindows
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.meaning.ops.movement import word
+from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.views import View, element_name, resolve
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
+
+# The types in which poolings compute, by that of their elements.
+_SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
+
+
+def filters_of_channels(match: Match) -> Channels | None:
+    """A convolution with a filter for each channel; None for others."""
+    problem, channels = match.problem, groups_of(match.problem)
+    a, b = problem.a, problem.b
+    if match.added or problem.M != 1 or type(b) is not Image or type(a) is not Matrix:
+        return None
+    if not (isinstance(problem.K, int) and isinstance(channels, int)):
+        return None
+    parts, filters = b.batch.split(channels), a.batch.split(channels)
+    sources = {read: _by_channels(read, channels) for read in match.reads}
+    if parts is None or filters is None or None in sources.values() or b.channel.size != 1:
+        return None
+    if problem.accumulator not in (*_SUMMED_AS.values(), "i32"):
+        return None
+    image = replace(b, batch=parts[0])
+    own = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, filters[1])
+    place, turned = None, False
+    if match.place is not None:
+        place = _by_channels(match.place, channels)
+        if place is None or {parts[1].stride, filters[1].stride, place.column.stride} != {1}:
+            return None
+    else:
+        first = replace(image, channel=parts[1])
+        apart = Axis.of((problem.K, 1)), Axis.of((channels, problem.K))
+        near = all(x is None or x.column.stride in (0, 1) for x in sources.values())
+        if not has_channels_first(first, 1) or (own.row, own.column) != apart or not near:
+            return None
+        image, turned = with_channels_last(first, channels, first.argument), True
+        own = replace(own, row=Axis.of((problem.K, channels)), column=Axis.of((channels, 1)))
+    made = replace(
+        match,
+        problem=replace(problem, batch=1, M=1, N=channels),
+        place=place,
+        sources=mapped(match.sources, lambda x: sources[x] or x),
+    )
+    return Channels(made, image, channels, "filter", own, is_turned=turned)
+
+
+def _by_channels(x: Matrix, channels: int) -> Matrix | None:
+    """A matrix [image and channel, 1, pixel] as [pixel of all images, channel]."""
+    found = by_pixels(x, channels)
+    return found and replace(found, batch=Axis(()), column=found.batch)
+
+
+def _pooling_of(kernel: mgx.KernelOp) -> tuple[mgx.PoolingOp, View, str, str] | None:
+    """The one pooling of a kernel that generators take, its input, mode and element type."""
+    pools = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.PoolingOp)]
+    if len(pools) != 1:
+        return None
+    (op,) = pools
+    view, mode, element = resolve(op.x), word(op.mode), element_name(op.y.type)
+    if view is None or mode not in ("max", "average") or element not in _SUMMED_AS:
+        return None
+    if mode == "average" and (op.ceil_mode.value or any(d != 1 for d in op.dilations)):
+        return None
+    return op, view, mode, element
+
+
+def pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
+    """A pooling of images with channels last, which have no windows, or first; None for others."""
+    found = _pooling_of(kernel)
+    if found is None:
+        return None
+    op, view, mode, element = found
+    if any(len(dim) != 1 for dim in view.dims):
+        return None
+    sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
+    lengths, steps, pads = list(op.lengths), list(op.strides), list(op.pads)
+    count = len(lengths)
+    image = Image(
+        view.argument, element, view.offset, view.axis(0, 1), view.axis(1, 2), sizes[2:],
+        tuple(dim[0][1] for dim in view.dims[2:]), outputs[2:], tuple(lengths), tuple(steps),
+        tuple(op.dilations), tuple(pads[:count]),
+    )  # fmt: skip
+    turned = isinstance(sizes[1], int) and sizes[1] > 1 and has_channels_first(image, 1)
+    channels = sizes[1] if turned else sizes[-1]
+    if turned:
+        image = with_channels_last(image, channels, view.argument)
+    else:
+        alone = (lengths[-1], steps[-1], pads[count - 1], pads[-1], sizes[1]) == (1, 1, 0, 0, 1)
+        if count < 2 or not alone or view.dims[-1] != ((channels, 1),):
+            return None
+        image = _without_last(image)
+    if not isinstance(channels, int):
+        return None
+    nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
+    columns = math.prod(outputs[1:])
+    problem = Contraction(sizes[0], 1, columns, 1, nothing, image, _SUMMED_AS[element])
+    match = with_epilogue(kernel.body.blocks[0], [op], problem)
+    if match is None or (turned and match.reads):
+        return None
+    # Results [image, 1, (pixel, channel)] in row-major order.
+    sources: dict[Matrix, Matrix] = {}
+    for read in match.reads:
+        parts = read.column.split(channels)
+        if parts is None:
+            return None
+        row = Axis.of(*read.batch.factors, *parts[0].factors)
+        sources[read] = replace(read, batch=Axis(()), row=row, column=parts[1])
+    made = replace(
+        match,
+        problem=replace(problem, batch=1, M=1, N=channels),
+        sources=mapped(match.sources, lambda x: sources[x]),
+    )
+    padding = bool(op.count_include_pad.value)
+    return Channels(made, image, channels, mode, None, padding, is_turned=turned)
+
+
+def _without_last(image: Image) -> Image:
+    """The image without its last dimension."""
+    names = ("sizes", "strides", "outputs", "window", "steps", "dilations", "pads")
+    fewer = {name: getattr(image, name)[:-1] for name in names}
+    return replace(image, channel=Axis(()), **fewer)
+
+
+def add_channels(
+    functions: Functions,
+    work: Channels,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+    machine: Machine,
+) -> None:
+    """Adds the function of the work, whose results go to `outputs`."""
+    if work.is_turned:
+        _add_turned(functions, work, inputs, outputs, machine)
+        return
+    used = work.arguments()
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read = dict(zip(used, pointers, strict=False))
+        epilogue = Epilogue(work.match, read, pointers[len(used) :])
+        lanes = machine.lanes(work.match.problem.accumulator)
+        own = ChannelWindows(work, read, epilogue, lanes, machine.registers)
+        emit.loop(begin, end, 1, own.row)
+
+    functions.add_on([*(inputs[number] for number in used), *outputs], work.rows, body)
+
+
+def _add_turned(
+    functions: Functions,
+    work: Channels,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+    machine: Machine,
+) -> None:
+    """Adds the functions of work on copies with channels last, and those that make the copies."""
+    image, channels, filters = work.image, work.channels, work.filters
+    images, copies = image.batch.size, dict(inputs)
+    sizes = [(image.argument, (images, channels, math.prod(image.sizes)))]
+    if filters is not None:
+        sizes.append((filters.argument, (1, channels, filters.row.size)))
+    for number, own in sizes:
+        copies[number] = Place(inputs[number].type, inputs[number].size)
+        add_transpose(functions, inputs[number], copies[number], own, machine)
+    made = [Place(output.type, output.size) for output in outputs]
+    add_channels(functions, replace(work, is_turned=False), copies, made, machine)
+    for place, output in zip(made, outputs, strict=True):
+        back = images, math.prod(image.outputs), channels
+        add_transpose(functions, place, output, back, machine)
