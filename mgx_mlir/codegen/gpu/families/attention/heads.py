@@ -75,6 +75,9 @@ from mgx_mlir.sizes.arithmetic import (
 
 # Few queries of a head: they are one tile.
 FEW = 16
+# Queries of all heads up to which schedules are chosen for fewer heads, and the numbers of queries
+# and of keys that they are chosen for.
+MANY, SOME = 1 << 16, 1024
 # Heads, and keys, that a schedule of work-groups that share keys is chosen for.
 USUAL_HEADS, CUT_KEYS = 16, (1024, 2048, 4096)
 
@@ -129,11 +132,17 @@ def _schedules(
     batch, M, N = (usual_size(size, known) for size in (attention.batch, attention.M, attention.N))
     few = FEW * 2 * target.compute_units
     many = is_more(attention.M, FEW) * is_more(attention.batch * attention.M, few)
+    most = many * is_more(attention.batch * attention.M, MANY)
+    long = [min(value_of(size, known, SOME), SOME) for size in (attention.M, attention.N)]
     found = []
-    for share, heads, queries in ((1 - many, few // FEW, min(M, FEW)), (many, batch, M)):
+    for share, heads, queries, keys in (
+        (1 - many, few // FEW, min(M, FEW), N),
+        (many - most, USUAL_HEADS, *long),
+        (most, batch, M, N),
+    ):
         if share == 0:
             continue
-        usual = replace(attention, batch=min(batch, heads), M=queries, N=N)
+        usual = replace(attention, batch=min(batch, heads), M=queries, N=keys)
         if refusal := problem_refusal(usual, 0, target):
             return refusal
         base = base_unit(usual, target)
@@ -143,8 +152,10 @@ def _schedules(
             return Refusal(f"no schedule fits {target.name}")
         schedule = replace(schedule, parts=1)
         found.append((share, schedule, shaped(base, schedule.rows)))
-    if len({schedule for _, schedule, _ in found}) == 1:
-        found = [(1, *found[0][1:])]
+    joined: dict[AttentionSchedule, tuple[Number, Unit]] = {}
+    for share, schedule, unit in found:
+        joined[schedule] = (joined[schedule][0] + share if schedule in joined else share), unit
+    found = [(share, schedule, unit) for schedule, (share, unit) in joined.items()]
     sharing = _sharing(attention, known, target)
     if sharing is None:
         return found
