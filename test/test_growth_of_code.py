@@ -13,12 +13,11 @@ FILE_LINES = 400
 # Files that were longer when the limit came; each goes from here when it is split.
 LONGER = """
     mgx_mlir/codegen/builders/emit.py
-    mgx_mlir/codegen/cpu/any_channels.py
-    mgx_mlir/codegen/cpu/any_windows.py
     mgx_mlir/codegen/cpu/attention.py
     mgx_mlir/codegen/cpu/contraction.py
     mgx_mlir/codegen/cpu/pack.py
     mgx_mlir/codegen/cpu/schedule.py
+    mgx_mlir/codegen/cpu/windows.py
     mgx_mlir/codegen/meaning/ops/sequential.py
     mgx_mlir/codegen/gpu/families/contraction/cost.py
     mgx_mlir/codegen/gpu/families/contraction/recipes/narrow_block.py

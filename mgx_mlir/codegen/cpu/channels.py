@@ -15,17 +15,17 @@ from dataclasses import replace
 from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.any_windows import (
+from mgx_mlir.codegen.cpu.channel_windows import Channels, ChannelWindows
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.windows import (
     add_transpose,
     by_pixels,
     groups_of,
     has_channels_first,
     with_channels_last,
 )
-from mgx_mlir.codegen.cpu.channel_windows import Channels, ChannelWindows
-from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue

@@ -13,10 +13,6 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.any_images import ImagesBuilder
-from mgx_mlir.codegen.cpu.any_rows import add_product, match_product, replaced
-from mgx_mlir.codegen.cpu.any_windows import add_windows, has_windows_of_bytes, window_product
-from mgx_mlir.codegen.cpu.any_winograd import add_winograd, open_winograd
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.channel_windows import Channels
@@ -26,11 +22,15 @@ from mgx_mlir.codegen.cpu.channels import (
     pooling_of_channels,
 )
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.images import ImagesBuilder
 from mgx_mlir.codegen.cpu.launches import Launches
 from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
 from mgx_mlir.codegen.cpu.product import add_contraction, is_product
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
+from mgx_mlir.codegen.cpu.row_products import add_product, match_product, replaced
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.windows import add_windows, has_windows_of_bytes, window_product
+from mgx_mlir.codegen.cpu.winograd_images import add_winograd, open_winograd
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.loops.kernel import is_symbolic, lower_nests
 from mgx_mlir.codegen.loops.repeat import has_loop

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 from mlir import ir
 
@@ -13,7 +12,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.channels_last import emit_pixels
-from mgx_mlir.codegen.cpu.contraction import Store, emit_contraction, emit_packing
+from mgx_mlir.codegen.cpu.contraction import Store, emit_packing
 from mgx_mlir.codegen.cpu.depthwise import Depthwise, emit_depthwise, match_depthwise
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import Builder, Memory
@@ -26,25 +25,18 @@ from mgx_mlir.codegen.cpu.pixels import (
     least_tile_cost,
     match_pixels,
 )
-from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, usual
+from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, usual
 from mgx_mlir.codegen.cpu.skinny import (
     Vectors,
-    choose_skinny,
-    emit_skinny,
-    is_direct,
     reads_computed,
 )
+from mgx_mlir.codegen.cpu.ways import Way, clocks, is_given, ways_of
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_winograd
 from mgx_mlir.codegen.problem.computed import vector_of
-from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.match import Match, used_arguments
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.sizes.arithmetic import Size, is_more
-
-# The most rows of which each reads B where it lies, whose columns or rows are contiguous: for more,
-# packing B first costs less.
-MOST_ALONG, MOST_ACROSS = 6, 3
 
 
 def add_contraction(
@@ -77,7 +69,7 @@ def add_contraction(
         match = replace(match, problem=replace(match.problem, b=image))
     if not reads_computed(match.problem, machine):
         match, inputs = with_operands(builder, match, inputs)
-    ways = _ways(match, machine)
+    ways = ways_of(match, machine)
     for way in ways:
         _add_way(builder, way, inputs, outputs, before)
     return ways[-1].words
@@ -92,7 +84,7 @@ def is_product(match: Match) -> bool:
 
 def _add_way(
     builder: Builder,
-    way: _Way,
+    way: Way,
     inputs: Mapping[int, Memory],
     outputs: Sequence[Memory],
     before: Sequence[Memory],
@@ -200,19 +192,14 @@ def winograd_offer(image: Pixels, machine: Machine, relaxed: bool) -> Offer | Re
     if isinstance(found, Refusal):
         return found
     work, plan = found
-    return Offer(str(plan), lambda: partial(emit_winograd, image, plan), _clocks(work), plan=plan)
+    return Offer(str(plan), lambda: partial(emit_winograd, image, plan), clocks(work), plan=plan)
 
 
 def pixels_offer(image: Pixels, machine: Machine) -> Offer:
     """Register tiles over the pixels of an image with channels last."""
     plan = choose_pixels(image, machine)
     work = image.problem.batch * image.problem.K * least_tile_cost(image, machine)
-    return Offer(str(plan), lambda: partial(emit_pixels, image, plan), _clocks(work), plan=plan)
-
-
-def _clocks(work: float) -> float:
-    """The clocks of so many multiply-adds of vectors, of which a core does two at once."""
-    return work / 2
+    return Offer(str(plan), lambda: partial(emit_pixels, image, plan), clocks(work), plan=plan)
 
 
 def _transforming_launch(
@@ -293,7 +280,7 @@ def _packing_launch(
     share: int,
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
-    share = 1 if _is_given(problem.b) else share
+    share = 1 if is_given(problem.b) else share
     size = share * schedule.packed_size(problem)
     scratch = builder.scratch(size, schedule.packed_element(problem))
 
@@ -310,107 +297,3 @@ def _kept(operand: Memory, made: Memory) -> int:
     """The bytes made of an operand that stay where it is a weight."""
     is_kept = operand.argument.kind == "input" and isinstance(made.size, int)
     return made.bytes if is_kept else 0
-
-
-def _is_given(matrix: Matrix | Image) -> bool:
-    """Whether an operand has given sizes: it is most likely a weight, which is packed once."""
-    axes = (matrix.batch, matrix.row, matrix.column) if isinstance(matrix, Matrix) else matrix.axes
-    factors = (factor for axis in axes for factor in axis.factors if factor[1] != 0)
-    return not any(isinstance(number, Size) for factor in factors for number in factor)
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A function of a product, and the `share` of its work: 1 in the runs that it is for, else 0.
-
-    match: as the function computes it. schedule: that of register tiles.
-    """
-
-    match: Match
-    items: int
-    generate: Callable[..., None]
-    schedule: CpuSchedule | None = None
-    share: int = 1
-    words: str = ""
-
-
-def _ways(match: Match, machine: Machine) -> list[_Way]:
-    """The functions of a product: one for given sizes, for formulas one for each range of rows."""
-    problem = match.problem
-    if (given := usual(problem)) == problem:
-        return [_only_way(match, machine)]
-    ways, many = [], 1
-    few = rows_as_matrices(match)
-    cut = choose_skinny(replace(few.problem, M=1, N=given.N, K=given.K, batch=1), machine)
-    if cut is not None and is_direct(problem) and not _is_given(problem.b):
-        many = _share(problem.M, MOST_ALONG if cut.along_k else MOST_ACROSS)
-        generate = partial(emit_skinny, few.problem, cut)
-        items = cut.items(few.problem)
-        ways.append(_Way(few, items, generate, share=1 - many, words=str(cut)))
-    if many != 0:
-        assert isinstance(problem.b, Matrix)
-        if all(stride == 0 for _, stride in problem.b.batch.factors):
-            problem = replace(problem, b=replace(problem.b, batch=Axis(())))
-            match = replace(match, problem=problem)
-        schedule = choose(problem, machine)
-        generate = partial(emit_contraction, problem, schedule)
-        items = schedule.items(problem)
-        ways.append(_Way(match, items, generate, schedule, many, str(schedule)))
-    return ways
-
-
-def _share(rows: int, most: int) -> int:
-    """1 where there are more rows than `most`; else 0."""
-    return cast("int", is_more(rows, most))
-
-
-def _only_way(match: Match, machine: Machine) -> _Way:
-    """The function of a product of given sizes, of the generator with the least estimate."""
-    offer = best_offer(
-        {
-            "skinny": partial(_skinny_offer, match, machine),
-            "tiles": partial(_tiles_offer, match, machine),
-        }
-    )
-    assert isinstance(offer, Offer)
-    way = offer.generate()
-    assert isinstance(way, _Way)
-    return way
-
-
-def _skinny_offer(match: Match, machine: Machine) -> Offer | Refusal:
-    problem = match.problem
-    cut = choose_skinny(problem, machine)
-    if cut is None:
-        return Refusal("too many rows, or operands that are not contiguous")
-    items, generate = cut.items(problem), partial(emit_skinny, problem, cut)
-    way = _Way(match, items, generate, words=str(cut))
-    return Offer(str(cut), lambda: way, _clocks(cut.work(problem)))
-
-
-def _tiles_offer(match: Match, machine: Machine) -> Offer | Refusal:
-    problem = match.problem
-    if isinstance(problem.b, Computed) or isinstance(problem.a, Computed):
-        return Refusal("an operand that is computed as it is read")
-    plan = choose(problem, machine)
-    items, generate = plan.items(problem), partial(emit_contraction, problem, plan)
-    way = _Way(match, items, generate, plan, words=str(plan))
-    return Offer(str(plan), lambda: way, _clocks(plan.work(problem)))
-
-
-def rows_as_matrices(match: Match) -> Match:
-    """A match of matrices of some rows as one of more matrices of one row."""
-    problem = match.problem
-
-    def apart(x: Matrix) -> Matrix:
-        batch = x.batch.factors or ((problem.batch, 0),)
-        row = x.row.factors or ((problem.M, 0),)
-        return replace(x, batch=Axis.of(*batch, *row), row=Axis(()))
-
-    b = problem.b
-    assert isinstance(b, Matrix)
-    batch = b.batch.factors or ((problem.batch, 0),)
-    several = replace(b, batch=Axis.of(*batch, (problem.M, 0)))
-    own = replace(problem, batch=problem.batch * problem.M, M=1, a=apart(problem.a), b=several)
-    place = match.place and apart(match.place)
-    return replace(match, problem=own, sources=mapped(match.sources, apart), place=place)

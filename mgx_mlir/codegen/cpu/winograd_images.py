@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.any_windows import WindowProduct, add_windows
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pixels import Pixels, as_rows, least_tile_cost, match_pixels
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.windows import WindowProduct, add_windows
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, WinogradSchedule, choose_winograd
 from mgx_mlir.codegen.loops.body import Place

@@ -18,7 +18,6 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
-from mgx_mlir.codegen.cpu.any_padded import Padded, Padding
 from mgx_mlir.codegen.cpu.contraction import (
     column_block,
     emit_contraction,
@@ -29,6 +28,7 @@ from mgx_mlir.codegen.cpu.contraction import (
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pack import Copy, Packing
+from mgx_mlir.codegen.cpu.padded import Padded, Padding
 from mgx_mlir.codegen.cpu.schedule import BYTES, PACK_DEPTH, CpuSchedule, Machine, choose
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.meaning.index import index_constant

@@ -24,9 +24,9 @@ from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.operands import Computing
 from mgx_mlir.codegen.cpu.pack import by_rows
-from mgx_mlir.codegen.cpu.product import rows_as_matrices
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
+from mgx_mlir.codegen.cpu.ways import rows_as_matrices
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.codegen.problem.computed import vector_of
