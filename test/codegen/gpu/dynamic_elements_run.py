@@ -96,6 +96,17 @@ def added(dims: str, other: str, element: str) -> Case:
     )
 
 
+def transposed(dims: str, result: str) -> Case:
+    """relu of x, whose dimensions change places."""
+    ops = (
+        "%t = mgx.transpose %x0 permutation = [1, 0] : @T0 -> @R\n"
+        "%y = mgx.pointwise(%t) : (@R) -> @R {\n^bb0(%i: f32):\n"
+        "%r = mgx.relu %i : f32\nmgx.yield %r : f32\n}"
+    )
+    pairs = ((dims, "f32"),)
+    return Case(f"{dims} transposed", pairs, (result, "f32"), ops, lambda x: np.maximum(x.T, 0))
+
+
 def below_maximum(dims: str, other: str) -> Case:
     """x + y less its maximum in the row, with rows of y that other dimensions repeat."""
     one, axis = tensor(dims.rpartition(",")[0] + ",1", "f32"), dims.count(",")
@@ -190,6 +201,7 @@ CASES = (
     added("a,5", "a,1", "f16"),
     added("a,b", "a,b", "f32"),
     added("a,4096", "1", "f16"),
+    transposed("a,b", "b,a"),
 )
 # Rows of any length, and rows that other dimensions repeat.
 OPEN = (

@@ -142,7 +142,7 @@ def _schedules(
     ):
         if share == 0:
             continue
-        usual = replace(attention, batch=min(batch, heads), M=queries, N=keys)
+        usual = replace(attention, batch=min(batch, heads), M=queries, N=keys)  # type: ignore[arg-type]
         if refusal := problem_refusal(usual, 0, target):
             return refusal
         base = base_unit(usual, target)

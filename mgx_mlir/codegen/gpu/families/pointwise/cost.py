@@ -84,6 +84,6 @@ def _moved(operand: MemoryOperand, lanes: int) -> float:
         return size
     width = operand.width(lanes)
     # The distance in bytes of neighbouring lanes' accesses; each moves one segment at most.
-    apart = lanes * size * abs(last[1])
+    apart = lanes * size * (abs(last[1]) if isinstance(last[1], int) else SEGMENT)
     each = min(SEGMENT, max(width * size, apart))
     return ceil_div(lanes, width) * each
