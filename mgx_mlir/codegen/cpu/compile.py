@@ -72,6 +72,7 @@ def compile_module(
     same module gives the same bytes.
     """
     pass_stage("cpu", lambda: str(module))
+    _hoist_stack_memory(module)
     rounds = "bf16-round" in target.features
     rounding = "" if rounds else "arith-expand{include-bf16=true},"
     expansion = expand_pass(
@@ -140,6 +141,28 @@ def _has_many_paths(module: ir.Module) -> bool:
 
     module.operation.walk(visit)
     return found["short"] and found["many"]
+
+
+def _hoist_stack_memory(module: ir.Module) -> None:
+    """Moves stack memory in front of the loops that it is taken in: one piece serves all trips.
+
+    A loop counts as a scope of such memory in MLIR, but nothing gives it back when loops are
+    branches: each trip would take more of the stack.
+    """
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "memref.alloca":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        outer = op
+        while outer.parent is not None and outer.parent.name != "func.func":
+            outer = outer.parent
+        if outer.parent is not None and outer is not op:
+            op.move_before(outer)
 
 
 def _check_lowered(module: ir.Module) -> None:

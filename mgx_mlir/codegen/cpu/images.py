@@ -70,7 +70,6 @@ class ImagesBuilder:
                 body(own, emit.value(first), emit.value(last))
 
             emit.loop(emit.div(begin, items), emit.div(emit.add(end, items - 1), items), 1, image)
-            _hoist_allocations()
 
         self._functions.add_on(places, self._images * items, every)
 
@@ -84,25 +83,6 @@ class ImagesBuilder:
             type_ = emit.memory_type(memory.element)
             self._places[argument] = Place(type_, size, None if is_scratch else argument)
         return self._places[argument]
-
-
-def _hoist_allocations() -> None:
-    """Moves the stack memory of the loop that was built last in front of it.
-
-    One piece serves all images. A loop counts as a scope of such memory in MLIR, but none is left
-    when it is lowered to branches: each image would take more of the stack.
-    """
-    *_, loop = ir.InsertionPoint.current.block.operations
-    found: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.alloca":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    loop.operation.walk(note)
-    for op in found:
-        op.move_before(loop.operation)
 
 
 def _moved(pointer: ir.Value, offset: Index) -> ir.Value:

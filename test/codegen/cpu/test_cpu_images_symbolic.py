@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -60,3 +65,25 @@ def test_halves() -> None:
         np.testing.assert_allclose(
             program.run({"x": x})["y"], static.run({"x": x})["y"], rtol=1e-2, atol=1e-2
         )
+
+
+def test_images_share_the_stack(tmp_path: Path) -> None:
+    """A thread of 1 MB runs any number of images: their stack memory is that of one."""
+    onnx.save(_wide(), tmp_path / "wide.onnx")
+    code = (
+        "import threading, numpy as np, mgx_mlir\n"
+        "options = mgx_mlir.CompileOptions(mode='full-dynamic')\n"
+        f"program = mgx_mlir.compile({str(tmp_path / 'wide.onnx')!r}, 'cpu', options)\n"
+        "x = np.ones((256, 16, 20, 20), np.float32)\n"
+        "found = []\n"
+        "threading.stack_size(1 << 20)\n"
+        "thread = threading.Thread(target=lambda: found.append(program.run({'x': x})))\n"
+        "thread.start(), thread.join()\n"
+        "print(found[0]['y'].shape)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        env={**os.environ, "MGX_THREADS": "1"},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "(256, 10)\n"
