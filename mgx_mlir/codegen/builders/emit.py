@@ -23,7 +23,7 @@ from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.elements import BYTE_FLOATS as BYTE_FLOATS
 from mgx_mlir.sizes.arithmetic import Size
 
-Index: TypeAlias = "int | ir.Value"
+Index: TypeAlias = "int | Size | ir.Value"
 _KNOWN = (int, Size)
 
 

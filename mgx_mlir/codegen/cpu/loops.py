@@ -179,8 +179,8 @@ def _build_tiles(code: Code, cut: Split, begin: ir.Value, end: ir.Value) -> None
             code.leaf(places)
 
         if cut.inner:
-            count = emit.div(emit.sub(high, low), COLUMNS)
-            whole = emit.add(low, emit.mul(count, COLUMNS))
+            tiles = emit.div(emit.sub(high, low), COLUMNS)
+            whole = emit.add(low, emit.mul(tiles, COLUMNS))
             emit.loop(low, whole, COLUMNS, lambda n: tile(n, COLUMNS, bound))
             low = whole
         for row in bound:

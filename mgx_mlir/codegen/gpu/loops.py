@@ -118,7 +118,8 @@ class _Functions:
 
             def work() -> None:
                 for facts in nests:
-                    places = [[0] * len(facts.nest.extents) for _ in range(ROWS if tiled else 1)]
+                    first: list[emit.Index] = [0] * len(facts.nest.extents)
+                    places = [list(first) for _ in range(ROWS if tiled else 1)]
                     for n, dims in enumerate(places):
                         item = _row(number, n, columns, rows) if tiled else number
                         bind(facts.parallel, dims, item)

@@ -290,6 +290,7 @@ def _table(table: Table, entry: ir.Block, space: ir.Attribute | None) -> ir.Valu
     elements = table.elements
     assert elements is not None
     block = entry.owner.operation.block
+    assert isinstance(table.size, int)  # that of a constant
     shape, element = [max(table.size, 1)], memory_type(table.type)
     type_ = ir.MemRefType.get(shape, element, memory_space=space)
     name = f"table_{len(block.operations)}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -27,8 +27,9 @@ from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
-from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk, run_of
+from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk
 from mgx_mlir.codegen.gpu.families.topk.merge import MERGES, is_swapped, merge
+from mgx_mlir.codegen.gpu.families.topk.schedule import MOST_THREADS, Round, TopKSchedule
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
@@ -38,76 +39,11 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more
 
-_BLOCK = 256
-_MAX_THREADS = 1024
-_PIECES = (2048, 4096, 8192, 16384)  # elements that a work-group selects from
-_LAST = 8192  # elements that one work-group selects from faster than several do
 _SHORT = 1 << 14  # elements of a row of symbolic length that work-groups of fewer threads take
 _HELD = 4  # numbers of such a row that a thread holds
 _INDEX_BITS = 31  # of a column's number, where rows have any length
 _OUTPUTS = (Argument("output", 0), Argument("output", 1))
 Buffers = dict[Argument, ir.Value]
-
-
-@dataclass(frozen=True)
-class Round:
-    """A row's numbers in `parts` pieces: `threads` threads, each with `held` numbers, select the
-    first ones of a piece.
-
-    is_loop: a row is one part, whatever its length, which threads go through.
-    """
-
-    parts: int
-    threads: int
-    held: int
-    is_loop: bool = False
-
-    @staticmethod
-    def of(columns: int, piece: int) -> Round:
-        threads = min(_MAX_THREADS, max(64, 1 << (ceil_div(piece, 4) - 1).bit_length()))
-        return Round(ceil_div(columns, piece), threads, ceil_div(piece, threads))
-
-
-@dataclass(frozen=True)
-class TopKSchedule:
-    """`threads` threads sort a piece of twice as many elements; a work-group has `together`
-    pieces.
-
-    runs: the number of pieces of a row, which are merged. rounds: rounds of selection; with
-    these, only the elements that the last one selects are sorted.
-    """
-
-    threads: int
-    together: int
-    runs: int
-    rounds: tuple[Round, ...]
-
-    @staticmethod
-    def of(topk: Topk, target: Target) -> TopKSchedule:
-        """One thread for each pair of elements; enough pieces to occupy most compute units."""
-        columns, k, units = topk.columns, topk.k, target.compute_units
-        size = max(2, 1 << (columns - 1).bit_length())
-        if columns > MOST:
-            size = run_of(topk.rows * columns, units)
-        threads, runs, rounds = size // 2, ceil_div(columns, size), []
-        if columns > MOST and k <= MOST // 2:
-            while columns > _LAST:
-                fitting = (n for n in _PIECES if topk.rows * ceil_div(columns, n) <= 2 * units)
-                piece = max(next(fitting, _PIECES[-1]), 4 * k)
-                rounds.append(Round.of(columns, piece))
-                columns = rounds[-1].parts * k
-            rounds.append(Round.of(columns, columns))
-        return TopKSchedule(threads, max(1, _BLOCK // threads), runs, tuple(rounds))
-
-    def describe(self) -> str:
-        """The schedule in words."""
-        if self.rounds:
-            pieces = ", then ".join(str(r.parts) for r in self.rounds)
-            held = ", ".join(f"{r.threads} x {r.held}" for r in self.rounds)
-            return f"the first of {pieces} pieces a row, by {held} elements"
-        rest = ", merged" if self.runs > 1 else ""
-        size = f"{2 * self.threads} elements sorted at a time, {self.together} together"
-        return f"{size}, {self.runs} pieces a row{rest}"
 
 
 def build(topk: Topk, launches: Launches, schedule: TopKSchedule, target: Target) -> None:
@@ -394,7 +330,7 @@ def _regimes(topk: Topk, target: Target) -> list[tuple[Number, TopKSchedule]] | 
         return [(1, TopKSchedule(MOST // 2, 1, ceil_div(topk.columns, MOST), ()))]
     is_long = is_more(topk.columns, _SHORT)
     found: list[tuple[Number, TopKSchedule]] = []
-    for share, threads in ((1 - is_long, 512), (is_long, _MAX_THREADS)):
+    for share, threads in ((1 - is_long, 512), (is_long, MOST_THREADS)):
         pieces = Round(ceil_div(topk.columns, threads * _HELD), threads, _HELD)
         last = Round(1, threads, _HELD, is_loop=True)
         found.append((share, TopKSchedule(MOST // 2, 1, 1, (pieces, last))))
