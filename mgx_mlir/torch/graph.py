@@ -22,6 +22,7 @@ from mgx_mlir import loader
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
+from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import MgxError, OpenError, UsageError
 from mgx_mlir.importer import loading, torch_programs
 from mgx_mlir.runtime.program import Program
@@ -301,12 +302,10 @@ def _on_device(program: Any, given: Mapping[str, Any], device: int) -> list[torc
 
 # Element types that torch does not give numpy, nor numpy torch: the same bits go as integers.
 _AS_INTEGERS = {
-    getattr(torch, name): (torch.uint8 if bits == 8 else torch.int16, numpy_dtype(name))
-    for name, bits in (
-        ("bfloat16", 16), ("float8_e4m3fn", 8), ("float8_e4m3fnuz", 8), ("float8_e5m2", 8),
-        ("float8_e5m2fnuz", 8),
-    )
-}  # fmt: skip
+    getattr(torch, row.numpy): (getattr(torch, f"int{row.bits}"), numpy_dtype(row.numpy))
+    for row in ELEMENTS
+    if row.bits >= 8 and hasattr(torch, row.numpy) and not hasattr(np, row.numpy)
+}
 _AS_TORCH = {dtype: kind for kind, (_, dtype) in _AS_INTEGERS.items()}
 
 
