@@ -165,7 +165,7 @@ def test_the_sizes_of_one_program_are_told() -> None:
     assert found.state is State.ANY and found.to_json()["state"] == "any"
     assert found.sizes[:2] == ("n from 0 to 8", "m from 0")
     assert any("0 or more" in one for one in found.sizes[2:])
-    assert [entry.operator for entry in found.slow] == ["MatMul"] and "generic" in str(found)
+    assert not found.slow  # products of activations have their generators
     assert not check(onnx.parser.parse_model(HEAD + text), target="gpu").slow
 
 

@@ -26,6 +26,7 @@ OTHERS = {
     "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
     "--cpu", "--module", "--pass-pipeline", "--split-sizes",
     "--no-nanny", "--nthreads", "--nworkers", "--resources",
+    "--group-add", "--usecase",
 }  # fmt: skip
 
 

@@ -28,18 +28,26 @@ def reduction(kernel: Kernel, op: Reduction, operands: Sequence[Lazy]) -> Lazy:
     source, reducer = operands[0], reducer_of(op)
 
     def value_of(body: Body, indices: Indices) -> ir.Value:
-        return reducer.term(body.arithmetic, body.at(source, indices))
+        a, (value,) = _together(body, body.at(source, indices))
+        return reducer.term(a, value)
 
     terms = Computed(source.shape, reducer.accumulator, value_of, source.cost)
     total = reduce_axes(kernel, terms, list(op.axes), (reducer.initial, reducer.combined))
     if reducer.accumulator == source.element and not reducer.count:
         return total
-    return Computed(
-        total.shape,
-        source.element,
-        lambda body, indices: reducer.finish(body.arithmetic, body.at(total, indices)),
-        1,
-    )
+
+    def finished(body: Body, indices: Indices) -> ir.Value:
+        a, (value,) = _together(body, body.at(total, indices))
+        return reducer.finish(a, value)
+
+    return Computed(total.shape, source.element, finished, 1)
+
+
+def _together(body: Body, *values: ir.Value) -> tuple[Arithmetic, list[ir.Value]]:
+    """Values of one shape, and the arithmetic for them: neighbours may share one number."""
+    own = body.together(values)
+    is_one = not isinstance(own[0].type, ir.VectorType)
+    return Arithmetic() if is_one else body.arithmetic, own
 
 
 @lowers(mgx.ArgmaxOp, mgx.ArgminOp)
@@ -56,8 +64,8 @@ def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy
 
     def emit(body: Body, dims: Indices) -> list[ir.Value]:
         where = (*dims[:axis], dims[-1], *dims[axis:-1])
-        value = load(body.arithmetic, source.element, body.at(source, where))
-        return [value, body.number(dims[-1], target)]
+        a, (value,) = _together(body, body.at(source, where))
+        return [load(a, source.element, value), body.number(dims[-1], target)]
 
     def combine(
         a: Arithmetic, best: Sequence[ir.Value], more: Sequence[ir.Value]
@@ -76,16 +84,12 @@ def softmax(kernel: Kernel, op: mgx.SoftmaxOp, operands: Sequence[Lazy]) -> Lazy
     shifted = _shifted(kernel, source, axis)
     powers = kernel.stored(_exponential(shifted))
     total = reduce_axes(kernel, powers, [axis])
-    return Computed(
-        source.shape,
-        source.element,
-        lambda body, indices: store(
-            body.arithmetic,
-            source.element,
-            body.arithmetic.share(body.at(powers, indices), body.at(total, _row(indices, axis))),
-        ),
-        1,
-    )
+
+    def share(body: Body, indices: Indices) -> ir.Value:
+        a, (x, y) = _together(body, body.at(powers, indices), body.at(total, _row(indices, axis)))
+        return store(a, source.element, a.share(x, y))
+
+    return Computed(source.shape, source.element, share, 1)
 
 
 @lowers(mgx.LogsoftmaxOp)
@@ -93,24 +97,14 @@ def logsoftmax(kernel: Kernel, op: mgx.LogsoftmaxOp, operands: Sequence[Lazy]) -
     source, axis = kernel.settled(operands[0]), op.axis.value
     shifted = _shifted(kernel, source, axis)
     total = reduce_axes(kernel, _exponential(shifted), [axis])
-    logarithm = kernel.stored(
-        Computed(
-            total.shape,
-            total.element,
-            lambda body, indices: body.arithmetic.math("log", body.at(total, indices)),
-            4,
-        )
-    )
-    return Computed(
-        source.shape,
-        source.element,
-        lambda body, indices: store(
-            body.arithmetic,
-            source.element,
-            body.arithmetic.sub(body.at(shifted, indices), body.at(logarithm, _row(indices, axis))),
-        ),
-        2,
-    )
+    logarithm = kernel.stored(_math("log", total))
+
+    def difference(body: Body, indices: Indices) -> ir.Value:
+        own = body.at(shifted, indices), body.at(logarithm, _row(indices, axis))
+        a, (x, y) = _together(body, *own)
+        return store(a, source.element, a.sub(x, y))
+
+    return Computed(source.shape, source.element, difference, 2)
 
 
 def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
@@ -119,19 +113,25 @@ def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
     row_maximum = reduce_axes(kernel, source, [axis], (lowest(element), maximum))
 
     def difference(body: Body, indices: Indices) -> ir.Value:
-        value = load(body.arithmetic, source.element, body.at(source, indices))
-        return body.arithmetic.sub(value, body.at(row_maximum, _row(indices, axis)))
+        own = body.at(source, indices), body.at(row_maximum, _row(indices, axis))
+        a, (x, y) = _together(body, *own)
+        return a.sub(load(a, source.element, x), y)
 
     return Computed(source.shape, element, difference, source.cost + 1)
 
 
 def _exponential(source: Lazy) -> Lazy:
-    return Computed(
-        source.shape,
-        source.element,
-        lambda body, indices: body.arithmetic.math("exp", body.at(source, indices)),
-        source.cost + 4,
-    )
+    return _math("exp", source)
+
+
+def _math(name: str, source: Lazy) -> Lazy:
+    """A function of each element, in the type where it is computed."""
+
+    def value_of(body: Body, indices: Indices) -> ir.Value:
+        a, (value,) = _together(body, body.at(source, indices))
+        return a.math(name, value)
+
+    return Computed(source.shape, source.element, value_of, source.cost + 4)
 
 
 def _row(indices: Indices, axis: int) -> Indices:
