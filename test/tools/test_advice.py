@@ -26,7 +26,7 @@ OTHERS = {
     "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
     "--cpu", "--module", "--pass-pipeline", "--split-sizes",
     "--no-nanny", "--nthreads", "--nworkers", "--resources",
-    "--group-add", "--usecase",
+    "--cflags", "--group-add", "--libs", "--port", "--replicas", "--usecase",
 }  # fmt: skip
 
 
