@@ -169,8 +169,8 @@ class ChannelWindows:
                 return level(axis + 1, here, own, list(inner))
 
             low, high = ranges[axis]
-            if isinstance(high, int) and tile[0] > 1:
-                for k in range(high):  # neighbouring pixels share what they read
+            if isinstance(low, int) and isinstance(high, int) and tile[0] > 1:
+                for k in range(low, high):  # neighbouring pixels share what they read
                     sums = step(k, *sums)
                 return sums
             return emit.loop(low, high, 1, step, sums)

@@ -55,6 +55,13 @@ def test_average_that_counts_padding():
 
 
 @pytest.mark.parametrize("mode", ["max", "average"])
+@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_one_line_between_lines_of_padding(stride: int, element: str, mode: str) -> None:
+    HostKernel(pooling(mode, (1, 16, 1, 31), 3, stride, 1, element=element)).check()
+
+
+@pytest.mark.parametrize("mode", ["max", "average"])
 def test_windows_that_reach_behind_the_image(mode):
     text = pooling(mode, (1, 4, 24, 24), 3, 2, attributes="{ceil_mode = true}", ceil=True)
     HostKernel(text).check()
