@@ -14,6 +14,7 @@ from mgx_mlir.quantization.search import Step
 from mgx_mlir.tools.quantizing_report import decibels, step_text
 from mgx_mlir.tools.report import framed
 from mgx_mlir.tools.report.blocks import blocks
+from mgx_mlir.tools.report.nodes import kinds_of, named_nodes
 
 # The ratio in dB of the upper edge of the plot: more is as good as exact.
 _MOST = 80.0
@@ -48,15 +49,14 @@ def _graphs(
     if graph is None:
         return []
     errors = {row.node: row.error for row in accuracy.rows}
-    made: dict[str, int] = {}
-    steps, kinds, numbers = [], [], dict[str, int]()
-    for number, node in enumerate(graph.node):
+    steps = []
+    for (name, reads), node in zip(named_nodes(graph), graph.node, strict=True):
         error = errors.get(node.name)
         ratio = min(max(error.sqnr, 0.0), _MOST) if error else _MOST
         steps.append(
             {
-                "node": node.name or f"{node.op_type}_{number}",
-                "reads": sorted({made[x] for x in node.input if x in made}),
+                "node": name,
+                "reads": reads,
                 "heat": 1 - ratio / _MOST,
                 "under": f"{decibels(error.sqnr)} dB" if error else node.op_type,
                 "facts": [
@@ -66,11 +66,9 @@ def _graphs(
                 ],
             }
         )
-        kinds.append(numbers.setdefault(node.op_type, len(numbers)))
-        made.update(dict.fromkeys(filter(None, node.output), number))
     return [
         {"id": "graph", "title": "The error in the graph", "legend": "error", "steps": steps,
-         "blocks": [block.to_json() for block in blocks(kinds)], "block_text": "a block"}
+         "blocks": [block.to_json() for block in blocks(kinds_of(graph))], "block_text": "a block"}
     ]  # fmt: skip
 
 

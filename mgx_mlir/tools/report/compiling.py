@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -13,6 +13,7 @@ from mgx_mlir.compiler import Report
 from mgx_mlir.tools.profile_record import reads_of
 from mgx_mlir.tools.report import framed
 from mgx_mlir.tools.report.blocks import blocks
+from mgx_mlir.tools.report.nodes import kinds_of, named_nodes
 
 
 def page(title: str, model: onnx.ModelProto | None, artifact: Artifact, report: Report) -> str:
@@ -54,15 +55,13 @@ def _before(
     for step in artifact.plan.work():
         if not isinstance(step, Row) and step.kernel >= 0:
             kernels |= dict.fromkeys(_nodes(step.node), artifact.kernels[step.kernel].name)
-    made: dict[str, int] = {}
     steps = []
-    for number, node in enumerate(graph.node):
-        name = node.name or f"{node.op_type}_{number}"
+    for (name, reads), node in zip(named_nodes(graph), graph.node, strict=True):
         kernel = kernels.get(name, "")
         steps.append(
             {
                 "node": name,
-                "reads": sorted({made[x] for x in node.input if x in made}),
+                "reads": reads,
                 "heat": 1 if kernel else 0,
                 "under": node.op_type,
                 "facts": [
@@ -74,8 +73,7 @@ def _before(
                 ],
             }
         )
-        made.update(dict.fromkeys(filter(None, node.output), number))
-    kinds = _numbered(f"{node.domain}::{node.op_type}" for node in graph.node)
+    kinds = kinds_of(graph)
     return _graph("before", "Before: nodes of ONNX", steps, kinds, "in a kernel of their name")
 
 
@@ -117,11 +115,6 @@ def _graph(
     found = [block.to_json() for block in blocks(kinds)]
     return {"id": name, "title": title, "steps": steps, "blocks": found, "legend": legend,
             "block_text": "a block"}  # fmt: skip
-
-
-def _numbered(words: Iterable[str]) -> list[int]:
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(word, len(numbers)) for word in words]
 
 
 def _tables(report: Report, artifact: Artifact) -> list[dict[str, Any]]:
