@@ -7,6 +7,8 @@ is made of weights alone, such as packed filters, is made once for all images.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
 
 from mlir import ir
 from mlir.dialects import memref
@@ -15,16 +17,16 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.function import Memory
+from mgx_mlir.codegen.cpu.launches import Launches
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.loops.body import UNBOUNDED, Place
 from mgx_mlir.sizes.arithmetic import Number
 
 
-class ImagesBuilder:
+class ImagesBuilder(Launches):
     """Takes the functions of one image, as a KernelBuilder does, and adds those of `images`.
 
-    steps: elements from image to image, of each input and result that has images. places: memory
-    that is not the argument's own.
+    steps: elements from image to image, of each input and result that has images.
     """
 
     def __init__(
@@ -34,27 +36,25 @@ class ImagesBuilder:
         steps: dict[Argument, int],
         places: dict[Argument, Place],
     ) -> None:
-        self._functions, self._images = functions, images
-        self._steps, self._places = steps, places
-        self._scratches = 0
-
-    def scratch(self, size: int, element: str) -> Memory:
-        """`size` elements of scratch memory, for one image or for all."""
-        self._scratches += 1
-        return Memory(Argument("scratch", self._scratches), element, size)
+        super().__init__(functions, places)
+        self._images, self._steps = images, steps
 
     def add(
         self,
         memories: Sequence[Memory],
-        items: int,
+        items: Number,
         body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
         kept: int = 0,
     ) -> None:
         """As `KernelBuilder.add`, for one image; or for none, where it reads and writes none."""
         by_image = any(m.argument in self._steps for m in memories)
-        places = [self._place(m, by_image) for m in memories]
+        for memory in memories if by_image else ():
+            # What is made of an image lies there once for each.
+            if memory.argument.kind == "scratch" and memory.argument not in self._places:
+                self._steps[memory.argument] = memory.size
+        places = [self.place(m) for m in memories]
         if not by_image:
-            self._functions.add_on(places, items, body, kept)
+            self.functions.add_on(places, items, body, kept)
             return
         steps = [self._steps.get(m.argument) for m in memories]
 
@@ -71,18 +71,13 @@ class ImagesBuilder:
 
             emit.loop(emit.div(begin, items), emit.div(emit.add(end, items - 1), items), 1, image)
 
-        self._functions.add_on(places, self._images * items, every)
+        self.functions.add_on(places, self._images * items, every)
 
-    def _place(self, memory: Memory, by_image: bool) -> Place:
-        argument = memory.argument
-        if argument not in self._places:
-            is_scratch = argument.kind == "scratch"
-            if is_scratch and by_image:
-                self._steps[argument] = memory.size
-            size = memory.size * self._images if argument in self._steps else memory.size
-            type_ = emit.memory_type(memory.element)
-            self._places[argument] = Place(type_, size, None if is_scratch else argument)
-        return self._places[argument]
+    def place(self, memory: Memory) -> Place:
+        """The memory of all images."""
+        if memory.argument in self._steps:
+            memory = replace(memory, size=cast("int", memory.size * self._images))
+        return super().place(memory)
 
 
 def _moved(pointer: ir.Value, offset: Index) -> ir.Value:
