@@ -76,6 +76,19 @@ class Lanes(FunctionBody):
         memory, index = self._row(place, where)
         return vector.load(self.arithmetic.type(place.type), memory, [index])
 
+    def branch(
+        self,
+        condition: ir.Value,
+        then: Callable[[], Sequence[ir.Value]],
+        otherwise: Callable[[], Sequence[ir.Value]],
+        types: Sequence[ir.Type],
+    ) -> list[ir.Value]:
+        def wide(values: Callable[[], Sequence[ir.Value]]) -> Callable[[], list[ir.Value]]:
+            return lambda: [*map(self.wide, values())]
+
+        lanes = [*map(self.arithmetic.type, types)]
+        return super().branch(condition, wide(then), wide(otherwise), lanes)
+
     def put(self, value: ir.Value, place: Place, where: Index) -> None:
         with self._points[-1]:
             memory, index = self._row(place, where)

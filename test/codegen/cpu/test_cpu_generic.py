@@ -174,6 +174,21 @@ def test_concat_along_the_middle():
     HostKernel(kernel_text(f"%a: {a}, %b: {b}", y, body, "%y")).check()
 
 
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_vectors_of_a_row_go_through_the_parts_of_a_concat(op):
+    """The branch between the parts gives vectors, as long as they are."""
+    x, z, w, y = (
+        tensor(shape, "bf16")
+        for shape in ((3, 1, 1, 24), (3, 2, 1, 24), (3, 2, 2, 24), (1, 2, 1, 1))
+    )
+    body = (
+        f"%z = mgx.concat %a, %b axis = 1 : {x}, {x} -> {z}\n"
+        f"%w = mgx.multibroadcast %z : {z} -> {w}\n"
+        f"%y = mgx.reduce_{op} %w axes = [0, 2, 3] : {w} -> {y}"
+    )
+    HostKernel(kernel_text(f"%a: {x}, %b: {x}", y, body, "%y")).check()
+
+
 def test_gather_with_negative_indices():
     x, i, y = tensor((9, 40)), tensor((2, 3), "i64"), tensor((2, 3, 40))
     body = f"%y = mgx.gather %x[%i] axis = 0 : {x}, {i} -> {y}"
