@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx.backend.test.case.node import collect_testcases
 
@@ -204,6 +205,20 @@ def test_a_refused_node_is_not_the_fault_of_those_behind_it() -> None:
     }"""
     report = check_model(onnx.parser.parse_model(HEAD + text))
     assert [entry.operator for entry in report.unsupported] == ["com.acme::Sizes", "Unique"]
+
+
+def test_a_function_whose_branches_differ_waits_for_the_values_that_choose() -> None:
+    """The branches for images and for volumes give tensors of different ranks."""
+    model = onnx.parser.parse_model(
+        HEAD.replace("17", "20")
+        + "g (float[1, 3, 4] theta, int64[5] size) => (float[a, b, c, d, 3] y)"
+        "{ y = AffineGrid<align_corners = 1>(theta, size) }"
+    )
+    found = check(model)
+    assert found.state is not State.REFUSED, str(found)
+    given = {"theta": np.ones((1, 3, 4), np.float32), "size": np.array([1, 1, 2, 3, 2])}
+    (want,) = onnx.reference.ReferenceEvaluator(model).run(None, given)
+    np.testing.assert_allclose(mgx_mlir.Model(model).run(given)["y"], want, rtol=1e-6)
 
 
 def test_a_refusal_says_that_the_model_runs_in_parts() -> None:

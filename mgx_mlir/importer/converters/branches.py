@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -36,7 +36,7 @@ def if_(node: Node) -> Sequence[ir.Value | Value]:
         try:
             return node.conversion.subgraph(node, name, [])
         except ModelError as error:  # the other one may be the one that runs
-            raise UnsupportedError(f"its {name} does not fit: {error}") from error
+            raise OpenError(f"its {name} does not fit: {error}") from error
         finally:
             equations[name] = node.conversion.equations
             node.conversion.equations = found
@@ -106,5 +106,5 @@ def _chosen_by_sizes(node: Node) -> str | None:
 def _refuse_branches(first: Sequence[ir.Type], second: Sequence[ir.Type]) -> None:
     for a, b in zip(first, second, strict=False):
         if a != b:
-            raise UnsupportedError(f"its branches give tensors of different types: {a} and {b}")
+            raise OpenError(f"its branches give tensors of different types: {a} and {b}")
     raise ModelError(f"its branches give {len(first)} and {len(second)} results")
