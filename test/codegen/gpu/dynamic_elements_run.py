@@ -96,15 +96,19 @@ def added(dims: str, other: str, element: str) -> Case:
     )
 
 
-def transposed(dims: str, result: str) -> Case:
-    """relu of x, whose dimensions change places."""
+def transposed(dims: str, order: tuple[int, ...], element: str) -> Case:
+    """relu of x, whose dimensions change places, and a number for each last index."""
+    result = ",".join(dims.split(",")[d] for d in order)
     ops = (
-        "%t = mgx.transpose %x0 permutation = [1, 0] : @T0 -> @R\n"
-        "%y = mgx.pointwise(%t) : (@R) -> @R {\n^bb0(%i: f32):\n"
-        "%r = mgx.relu %i : f32\nmgx.yield %r : f32\n}"
+        f"%t = mgx.transpose %x0 permutation = {list(order)} : @T0 -> @R\n"
+        "%b = mgx.multibroadcast %x1 : @T1 -> @R\n"
+        f"%y = mgx.pointwise(%t, %b) : (@R, @R) -> @R {{\n^bb0(%i: {element}, %j: {element}):\n"
+        f"%s = mgx.add %i, %j : {element}, {element} -> {element}\n"
+        f"%r = mgx.relu %s : {element}\nmgx.yield %r : {element}\n}}"
     )
-    pairs = ((dims, "f32"),)
-    return Case(f"{dims} transposed", pairs, (result, "f32"), ops, lambda x: np.maximum(x.T, 0))
+    pairs = ((dims, element), (result.rpartition(",")[2], element))
+    meaning = lambda x, y: np.maximum(np.transpose(x, order) + y, 0)  # noqa: E731
+    return Case(f"{dims} {element} transposed {order}", pairs, (result, element), ops, meaning)
 
 
 def below_maximum(dims: str, other: str) -> Case:
@@ -201,7 +205,15 @@ CASES = (
     added("a,5", "a,1", "f16"),
     added("a,b", "a,b", "f32"),
     added("a,4096", "1", "f16"),
-    transposed("a,b", "b,a"),
+)
+# Vectors divide both of the sizes that change places, one, or none.
+TRANSPOSED = (
+    transposed("a,b", (1, 0), "f32"),
+    transposed("a,b", (1, 0), "f16"),
+    transposed("2,a,3,b", (0, 3, 2, 1), "f16"),
+    transposed("a,b,24", (0, 2, 1), "f16"),
+    transposed("a,24,b", (0, 2, 1), "f32"),
+    transposed("a,b,3,8", (0, 2, 1, 3), "f16"),
 )
 # Rows of any length, and rows that other dimensions repeat.
 OPEN = (
@@ -235,6 +247,8 @@ SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # which they do not: both sides of the ends of regimes.
 LENGTHS = ((2, 300), (1500, 1), (9000, 1), (3, 256), (264, 5), (1024, 3), (1032, 1), (4104, 1))
 
+SIDES = ((64, 40), (24, 131), (257, 8), (129, 67))
+
 
 def _size(text: str, known: dict[str, int]) -> int:
     """The size that the text of a dimension says."""
@@ -246,7 +260,7 @@ def _size(text: str, known: dict[str, int]) -> int:
 def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
-    for case in (*CASES, *OPEN, *MOVES, *PRODUCTS):
+    for case in (*CASES, *TRANSPOSED, *OPEN, *MOVES, *PRODUCTS):
         words = "any sizes, "
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())
@@ -255,7 +269,8 @@ def main(chip: str) -> int:
             failed += 1
             print(f"{case.name} on {chip}: {code.why}")
             continue
-        for a, b in (*SIZES, *(LENGTHS if case in OPEN else ())):
+        more = LENGTHS if case in OPEN else SIDES if case in TRANSPOSED else ()
+        for a, b in (*SIZES, *more):
             known = {"a": a, "b": b}
             inputs = []
             for dims, element in case.inputs:

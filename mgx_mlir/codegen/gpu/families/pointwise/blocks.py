@@ -9,6 +9,7 @@ Where vectors divide the sizes of a run, functions for such sizes have them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.code_object import Argument
@@ -20,22 +21,30 @@ from mgx_mlir.codegen.gpu.builders.function import thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.pointers import Move, reach
-from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
+from mgx_mlir.codegen.gpu.families.pointwise.cost import choose, clocks
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
+from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
+    TransposedSchedule,
+    transposed_regimes,
+)
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import counted, scheduled
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 # Numbers of elements up to an end, and the one that schedules are chosen for.
-_RANGES = ((1 << 18, 1 << 15), (float("inf"), 1 << 23))
+_RANGES = ((1 << 18, 1 << 15), (1 << 21, 1 << 20), (float("inf"), 1 << 23))
 
 
-def regimes(elements: Elements, target: Target) -> list[tuple[Number, PointwiseSchedule]] | Refusal:
+def regimes(
+    elements: Elements, target: Target
+) -> Sequence[tuple[Number, PointwiseSchedule | TransposedSchedule]] | Refusal:
     """The schedules of elements of symbolic sizes, each with its launches in a run."""
     if not all(operand.forwards for operand in elements.operands):
         return Refusal("elements that are read backwards")
+    if tiles := transposed_regimes(elements, target):
+        return tiles
     divided, own = divided_by(elements)
     odd = divided.odd if divided.rests else 0
     found: list[tuple[Number, PointwiseSchedule]] = []
@@ -47,7 +56,10 @@ def regimes(elements: Elements, target: Target) -> list[tuple[Number, PointwiseS
         def best(count: int, some: Elements = problem, lanes: int = lanes) -> PointwiseSchedule:
             return choose(replace(some, size=count - count % lanes), target, lanes)
 
-        ways = scheduled(counted(problem.size, _RANGES), best)
+        def time(schedule: PointwiseSchedule, count: int, some: Elements = problem) -> float:
+            return clocks(replace(some, size=count), schedule, target)
+
+        ways = scheduled(counted(problem.size, _RANGES), best, time)
         if isinstance(ways, Refusal):
             return ways
         found += [(share * way.share, schedule) for schedule, way in ways]

@@ -41,28 +41,34 @@ def build(
     target: Target,
 ) -> None:
     """Adds the function to those of `launches`."""
+    if isinstance(schedule, TransposedSchedule):
+        _build_tiles(elements, launches, schedule, target)
+        return
     if launches.is_symbolic:
-        assert isinstance(schedule, PointwiseSchedule)
         _build_blocks(elements, launches, schedule)
         return
     used = elements.used
-    if isinstance(schedule, TransposedSchedule):
-        threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
-    else:
-        # All threads read a single element, which one of them may overwrite: one wave is safe.
-        threads = schedule.block if elements.size > 1 else target.wave_size
-        blocks = ceil_div(elements.size, schedule.elements)
-    grid = builder.grid_of(blocks)
+    # All threads read a single element, which one of them may overwrite: one wave is safe.
+    threads = schedule.block if elements.size > 1 else target.wave_size
+    grid = builder.grid_of(ceil_div(elements.size, schedule.elements))
     with launches.whole(used, threads, grid) as frame:
         thread, number = builder.thread_number(threads), builder.linear_block(grid)
-        if isinstance(schedule, TransposedSchedule):
-            emit_tiles(elements, schedule, frame, used, thread, number, target)
-        else:
-            sources = {number: frame.buffers[position] for position, number in enumerate(used)}
-            first = emit.mul(number, schedule.elements)
-            first = emit.add(first, emit.mul(thread, schedule.lanes))
-            bounded = grid[0] * grid[1] * schedule.elements != elements.size
-            emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+        sources = {number: frame.buffers[position] for position, number in enumerate(used)}
+        first = emit.mul(number, schedule.elements)
+        first = emit.add(first, emit.mul(thread, schedule.lanes))
+        bounded = grid[0] * grid[1] * schedule.elements != elements.size
+        emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+
+
+def _build_tiles(
+    elements: Elements, launches: Launches, schedule: TransposedSchedule, target: Target
+) -> None:
+    """Adds the function of tiles, a wave's each, to those of `launches`."""
+    read = launches.inputs(elements.used)
+    count = ceil_div(schedule.waves, BLOCK // target.wave_size)
+    with launches.groups(read, launches.results, BLOCK, count) as group:
+        thread = builder.thread_number(BLOCK)
+        emit_tiles(elements, schedule, group.buffers, thread, group.number, target)
 
 
 def _build_blocks(elements: Elements, launches: Launches, schedule: PointwiseSchedule) -> None:

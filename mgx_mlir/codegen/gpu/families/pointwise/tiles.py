@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes, memory
-from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
@@ -25,14 +25,13 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
 def emit_tiles(
     elements: Elements,
     schedule: TransposedSchedule,
-    frame: Frame,
-    used: Sequence[int],
+    buffers: Mapping[Argument, ir.Value],
     thread: Index,
     block: Index,
     target: Target,
 ) -> None:
     """Builds the body: each wave computes a tile."""
-    tile = _Tile(elements, schedule, frame, used, target)
+    tile = _Tile(elements, schedule, buffers, target)
     tile.begin(thread, block)
     values = Evaluator(elements, tile)
     chunks = [Chunk(number) for number in range(schedule.run_b)]
@@ -46,7 +45,7 @@ def emit_tiles(
             x = values.whole(result.value, chunk)
             operand = elements.operand_of(result)
             made, start = tile.along_a(operand, number)
-            buffer = frame.buffers[len(used) + result.number]
+            buffer = buffers[Argument("output", result.number)]
             made.store(x, buffer, start, tile.a, tile.inside)
 
 
@@ -57,12 +56,11 @@ class _Tile:
         self,
         elements: Elements,
         schedule: TransposedSchedule,
-        frame: Frame,
-        used: Sequence[int],
+        buffers: Mapping[Argument, ir.Value],
         target: Target,
     ) -> None:
-        self.elements, self.schedule, self.frame, self.target = elements, schedule, frame, target
-        self.numbers = {number: position for position, number in enumerate(used)}
+        self.elements, self.schedule, self.target = elements, schedule, target
+        self.buffers = buffers
         self._read: dict[MemoryOperand, list[ir.Value]] = {}
 
     def begin(self, thread: Index, block: Index) -> None:
@@ -92,8 +90,10 @@ class _Tile:
     def along_a(self, operand: MemoryOperand, number: int) -> tuple[MemoryOperand, Index]:
         """The operand with vectors along A, and the offset of the lane's vector `number` along
         B."""
-        made, steps = outer(operand, self.schedule.sizes, len(self.schedule.sizes) - 1)
-        return made, self._start(operand, steps, (self.schedule.b, emit.add(self.b, number)))
+        schedule = self.schedule
+        last = len(schedule.sizes) - 1
+        made, steps = outer(operand, schedule.sizes, last, schedule.whole[0])
+        return made, self._start(operand, steps, (schedule.b, emit.add(self.b, number)))
 
     def _start(
         self, operand: MemoryOperand, steps: Sequence[int], *more: tuple[int, Index]
@@ -108,12 +108,12 @@ class _Tile:
         schedule = self.schedule
         steps = strides(source, schedule.sizes)
         assert steps is not None
-        buffer = self.frame.buffers[self.numbers[source.argument]]
+        buffer = self.buffers[Argument("input", source.argument)]
         if steps[-1] in (0, 1) or steps[schedule.b] != 1:
             made, start = self.along_a(source, chunk.column)
             return made.load(buffer, start, self.a, schedule.run_a, self.inside)
         if source not in self._read:
-            made, _ = outer(source, schedule.sizes, schedule.b)
+            made, _ = outer(source, schedule.sizes, schedule.b, schedule.whole[1])
             last = len(schedule.sizes) - 1
             self._read[source] = [
                 made.load(
@@ -128,7 +128,7 @@ class _Tile:
         return memory.joined([memory.element(x, chunk.column) for x in self._read[source]])
 
     def load_row(self, source: MemoryOperand) -> ir.Value:
-        buffer = self.frame.buffers[self.numbers[source.argument]]
+        buffer = self.buffers[Argument("input", source.argument)]
         return source.load_one(buffer, source.start(0))
 
     def of_row(self, value: ir.Value) -> ir.Value:

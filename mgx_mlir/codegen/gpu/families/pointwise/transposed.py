@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
-from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.problem.problem import Axis
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div, common_factor, exact
 
 BLOCK = 256
 
@@ -29,7 +29,8 @@ class TransposedSchedule:
     """A wave's tile: `lanes_a` x `lanes_b` lanes, each with `run_a` x `run_b` elements.
 
     sizes: the sizes of the dimensions along which all operands have strides, A last. b: the
-    number of dimension B.
+    number of dimension B. whole: vectors of so many elements divide a run's sizes, along A
+    and along B.
     """
 
     sizes: tuple[int, ...]
@@ -38,6 +39,7 @@ class TransposedSchedule:
     lanes_b: int
     run_a: int
     run_b: int
+    whole: tuple[int, int] = (1, 1)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -69,37 +71,40 @@ class TransposedSchedule:
 def strides(operand: MemoryOperand, sizes: Sequence[int]) -> tuple[int, ...] | None:
     """The operand's stride along each dimension; None where a dimension has no single one."""
     found: list[int] = []
-    rest = list(reversed(operand.inner.factors or ((1, 0),)))
+    rest: list[tuple[int, int]] = list(reversed(operand.inner.factors or ((1, 0),)))
     have, stride = rest.pop(0)
     for size in reversed(sizes):
         if have == 1 and rest:
             have, stride = rest.pop(0)
-        if operand.inner.factors and have % size:
+        left = exact(have, size)
+        if operand.inner.factors and left is None:
             return None
         found.append(stride)
-        have, stride = have // size, stride * size
+        have, stride = left or 0, stride * size
     return tuple(reversed(found))
 
 
 def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] | None:
     """The fewest dimensions along which all operands have strides, the slowest first; or None."""
-    cuts = {1, size}
+    cuts: set[int] = {1, size}
     for operand in operands:
         cut = 1
         for factor, _ in reversed(operand.inner.factors):
-            cut *= factor
+            cut = factor * cut
             cuts.add(cut)
-    ordered = sorted(cuts, reverse=True)
-    if any(high % low for high, low in pairwise(ordered)):
-        return None
-    return tuple(high // low for high, low in pairwise(ordered))
+    # Each one divides the one before it.
+    ordered = sorted(cuts, key=lambda cut: sum(exact(cut, x) is not None for x in cuts))[::-1]
+    found = [exact(high, low) for high, low in pairwise(ordered)]
+    return None if None in found else tuple(n for n in found if n is not None)
 
 
-def transposed_schedule(elements: Elements, target: Target) -> TransposedSchedule | None:
+def transposed_schedule(
+    elements: Elements, target: Target, whole: tuple[int, int] = (1, 1)
+) -> TransposedSchedule | None:
     """The schedule that transposes the transposed operands.
 
     None where there are none, where they are contiguous along different dimensions, or where the
-    operands have no common dimensions.
+    operands have no common dimensions. whole: see TransposedSchedule.
     """
     operands = elements.operands
     across = [operand for operand in operands if _lies_across(operand)]
@@ -112,18 +117,53 @@ def transposed_schedule(elements: Elements, target: Target) -> TransposedSchedul
         return None
     (b,) = fast
     assert b is not None
-    size_a, size_b = sizes[-1], sizes[b]
     largest = max(element_bytes(operand.element) for operand in across)
-    lanes = CHUNK_BYTES // largest
-    run_b = min(_aligned(o, sizes, b, lanes) for o in across)
+    lanes = longest_run(across)
+    along_a, along_b = map(Divided, whole)
+    run_b = min(_aligned(o, sizes, b, lanes, along_b) for o in across)
     straight = [o for o in operands if o not in across and not o.repeated]
-    run_a = min((_aligned(o, sizes, len(sizes) - 1, lanes) for o in straight), default=lanes)
-    run_a = math.gcd(run_a, size_a)
+    last = len(sizes) - 1
+    run_a = min((_aligned(o, sizes, last, lanes, along_a) for o in straight), default=lanes)
+    run_a = math.gcd(run_a, common_factor(along_a.number(sizes[-1])))
     # The longest run, up to 128 bytes; the dimension of the stores comes first.
+    most = target.wave_size * lanes  # longer ones change nothing
+    size_a, size_b = (int(min(bounds(size)[1], most)) for size in (sizes[-1], sizes[b]))
     lanes_a = _power(min(size_a // run_a, max(1, 128 // (run_a * largest)), target.wave_size))
     lanes_a = max(lanes_a, _power(target.wave_size // max(1, ceil_div(size_b, run_b))))
     lanes_a = min(lanes_a, target.wave_size)
-    return TransposedSchedule(sizes, b, lanes_a, target.wave_size // lanes_a, run_a, run_b)
+    lanes_b = target.wave_size // lanes_a
+    return TransposedSchedule(sizes, b, lanes_a, lanes_b, run_a, run_b, whole)
+
+
+def transposed_regimes(
+    elements: Elements, target: Target
+) -> list[tuple[Number, TransposedSchedule]] | None:
+    """The schedules of symbolic sizes: whether vectors divide them along A, and along B."""
+    plain = transposed_schedule(elements, target)
+    if plain is None:
+        return None
+    longest = longest_run([x for x in elements.operands if _lies_across(x)])
+    odd: list[Number] = []
+    for along in (len(plain.sizes) - 1, plain.b):
+        divided = Divided(longest)
+        for x in elements.operands:
+            own, found = outer(x, plain.sizes, along)
+            if found[along] == 1:
+                divided.operand(own)
+        odd.append(divided.odd)
+    ways: dict[tuple[int, int], tuple[Number, TransposedSchedule]] = {}
+    for whole in product((1, longest), (1, longest)):
+        share = math.prod(n if x == 1 else 1 - n for x, n in zip(whole, odd, strict=True))
+        made = transposed_schedule(elements, target, whole)
+        assert made is not None
+        before, first = ways.get((made.run_a, made.run_b), (0, made))
+        ways[made.run_a, made.run_b] = before + share, first
+    return list(ways.values())
+
+
+def longest_run(across: Sequence[MemoryOperand]) -> int:
+    """The elements of the longest access to each of some operands."""
+    return CHUNK_BYTES // max(element_bytes(operand.element) for operand in across)
 
 
 def _lies_across(operand: MemoryOperand) -> bool:
@@ -131,13 +171,16 @@ def _lies_across(operand: MemoryOperand) -> bool:
     return bool(operand.inner.factors) and operand.inner.factors[-1][1] not in (0, 1)
 
 
-def _aligned(operand: MemoryOperand, sizes: Sequence[int], along: int, limit: int) -> int:
+def _aligned(
+    operand: MemoryOperand, sizes: Sequence[int], along: int, limit: int, divided: Divided
+) -> int:
     """Elements of a vector along a dimension that one access takes, at every start."""
     found = strides(operand, sizes)
     if found is None or found[along] not in (0, 1):
         return 1
     others = [s for d, s in enumerate(found) if d != along]
-    return math.gcd(limit, sizes[along], operand.offset, *others)
+    numbers = map(divided.number, (sizes[along], operand.offset, *others))
+    return math.gcd(limit, *map(common_factor, numbers))
 
 
 def _power(number: int) -> int:
@@ -146,12 +189,15 @@ def _power(number: int) -> int:
 
 
 def outer(
-    operand: MemoryOperand, sizes: Sequence[int], along: int
+    operand: MemoryOperand, sizes: Sequence[int], along: int, whole: int = 1
 ) -> tuple[MemoryOperand, tuple[int, ...]]:
-    """The operand with vectors along dimension `along`, and its strides along all dimensions."""
+    """The operand with vectors along dimension `along`, and its strides along all dimensions.
+
+    whole: vectors of so many elements divide a run's sizes.
+    """
     found = strides(operand, sizes)
     assert found is not None
     steps = [(n, s) for d, (n, s) in enumerate(zip(sizes, found, strict=True)) if d != along]
     inner = Axis.of((sizes[along], found[along]))
     made = MemoryOperand(operand.argument, operand.element, operand.offset, Axis.of(*steps), inner)
-    return made, found
+    return Divided(whole).operand(made), found
