@@ -52,9 +52,12 @@ EMULATOR_VARIABLES: dict[str, str] = {
 }
 
 
+HIP = ("real", "emulated", "auto")
+
+
 @dataclass(frozen=True)
 class Settings:
-    """The values of the variables above, checked."""
+    """The values of the variables above, checked. Folders may be given as text."""
 
     cache_dir: Path | None = None
     cache_bytes: int = 4096 << 20
@@ -68,6 +71,18 @@ class Settings:
     trusted_keys: tuple[Path, ...] = ()
     vouched_gpu_code: bool = True
     tuning: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("cache_dir", "cache_shared"):
+            if isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, Path(given).expanduser())
+        if isinstance(self.emulated_devices, str):
+            object.__setattr__(self, "emulated_devices", _names(self.emulated_devices))
+        if self.hip not in HIP:
+            raise UsageError(f"hip is '{self.hip}'; use {', '.join(HIP[:-1])} or {HIP[-1]}")
+        for name in ("jobs", "threads"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}; it is at least 1")
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -84,7 +99,7 @@ class Settings:
         if shared and cache_dir is None:
             raise UsageError("MGX_CACHE_SHARED needs a folder of one's own in MGX_CACHE_DIR")
         hip = environment.get("MGX_HIP", "auto")
-        if hip not in ("real", "emulated", "auto"):
+        if hip not in HIP:
             raise UsageError(f"MGX_HIP is '{hip}'; use real, emulated or auto")
         gpu_code = environment.get("MGX_GPU_CODE", "vouched")
         if gpu_code not in ("any", "vouched"):
@@ -99,11 +114,7 @@ class Settings:
             cache_shared=Path(shared).expanduser() if shared else None,
             cpu=environment.get("MGX_CPU", ""),
             hip=hip,
-            emulated_devices=tuple(
-                name.strip()
-                for name in environment.get("MGX_EMULATED_DEVICES", "").split(",")
-                if name.strip()
-            ),
+            emulated_devices=_names(environment.get("MGX_EMULATED_DEVICES", "")),
             jobs=_positive(environment, "MGX_JOBS", available_cores()),
             threads=_positive(environment, "MGX_THREADS", available_cores()),
             trust_code=trust == "all",
@@ -144,6 +155,11 @@ def _warn(name: str) -> None:
 def available_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 def _paths(name: str, text: str) -> tuple[Path, ...]:

@@ -101,6 +101,15 @@ def test_settings_read_the_environment(tmp_path: Path) -> None:
     assert Settings.from_environment({"MGX_CACHE_DIR": "none"}).cache_dir is None
 
 
+def test_settings_of_a_script_are_checked_too(tmp_path: Path) -> None:
+    given = Settings(cache_dir=str(tmp_path), emulated_devices="gfx942, gfx1100")  # type: ignore[arg-type]
+    assert given.cache_dir == tmp_path
+    assert given.emulated_devices == ("gfx942", "gfx1100")
+    for wrong in ({"hip": "fast"}, {"jobs": 0}, {"threads": -1}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            Settings(**wrong)
+
+
 @pytest.mark.parametrize("name", ["MGX_JOBS", "MGX_THREADS", "MGX_CACHE_SIZE", "MGX_HIP"])
 @pytest.mark.parametrize("value", ["0", "-1", "many"])
 def test_a_wrong_setting_is_named(name: str, value: str) -> None:
