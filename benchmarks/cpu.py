@@ -31,7 +31,7 @@ import onnx
 from benchmarks import without_avx512
 from benchmarks.cpu_nets import MODELS as CPU_NETS
 from benchmarks.cpu_nets import SIZES
-from benchmarks.nets import MODELS as NETS
+from benchmarks.net_models import MODELS as NETS
 from test.dynamic_models import inputs_of
 from test.onnx_models import MODELS, light, light_names, random_inputs
 

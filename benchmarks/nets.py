@@ -1,276 +1,165 @@
-"""Whole networks on GPUs, priced kernel by kernel by a model of the chip, in two layouts.
+"""Whole networks on GPUs: launches and clocks of a run, before a change and after it.
 
-    python -m benchmarks.nets [--models mobilenet,convnext] [--chips gfx942] [--batch 1] [--kernels]
+    python -m benchmarks.nets --only bert,resnet50 [--chips gfx942,gfx1100] [--batch 32]
+    python -m benchmarks.nets --only bert --forms f16,int8,int4 --before ../other-checkout
+    python -m benchmarks.nets --only convnext --without mgx-layout-convolution --steps
 
-Each network of f16 is compiled twice: as it is, and without the pass that puts channels last.
-Both run on the emulated device in its profile mode, with random inputs: a model's figures, none of
-silicon. Clocks are the sum over all launches and copies that HIP is given, with 2000 for each
-launch itself; work-groups are whole, and no kernel is faster than memory gives what it touches.
-`llama` is one layer of 2048, one token after 1024 others, which memory bounds; `whisper` is the
-encoder of the smallest one with one layer. The shufflenet has one image always.
+Each network is compiled, and a run with random inputs is priced launch by launch by the emulated
+device, which executes the work-groups that one compute unit holds: a model's figures, none of
+silicon. A launch or copy takes 2000 clocks, work-groups are whole, and no step is faster than
+memory moves its weights, inputs and outputs, each once (tables of embeddings too). `before` is
+another checkout with its native parts built, or, for --without, this one without some passes.
+
+Forms: f16; int8 (calibrated with random inputs) and int4 (weights), with f16 between the products.
+With --open, networks with symbols are compiled for any sizes. --cold leaves out the cache of
+kernels and lists the seconds that one processor takes to compile.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import functools
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto
 
-import mgx_mlir
-from benchmarks.yolo import yolo
-from mgx_mlir import emulator
-from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.importer.loading import AnySource
-from mgx_mlir.passes.layout_convolution import LayoutConvolution
-from mgx_mlir.runtime.hip.profile import step_times
-from mgx_mlir.runtime.hip.program import HipProgram
-from mgx_mlir.settings import Settings
-from test.onnx_models import Builder, half, light, resnet
+from benchmarks.net_models import MODELS, SIZES
+from benchmarks.priced_net import LAUNCH_CLOCKS
+from mgx_mlir import Precision, quantize
+from test.dynamic_models import inputs_of
+from test.onnx_models import half
 
-CHIPS = ("gfx942", "gfx1100")
-
-# Expansion, channels, blocks, stride, window of each stage.
-Stages = Sequence[tuple[int, int, int, int, int]]
-_MOBILENET = (
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3),
-    (6, 96, 3, 1, 3), (6, 160, 3, 2, 3), (6, 320, 1, 1, 3),
-)  # fmt: skip
-_EFFICIENTNET = (
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
-    (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
-)  # fmt: skip
-_MOBILENET3 = (
-    (1, 16, 1, 1, 3), (4, 24, 2, 2, 3), (3, 40, 3, 2, 5), (6, 80, 4, 2, 3),
-    (6, 112, 2, 1, 3), (6, 160, 3, 2, 5),
-)  # fmt: skip
-
-
-def inverted(
-    stages: Stages, activation: str, squeeze: bool, batch: int, image: int = 224
-) -> onnx.ModelProto:
-    """Inverted residuals, as MobileNet v2's; with `squeeze` and 'silu' EfficientNet's.
-
-    With `squeeze` and 'hardswish' they are as MobileNet v3's.
-    """
-    b = Builder(7)
-
-    def convolution(
-        x: str, name: str, sizes: Sequence[int], act: bool = True, **window: int
-    ) -> str:
-        stride, group, size = window.get("stride", 1), window.get("group", 1), sizes[-1]
-        weights = [
-            b.weight(f"{name}.w", *sizes, scale=math.sqrt(2 / math.prod(sizes[1:]))),
-            b.weight(f"{name}.b", sizes[0], scale=0.02),
-        ]
-        pads = [size // 2] * 4
-        y: str = b.op("Conv", x, *weights, strides=[stride] * 2, pads=pads, group=group)
-        return activated(y) if act else y
-
-    def activated(y: str) -> str:
-        if activation == "silu":
-            return str(b.op("Mul", y, b.op("Sigmoid", y)))
-        if activation == "hardswish":
-            return str(b.op("HardSwish", y))
-        limits = b.constant(0, "float32"), b.constant(6, "float32")
-        return str(b.op("Clip", y, *limits))
-
-    x = convolution("pixel_values", "stem", (32, 3, 3, 3), stride=2)
-    inputs = 32
-    for number, (expand, outputs, count, first, window) in enumerate(stages):
-        for block in range(count):
-            name, inner, stride = f"{number}.{block}", inputs * expand, 1 if block else first
-            y = convolution(x, f"{name}.1", (inner, inputs, 1, 1)) if expand > 1 else x
-            y = convolution(y, f"{name}.2", (inner, 1, window, window), stride=stride, group=inner)
-            if squeeze:
-                few = max(1, inputs // 4)
-                z = b.op("GlobalAveragePool", y)
-                z = convolution(z, f"{name}.3", (few, inner, 1, 1))
-                z = convolution(z, f"{name}.4", (inner, few, 1, 1), act=False)
-                y = b.op("Mul", y, b.op("Sigmoid", z))
-            y = convolution(y, f"{name}.5", (outputs, inner, 1, 1), act=False)
-            x = b.op("Add", x, y) if stride == 1 and inputs == outputs else y
-            inputs = outputs
-    x = convolution(x, "head", (1280, inputs, 1, 1))
-    return _classified(b, x, 1280, batch, image)
-
-
-def convnext(
-    batch: int,
-    depths: Sequence[int] = (3, 3, 9, 3),
-    widths: Sequence[int] = (96, 192, 384, 768),
-    image: int = 224,
-) -> onnx.ModelProto:
-    """ConvNeXt's blocks: a depthwise 7x7, a normalization and two products with channels last."""
-    b = Builder(8)
-
-    def normed(x: str, name: str, width: int) -> str:
-        y = b.layer_norm(b.op("Transpose", x, perm=[0, 2, 3, 1]), name, width)
-        return str(b.op("Transpose", y, perm=[0, 3, 1, 2]))
-
-    x, inputs = "pixel_values", 3
-    for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
-        size = 2 if stage else 4
-        if stage:
-            x = normed(x, f"{stage}.norm", inputs)
-        filters = b.weight(f"{stage}.w", width, inputs, size, size, scale=0.05)
-        x = b.op("Conv", x, filters, b.weight(f"{stage}.b", width), strides=[size] * 2)
-        if not stage:
-            x = normed(x, "norm", width)
-        for block in range(depth):
-            name = f"{stage}.{block}"
-            filters = b.weight(f"{name}.w", width, 1, 7, 7, scale=0.1)
-            y = b.op("Conv", x, filters, b.weight(f"{name}.b", width), pads=[3] * 4, group=width)
-            y = b.layer_norm(b.op("Transpose", y, perm=[0, 2, 3, 1]), f"{name}.norm", width)
-            y = b.gelu(b.linear(y, f"{name}.1", width, 4 * width))
-            y = b.linear(y, f"{name}.2", 4 * width, width)
-            y = b.op("Mul", y, b.weight(f"{name}.s", width))
-            x = b.op("Add", x, b.op("Transpose", y, perm=[0, 3, 1, 2]))
-        inputs = width
-    return _classified(b, x, inputs, batch, image)
-
-
-def llama(
-    batch: int,
-    width: int = 2048,
-    heads: int = 32,
-    few: int = 4,
-    inner: int = 5632,
-    past: int = 1024,
-    tokens: int = 1,
-) -> onnx.ModelProto:
-    """A decoder's layer: grouped queries, keys and values of `past` tokens, SwiGLU.
-
-    Several tokens see those before them alone, and the first of them all that are past.
-    """
-    b, head = Builder(9), width // heads
-
-    def normed(x: str, name: str) -> str:
-        size = b.op("ReduceMean", b.op("Mul", x, x), axes=[-1], keepdims=1)
-        root = b.op("Sqrt", b.op("Add", size, b.constant(1e-5, "float32")))
-        return str(b.op("Mul", b.op("Div", x, root), b.weight(name, width)))
-
-    def product(x: str, name: str, *sizes: int) -> str:
-        return str(b.op("MatMul", x, b.weight(name, *sizes, scale=sizes[0] ** -0.5)))
-
-    def split(x: str, count: int) -> str:
-        parts = b.op("Reshape", x, b.constant([batch, tokens, count, head], "int64"))
-        return str(b.op("Transpose", parts, perm=[0, 2, 1, 3]))
-
-    def cached(name: str) -> str:
-        """Keys or values of all tokens, each head's for the queries that share it."""
-        new = split(product(x, f"{name}.w", width, few * head), few)
-        both = b.op("Concat", name, new, axis=2) if past else new
-        both = b.op("Unsqueeze", both, b.constant([2], "int64"))
-        groups = [batch, few, heads // few, past + tokens, head]
-        shape = b.constant([batch, heads, past + tokens, head], "int64")
-        return str(b.op("Reshape", b.op("Expand", both, b.constant(groups, "int64")), shape))
-
-    x = normed("x", "first")
-    queries = split(product(x, "q.w", width, width), heads)
-    scores = b.op("MatMul", queries, b.op("Transpose", cached("keys"), perm=[0, 1, 3, 2]))
-    scores = b.op("Mul", scores, b.constant(head**-0.5, "float32"))
-    if tokens > 1:
-        seen = np.tri(tokens, past + tokens, past, bool)
-        scores = b.op("Where", b.add(seen, "seen"), scores, b.constant(-65504, "float32"))
-    shares = b.op("Softmax", scores, axis=-1)
-    found = b.op("Transpose", b.op("MatMul", shares, cached("values")), perm=[0, 2, 1, 3])
-    found = b.op("Reshape", found, b.constant([batch, tokens, width], "int64"))
-    middle = b.op("Add", "x", product(found, "o.w", width, width))
-    x = normed(middle, "second")
-    gate = product(x, "gate.w", width, inner)
-    gate = b.op("Mul", b.op("Mul", gate, b.op("Sigmoid", gate)), product(x, "up.w", width, inner))
-    y = b.op("Add", middle, product(gate, "down.w", inner, width))
-    old, token = [batch, few, past, head], [batch, tokens, width]
-    given = {"x": token} | ({"keys": old, "values": old} if past else {})
-    inputs = {name: (TensorProto.FLOAT, shape) for name, shape in given.items()}
-    return b.model(inputs, {"y": (y, token)}, "llama")
-
-
-def whisper(batch: int, layers: int = 1, width: int = 384, heads: int = 6) -> onnx.ModelProto:
-    """Whisper's encoder: two convolutions of 3000 frames, and layers of 1500 tokens."""
-    b = Builder(10)
-
-    def convolution(x: str, name: str, inputs: int, stride: int) -> str:
-        weights = [b.weight(f"{name}.w", width, inputs, 3), b.weight(f"{name}.b", width)]
-        return b.gelu(b.op("Conv", x, *weights, strides=[stride], pads=[1, 1]))
-
-    x = convolution(convolution("mel", "first", 80, 1), "second", width, 2)
-    x = b.op("Add", b.op("Transpose", x, perm=[0, 2, 1]), b.weight("places", 1500, width))
-    for layer in range(layers):
-        y = b.layer_norm(x, f"{layer}.norm1", width)
-        x = b.op("Add", x, b.attention(y, f"{layer}.attention", width, heads, None))
-        y = b.linear(b.layer_norm(x, f"{layer}.norm2", width), f"{layer}.up", width, 4 * width)
-        x = b.op("Add", x, b.linear(b.gelu(y), f"{layer}.down", 4 * width, width))
-    given = {"mel": (TensorProto.FLOAT, [batch, 80, 3000])}
-    found = {"y": (b.layer_norm(x, "norm", width), [batch, 1500, width])}
-    return b.model(given, found, "whisper")
-
-
-def _classified(b: Builder, x: str, width: int, batch: int, image: int) -> onnx.ModelProto:
-    x = b.op("Flatten", b.op("GlobalAveragePool", x))
-    logits = b.linear(x, "classes", width, 1000)
-    given = {"pixel_values": (TensorProto.FLOAT, [batch, 3, image, image])}
-    return b.model(given, {"logits": (logits, [batch, 1000])}, "net")
-
-
-MODELS: dict[str, Callable[[int], onnx.ModelProto]] = {
-    "mobilenet": partial(inverted, _MOBILENET, "relu6", False),
-    "mobilenet3": partial(inverted, _MOBILENET3, "hardswish", True),
-    "efficientnet": partial(inverted, _EFFICIENTNET, "silu", True),
-    "convnext": convnext,
-    "llama": llama,
-    "whisper": whisper,
-    "yolov10n": yolo,
-    "shufflenet": lambda batch: light("shufflenet", seed=0),
-    "resnet50": lambda batch: resnet(batch=batch),
+HERE = Path(__file__).parent.parent
+# The precisions of `quantize`; f16 is the model in f16.
+FORMS = {
+    "f16": None,
+    "int8": Precision(products="int8", io={"*": "f16"}),
+    "int4": Precision(weights="int4", rounding="nearest", io={"*": "f16"}),
 }
+
+
+@dataclass(frozen=True)
+class Run:
+    """A priced run: each step's node, launches and clocks; the seconds that compiling took."""
+
+    steps: Sequence[tuple[str, int, float]]
+    seconds: float
+
+    @property
+    def launches(self) -> int:
+        """Launches and copies that HIP is given."""
+        return sum(launches for _, launches, _ in self.steps)
+
+    @property
+    def kernels(self) -> float:
+        """The clocks of all kernels and copies, without those of launches."""
+        return sum(clocks for _, _, clocks in self.steps)
+
+    @property
+    def clocks(self) -> float:
+        return self.kernels + LAUNCH_CLOCKS * self.launches
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--chips", default=",".join(CHIPS))
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images")
-    parser.add_argument("--kernels", action="store_true", help="each kernel's clocks too")
+    add = parser.add_argument
+    add("--only", default=",".join(MODELS), metavar="NAMES", help="networks, such as bert,vit")
+    add("--forms", default="f16", metavar="NAMES", help=f"of {', '.join(FORMS)}")
+    add("--chips", default="gfx942", metavar="NAMES")
+    add("--batch", type=int, default=1, metavar="N", help="images or texts")
+    add("--before", type=Path, metavar="FOLDER", help="a checkout to compare with")
+    add("--without", default="", metavar="PASSES", help="compare with this one without passes")
+    add("--open", action="store_true", help="networks with symbols: one program for any sizes")
+    add("--cold", action="store_true", help="compile every kernel, and list the seconds")
+    add("--steps", action="store_true", help="each step's launches and clocks too")
     options = parser.parse_args()
-    # The emulated library reads them at its first call.
-    os.environ["MGX_EMULATED_DEVICES"] = ",".join(CHIPS)
-    os.environ["MGX_EMULATOR_PROFILE"] = "1"
-    print(f"{'model':14}{'chip':9}{'as it is':>20}{'channels last':>20}{'ratio':>7}")
-    for name in options.models.split(","):
-        model = half(MODELS[name](options.batch))
-        for chip in options.chips.split(","):
-            first, last = (
-                priced(model, chip, disable, options.kernels)
-                for disable in ((LayoutConvolution.name,), ())
-            )
-            columns = "".join(f"{n:8} {clocks:11,.0f}" for n, clocks in (first, last))
-            print(f"{name:14}{chip:9}{columns}{last[1] / first[1]:7.2f}", flush=True)
+    if wrong := set(options.only.split(",")) - set(MODELS):
+        parser.error(f"--only: {', '.join(wrong)}; there are: {', '.join(MODELS)}")
+    compares = bool(options.before or options.without)
+    columns = ("before", "after") if compares else ("",)
+    title = "".join(f"{f'{c} launches':>17}{'kernels':>9}{'clocks':>9}" for c in columns)
+    print(
+        f"{'network':14}{'form':5}{'chip':8}{title}{'   ratio' if compares else ''}   (thousands)"
+    )
+    for name in options.only.split(","):
+        for form in options.forms.split(","):
+            _compare(name, form, options)
     return 0
 
 
+def _compare(name: str, form: str, options: argparse.Namespace) -> None:
+    """Prints the rows of a network in one form."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = save(name, form, options.batch, Path(folder))
+        for chip in options.chips.split(","):
+            price = functools.partial(
+                priced,
+                model,
+                chip,
+                mode="full-dynamic" if options.open and name in SIZES else "default",
+                floats="f32" if form == "f16" else "f16",
+                cold=options.cold,
+            )
+            runs = [price()]
+            if options.before or options.without:
+                disable = options.without.split(",") if options.without else ()
+                runs.insert(0, price(checkout=options.before or HERE, disable=disable))
+            row = "".join(
+                f"{run.launches:17}{run.kernels / 1e3:9.1f}{run.clocks / 1e3:9.1f}" for run in runs
+            )
+            ratio = f"{runs[-1].clocks / runs[0].clocks:8.3f}" if len(runs) > 1 else ""
+            seconds = ", ".join(f"{run.seconds:.1f} s" for run in runs) if options.cold else ""
+            print(f"{name:14}{form:5}{chip:8}{row}{ratio}   {seconds}", flush=True)
+            if options.steps:
+                for node, launches, clocks in runs[-1].steps:
+                    print(f"    {clocks:10,.0f}  {launches:3}  {node}")
+
+
+def save(name: str, form: str, batch: int, folder: Path) -> Path:
+    """Saves a network in a form, and random inputs beside it; returns the model's file."""
+    model, precision = MODELS[name](batch), FORMS[form]
+    sizes = {"batch_size": batch} | SIZES.get(name, {})
+    file = folder / "model.onnx"
+    if precision is None:
+        model = half(model)
+        onnx.save(model, file)
+    else:
+        quantize(model, precision).save(file)
+        model = onnx.load(file, load_external_data=False)
+    np.savez(file.with_suffix(".npz"), **inputs_of(model, sizes))
+    return file
+
+
 def priced(
-    model: AnySource, chip: str, disable: Sequence[str], told: bool, floats: str = "f32"
-) -> tuple[int, float]:
-    """The launches and copies of a run of a model on a chip, and their clocks."""
-    options = CompileOptions(disable=disable, floats=floats)
-    program = mgx_mlir.compile(model, chip, options, settings=Settings(hip="emulated"))
-    assert isinstance(program, HipProgram)
-    rng = np.random.default_rng(0)
-    inputs = {s.name: rng.standard_normal(s.shape).astype(s.dtype) for s in program.plan.inputs}
-    steps = step_times(program, inputs, 1)
-    clock = next(device.clock_khz for device in emulator.devices() if device.chip == chip)
-    if told:
-        for step in steps:
-            print(f"    {step.median * clock:10,.0f}  {step.launches:3}  {step.node}")
-    return sum(step.launches for step in steps), sum(step.median * clock for step in steps)
+    model: Path,
+    chip: str,
+    mode: str = "default",
+    floats: str = "f32",
+    cold: bool = False,
+    checkout: Path = HERE,
+    disable: Sequence[str] = (),
+) -> Run:
+    """A run of a model's file with the arrays beside it, as a checkout compiles it."""
+    script = HERE / "benchmarks" / "priced_net.py"
+    arguments = {
+        "model": str(model), "inputs": str(model.with_suffix(".npz")), "chip": chip, "mode": mode,
+        "floats": floats, "disable": list(disable), "cold": cold,
+    }  # fmt: skip
+    # A script's own folder would come before the checkout on the path.
+    code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(arguments)],
+        cwd=checkout, env={**os.environ, "PYTHONPATH": ""}, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    return Run(**json.loads(done.stdout.splitlines()[-1]))
 
 
 if __name__ == "__main__":

@@ -17,14 +17,12 @@ generated data. The others have random weights whose channels differ in size, as
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -34,7 +32,9 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, Q
 from onnxruntime.quantization import quantize_static as quantize_by_onnxruntime
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from benchmarks import nets
+from benchmarks.net_models import MODELS as NETS
+from benchmarks.net_models import llama
+from benchmarks.nets import priced
 from benchmarks.quantized_nets import whisper, yolo
 from mgx_mlir import Calibration, Precision, quantize
 from mgx_mlir.quantization.accuracy import Error
@@ -153,10 +153,10 @@ MODELS: dict[str, Callable[[int], Case]] = {
         bert(layers=4, width=256, tokens=64, heads=4, vocabulary=64, batch=n)
     ),
     "resnet50": lambda n: generated(resnet(batch=n)),
-    "mobilenet3": lambda n: generated(nets.MODELS["mobilenet3"](n)),
-    "efficientnet": lambda n: generated(nets.MODELS["efficientnet"](n)),
+    "mobilenet3": lambda n: generated(NETS["mobilenet3"](n)),
+    "efficientnet": lambda n: generated(NETS["efficientnet"](n)),
     "vit12": lambda n: generated(vit(batch=n)),
-    "llama": lambda n: generated(nets.llama(n, past=128)),
+    "llama": lambda n: generated(llama(n, past=128)),
     "whisper": lambda n: generated(whisper(batch=n)),
     "yolo": lambda n: generated(yolo(batch=n)),
 }
@@ -207,9 +207,6 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="of the clocks' runs")
     parser.add_argument("--clocks-only", action="store_true", help="no errors")
     options = parser.parse_args()
-    # The emulated library reads them at its first call.
-    os.environ["MGX_EMULATED_DEVICES"] = options.chips
-    os.environ["MGX_EMULATOR_PROFILE"] = "1"
     kinds = options.kinds.split(",")
     if not options.clocks_only:
         print_errors(options)
@@ -253,13 +250,18 @@ def clocks(name: str, chip: str, count: int, kinds: list[str], batch: int) -> st
     """The clocks of a network on a chip, in up to three precisions."""
     case = MODELS[name](batch)
     figures = {}
-    for kind in kinds:
-        model: Any = case.model
-        if kind == "int8":
-            model = quantize(model, Precision("int8"), Calibration(case.samples(0, count))).source
-        floats = "f32" if kind == "f32" else "f16"
-        figures[kind] = nets.priced(model, chip, (), False, floats=floats)
-    shown = ", ".join(f"{kind} {n} launches {c:,.0f}" for kind, (n, c) in figures.items())
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        np.savez(file.with_suffix(".npz"), **case.samples(0, 1)[0])  # type: ignore[arg-type]
+        for kind in kinds:
+            onnx.save(case.model, file)
+            if kind == "int8":
+                known = Calibration(case.samples(0, count))
+                quantize(case.model, Precision("int8"), known).save(file)
+            figures[kind] = priced(file, chip, floats="f32" if kind == "f32" else "f16")
+    shown = ", ".join(
+        f"{k} {run.launches} launches {run.clocks:,.0f}" for k, run in figures.items()
+    )
     return f"{name} on {chip}: {shown}"
 
 

@@ -31,7 +31,7 @@ from pathlib import Path
 import onnx
 
 import mgx_mlir
-from benchmarks.nets import llama, whisper
+from benchmarks.net_models import llama, whisper
 from benchmarks.rates import fit
 from benchmarks.yolo import yolo
 from mgx_mlir.artifact.record import Artifact

@@ -10,7 +10,7 @@ import onnx
 
 from benchmarks.kernel_cases import cases
 from benchmarks.movement_cases import movement_cases
-from benchmarks.nets import MODELS as NETS
+from benchmarks.net_models import MODELS as NETS
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from test import dynamic_models
