@@ -32,6 +32,7 @@ _OF_TYPES = re.compile(
     r"op_type: ?(\w+).*"
     r"(unsupported type|inconsistent type|type mismatch|of type int64|tensor of size 1|scalars)"
 )
+_CONSTANTS_OF_ANY_TYPE = 9  # the opset
 # A domain that onnx's library does not know: its checker and inference skip the nodes.
 _HIDDEN = "experiment"
 
@@ -74,6 +75,8 @@ def hide(
     The others lose the attributes that say nothing.
     """
     opset, found = opsets[""], False
+    if opset < _CONSTANTS_OF_ANY_TYPE:
+        _store_constants(model.graph)
     for node in structure.all_nodes(model.graph):
         if node.domain not in ("", "ai.onnx"):
             continue
@@ -85,6 +88,30 @@ def hide(
             node.attribute.extend(kept)
     if found:
         model.opset_import.add(domain=_HIDDEN, version=1)
+
+
+def _store_constants(graph: onnx.GraphProto) -> None:
+    """Makes weights of Constants, which were of floats alone; exporters wrote others all along."""
+    kept = []
+    for node in graph.node:
+        tensor = _tensor_of(node) if node.op_type == "Constant" else None
+        if tensor is None:
+            kept.append(node)
+            continue
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = node.output[0]
+    if len(kept) < len(graph.node):
+        del graph.node[:]
+        graph.node.extend(kept)
+    for node in graph.node:
+        for inner in structure.subgraphs(node):
+            _store_constants(inner)
+
+
+def _tensor_of(node: NodeProto) -> onnx.TensorProto | None:
+    """The tensor of a Constant, unless it is of floats."""
+    found = next((a.t for a in node.attribute if a.name == "value"), None)
+    return None if found is None or found.data_type == onnx.TensorProto.FLOAT else found
 
 
 def _is_unknown(node: NodeProto, opset: int) -> bool:

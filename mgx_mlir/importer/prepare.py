@@ -302,8 +302,10 @@ def _spread_slopes(model: onnx.ModelProto) -> None:
     """Gives slopes of PRelu, which ran along the channels up to opset 6, sizes that repeat so."""
     nodes = [n for n in model.graph.node if n.op_type == "PRelu" and len(n.input) == 2]
     types = infer(model) if nodes else {}
+    found = {name: len(type_.tensor_type.shape.dim) for name, type_ in types.items()}
+    found |= {weight.name: len(weight.dims) for weight in model.graph.initializer}
     for node in nodes:
-        ranks = [len(types[name].tensor_type.shape.dim) for name in node.input if name in types]
+        ranks = [found[name] for name in node.input if name in found]
         if len(ranks) == 2 and ranks[0] > 2 and ranks[1] == 1:
             spread = f"{node.output[0]}.slope"
             axes = list(range(1, ranks[0] - 1))
@@ -313,9 +315,20 @@ def _spread_slopes(model: onnx.ModelProto) -> None:
 
 
 def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in the oldest opset that is read; onnx's converter lacks operators and axes.
+
+    Nodes that it does not convert stay in their form, which is read, or named for what is not.
+    """
     version = opsets(model)[""]
-    with _upstream(f"opset {version} cannot be converted to {OLDEST_OPSET}", UnsupportedError):
-        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    try:
+        with _upstream(f"opset {version} is not converted to {OLDEST_OPSET}"):
+            return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    except ModelError as error:
+        _log.warning("%s; its nodes are read as they are", error)
+    for entry in model.opset_import:
+        if not _domain(entry.domain):
+            entry.version = OLDEST_OPSET
+    return model
 
 
 @contextlib.contextmanager
