@@ -16,7 +16,17 @@ from typing import Any, TypeAlias, cast
 from mlir import ir
 
 from mgx_mlir.dialects import mgx, types
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, alone, ceil_div, exact, minimum, symbols
+from mgx_mlir.sizes.arithmetic import (
+    Number,
+    Size,
+    Symbol,
+    alone,
+    ceil_div,
+    exact,
+    minimum,
+    substitute,
+    symbols,
+)
 from mgx_mlir.sizes.parser import parse
 
 # None: a size that is not known.
@@ -96,8 +106,9 @@ def shape_of(type_: ir.Type) -> tuple[int, ...]:
     if ir.RankedTensorType(type_).has_static_shape:
         return shape
     sizes = sizes_of(type_, _scope.get())
+    whole = _multiples.get()
     pairs = zip(shape, sizes, strict=True)
-    return tuple(n if size is None else cast(int, size) for n, size in pairs)
+    return tuple(n if x is None else cast(int, substitute(x, whole)) for n, x in pairs)
 
 
 def is_named(type_: ir.Type) -> bool:
@@ -116,6 +127,20 @@ def symbols_of(tensors: Iterable[ir.Type]) -> Iterator[None]:
 
 
 _scope: ContextVar[Mapping[str, Symbol]] = ContextVar("symbols", default=MappingProxyType({}))
+
+
+@contextmanager
+def multiples(symbols: Iterable[Symbol], of: int) -> Iterator[None]:
+    """Inside, the sizes that `shape_of` gives say that these symbols are multiples of a number."""
+    whole = {symbol.name: Size.of(symbol) // of * of for symbol in symbols}
+    token = _multiples.set(whole)
+    try:
+        yield
+    finally:
+        _multiples.reset(token)
+
+
+_multiples: ContextVar[Mapping[str, Number]] = ContextVar("multiples", default=MappingProxyType({}))
 
 
 def result_sizes(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes | None:

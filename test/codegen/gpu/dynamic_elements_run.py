@@ -111,6 +111,30 @@ def transposed(dims: str, order: tuple[int, ...], element: str) -> Case:
     return Case(f"{dims} {element} transposed {order}", pairs, (result, element), ops, meaning)
 
 
+def pooled(mode: str, dims: str, result: str, element: str) -> Case:
+    """Windows of 3 in steps of 2, with padding of 1, and a number that is added to all."""
+    ops = (
+        f"%p = mgx.pooling {mode} %x0 lengths = [3, 3] pads = [1, 1, 1, 1] strides = [2, 2] "
+        "dilations = [1, 1] : @T0 -> @R\n%b = mgx.multibroadcast %x1 : @T1 -> @R\n"
+        f"%y = mgx.pointwise(%p, %b) : (@R, @R) -> @R {{\n^bb0(%i: {element}, %j: {element}):\n"
+        f"%s = mgx.add %i, %j : {element}, {element} -> {element}\nmgx.yield %s : {element}\n}}"
+    )
+
+    def meaning(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        fill, (high, wide) = (-np.inf if mode == "max" else 0), x.shape[2:]
+        padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=fill)
+        inside = np.pad(np.ones(x.shape), [(0, 0), (0, 0), (1, 1), (1, 1)])
+        taps = [
+            (..., slice(i, i + high, 2), slice(j, j + wide, 2)) for i in range(3) for j in range(3)
+        ]
+        if mode == "max":
+            return np.max([padded[tap] for tap in taps], 0) + y
+        return sum(padded[tap] for tap in taps) / sum(inside[tap] for tap in taps) + y
+
+    pairs = ((dims, element), (f"{dims.split(',')[1]},1,1", element))
+    return Case(f"{mode} pooling of {dims} {element}", pairs, (result, element), ops, meaning)
+
+
 def below_maximum(dims: str, other: str) -> Case:
     """x + y less its maximum in the row, with rows of y that other dimensions repeat."""
     one, axis = tensor(dims.rpartition(",")[0] + ",1", "f32"), dims.count(",")
@@ -234,6 +258,11 @@ MOVES = (
     padded("a,b,4", "a,b+3,4", "0,1,0", "0,2,0", "f16"),
     padded("a,b", "a+1,b+2", "1,0", "0,2", "f32"),
 )
+# Vectors divide the last size of a run, or not.
+IMAGES = (
+    pooled("max", "2,3,a,b", "2,3,(a+1)//2,(b+1)//2", "f16"),
+    pooled("average", "a,5,b,b", "a,5,(b+1)//2,(b+1)//2", "f32"),
+)
 PRODUCTS = (
     multiplied("a,b,64", "a,64,b", "a,b,b", "f16", "b,64"),
     multiplied("a,5,b", "a,b,40", "a,5,40", "f16"),
@@ -247,7 +276,9 @@ SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # which they do not: both sides of the ends of regimes.
 LENGTHS = ((2, 300), (1500, 1), (9000, 1), (3, 256), (264, 5), (1024, 3), (1032, 1), (4104, 1))
 
+WIDTHS = ((9, 48), (2, 16), (33, 80), (6, 56))
 SIDES = ((64, 40), (24, 131), (257, 8), (129, 67))
+MORE = ((OPEN, LENGTHS), (TRANSPOSED, SIDES), (IMAGES, WIDTHS))
 
 
 def _size(text: str, known: dict[str, int]) -> int:
@@ -260,7 +291,7 @@ def _size(text: str, known: dict[str, int]) -> int:
 def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
-    for case in (*CASES, *TRANSPOSED, *OPEN, *MOVES, *PRODUCTS):
+    for case in (*CASES, *TRANSPOSED, *OPEN, *MOVES, *IMAGES, *PRODUCTS):
         words = "any sizes, "
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())
@@ -269,7 +300,7 @@ def main(chip: str) -> int:
             failed += 1
             print(f"{case.name} on {chip}: {code.why}")
             continue
-        more = LENGTHS if case in OPEN else SIDES if case in TRANSPOSED else ()
+        more = next((own for some, own in MORE if case in some), ())
         for a, b in (*SIZES, *more):
             known = {"a": a, "b": b}
             inputs = []

@@ -12,11 +12,13 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import signature, size_refusal
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.loops.kernel import is_symbolic
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import multiples, shape_of
 from mgx_mlir.rewriting.views import is_view
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, Size, is_more, symbols
 
 # The types of a kernel's inputs and of its results.
 Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
@@ -136,7 +138,8 @@ class Scheduled(Generic[P, S]):
     build: adds the functions of a problem to launches. regimes: gives the schedules of a problem
     with symbolic sizes, each with its launches in a run, 1 or 0; without, `choose` does for all
     sizes. launches: begins a kernel's. together: whether one function takes all of the kernel's
-    tensors.
+    tensors. vectors: runs whose last sizes are multiples of so many elements have regimes of their
+    own, where these have other schedules.
     """
 
     match: Callable[[mgx.KernelOp], P | Refusal | None]
@@ -145,6 +148,7 @@ class Scheduled(Generic[P, S]):
     regimes: Callable[[P, Target], Sequence[tuple[Number, S]] | Refusal] | None = None
     launches: Callable[[mgx.KernelOp, P], Launches] = one_tensor_a_result
     together: bool = True
+    vectors: int = 1
 
     def __call__(
         self, kernel: mgx.KernelOp, target: Target, schedule: S | None = None
@@ -169,30 +173,57 @@ class Scheduled(Generic[P, S]):
         target: Target,
         schedule: S | None,
     ) -> Generated[GpuProgram] | Refusal:
-        _, types = signature(kernel)
-        if refusal := size_refusal([*types[0], *types[1]], self.together):
+        if refusal := size_refusal(_types(kernel), self.together):
             return refusal
-        found = self._regimes(problem, launches, target, schedule)
+        found = self._regimes(kernel, problem, target, schedule)
         if isinstance(found, Refusal):
             return found
-        for share, chosen in found:
+        for share, own, chosen in found:
             with launches.when(share):
-                self.build(problem, launches, chosen, target)
+                self.build(own, launches, chosen, target)
         if refusal := launches.refusal():
             return refusal
-        words = ", or ".join(dict.fromkeys(chosen.describe() for _, chosen in found))
+        words = ", or ".join(dict.fromkeys(chosen.describe() for _, _, chosen in found))
         return Generated(launches.program(), f"{'any sizes, ' * launches.is_symbolic}{words}")
 
     def _regimes(
-        self, problem: P, launches: Launches, target: Target, schedule: S | None
-    ) -> Sequence[tuple[Number, S]] | Refusal:
-        """The schedules, each with its launches in a run; of given sizes there is one."""
-        if schedule is None and launches.is_symbolic and self.regimes is not None:
+        self, kernel: mgx.KernelOp, problem: P, target: Target, schedule: S | None
+    ) -> list[tuple[Number, P, S]] | Refusal:
+        """The schedules, each with its launches in a run and its problem; of given sizes one."""
+        if schedule is not None:
+            return [(1, problem, schedule)]
+        plain = self._schedules(kernel, problem, target)
+        last = {x for t in _types(kernel) for size in shape_of(t)[-1:] for x in symbols(size)}
+        if isinstance(plain, Refusal) or self.vectors == 1 or not last:
+            return plain
+        with multiples(last, self.vectors):
+            whole = self.match(kernel)
+        if whole is None or isinstance(whole, Refusal):
+            return plain
+        other = self._schedules(kernel, whole, target)
+        if isinstance(other, Refusal) or [x for *_, x in other] == [x for *_, x in plain]:
+            return plain
+        sizes = sorted((Size.of(symbol) for symbol in last), key=str)
+        odd = is_more(sum((x % self.vectors for x in sizes), 0), 0)
+        found = [(odd * share, own, one) for share, own, one in plain]
+        return found + [((1 - odd) * share, own, one) for share, own, one in other]
+
+    def _schedules(
+        self, kernel: mgx.KernelOp, problem: P, target: Target
+    ) -> list[tuple[Number, P, S]] | Refusal:
+        """The schedules of a problem, each with its launches in a run."""
+        if self.regimes is not None and is_symbolic(kernel):
             found = self.regimes(problem, target)
             if isinstance(found, Refusal):
                 return found
-            return [(share, one) for share, one in found if share != 0]
-        chosen = schedule or self.choose(problem, target)
+            return [(share, problem, one) for share, one in found if share != 0]
+        chosen = self.choose(problem, target)
         if chosen is None:
             return Refusal(f"no schedule fits {target.name}")
-        return chosen if isinstance(chosen, Refusal) else [(1, chosen)]
+        return chosen if isinstance(chosen, Refusal) else [(1, problem, chosen)]
+
+
+def _types(kernel: mgx.KernelOp) -> list[ir.Type]:
+    """The types of a kernel's inputs and results."""
+    _, (inputs, results) = signature(kernel)
+    return [*inputs, *results]

@@ -30,7 +30,8 @@ from mgx_mlir.codegen.meaning.convert import change, store
 from mgx_mlir.codegen.meaning.ops.windows import root
 from mgx_mlir.codegen.meaning.quantize import quotient
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
+from mgx_mlir.codegen.regimes import in_ranges
+from mgx_mlir.sizes.arithmetic import Number, common_factor
 
 # Above this number of elements in a thread's windows, their rows are a loop.
 MAX_CODE = 512
@@ -56,15 +57,13 @@ def choose(pooling: Pooling, target: Target) -> PoolingSchedule:
 
 
 def regimes(pooling: Pooling, target: Target) -> list[tuple[Number, PoolingSchedule]] | Refusal:
-    """The schedules of symbolic sizes: of one result a thread for few results, of several for so
-    many that these occupy all compute units."""
+    """The schedules of symbolic sizes: of as many neighbours a thread as leave no unit idle, in
+    steps of four times as many."""
     if not pooling.source.forwards:
         return Refusal("images that are read backwards")
-    many, *_, one = _schedules(pooling) * 2
-    if many == one:
-        return [(1, one)]
-    is_many = is_more(pooling.images * pooling.outputs, many.run * _busy_threads(target))
-    return [(1 - is_many, one), (is_many, many)]
+    ways, results = _schedules(pooling)[::2], pooling.images * pooling.outputs
+    ends = [way.run * _busy_threads(target) for way in ways[-2::-1]]
+    return [(share, ways[-1 - n]) for share, n in in_ranges(results, [*ends, math.inf])]
 
 
 def _busy_threads(target: Target) -> int:
@@ -261,5 +260,5 @@ def _below(index: Index, size: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), emit.value(size))
 
 
-pooling_program = Scheduled(match_pooling, choose, build, regimes, inputs_in_front)
+pooling_program = Scheduled(match_pooling, choose, build, regimes, inputs_in_front, vectors=16)
 FAMILY = Family("pooling", 80, pooling_program, symbolic=True)
