@@ -24,10 +24,12 @@ from mgx_mlir.version import __version__
 if TYPE_CHECKING:
     from mgx_mlir.artifact.record import Artifact
     from mgx_mlir.artifact.target import Target
+    from mgx_mlir.chain import Chain
     from mgx_mlir.compiler import CompileOptions
     from mgx_mlir.errors import MgxError
     from mgx_mlir.importer import check_model, parse_onnx
     from mgx_mlir.loader import finalize, load, save
+    from mgx_mlir.models.chain import compile_stages
     from mgx_mlir.models.compile import compile, compile_to_bytecode
     from mgx_mlir.models.generation import generate
     from mgx_mlir.models.specialize import SpecializedModel
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Artifact": "artifact.record",
     "Calibration": "quantization",
+    "Chain": "chain",
     "CompileOptions": "compiler",
     "Graph": "rewriting.graph",
     "MgxError": "errors",
@@ -54,6 +57,7 @@ _HOME = {
     "check": "models.staged.check",
     "check_model": "importer",
     "compile": "models.compile",
+    "compile_stages": "models.chain",
     "compile_to_bytecode": "models.compile",
     "finalize": "loader",
     "generate": "models.generation",
@@ -67,6 +71,7 @@ _HOME = {
 __all__ = [
     "Artifact",
     "Calibration",
+    "Chain",
     "CompileOptions",
     "Graph",
     "MgxError",
@@ -80,6 +85,7 @@ __all__ = [
     "check",
     "check_model",
     "compile",
+    "compile_stages",
     "compile_to_bytecode",
     "finalize",
     "generate",

@@ -164,7 +164,7 @@ def _dim_json(dim: Given) -> Any:
 class Report:
     """The record of a compilation: seconds by stage, pass and kernel, and rewrites that fired.
 
-    artifact: the program before it was loaded, where a tool notes it.
+    artifact: the program before it was loaded, where a tool notes it. graph: the compiled graph.
     """
 
     stages: list[tuple[str, float]] = field(default_factory=list)
@@ -172,6 +172,7 @@ class Report:
     kernels: dict[str, float] = field(default_factory=dict)
     fired: list[tuple[str, str, str]] = field(default_factory=list)
     artifact: Artifact | None = None
+    graph: Graph | None = None
 
 
 def import_model(model: AnyModel, options: CompileOptions) -> Graph:
@@ -307,6 +308,7 @@ def _compiled(
         if not any_sizes:
             _require_sizes(graph)
         plan = _program(graph, options, report, table, reproducer)
+    report.graph = graph
     plan = replace(plan, programs=tuple(programs))
     _log.info("%s: %d kernels, %d steps", graph.name, len(table.kernels), plan.step_count)
     used = {b.key for one in plan.plans for b in one.buffers if b.kind == "weight"}

@@ -48,6 +48,7 @@ FLOORS = """
     runtime
     compiler
     loader
+    chain
     tuning
     models
     quantization

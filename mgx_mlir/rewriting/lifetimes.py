@@ -43,9 +43,11 @@ class Lifetimes:
         walk.order()
         if walk.overwrite(main):
             walk.order()
+        # A concat in place stays in the arena, and is copied: outputs have no parts.
+        joined = {whole for whole, _ in walk.found.parts.values()}
         for number, value in enumerate(returned):
             tensor = walk.found.tensors.get(value)
-            if tensor is not None and tensor.output < 0:
+            if tensor is not None and tensor.output < 0 and value not in joined:
                 tensor.output = number
         return walk.found
 

@@ -38,5 +38,6 @@ def check_memory(plan: Plan, needed: int, available: int, where: str) -> None:
     raise ResourceError(
         f"the program needs {memory_text(needed)}, and {where} has "
         f"{memory_text(available)}.{largest} "
-        "Use smaller sizes, such as a smaller batch, or a machine with more memory"
+        "Use smaller sizes, such as a smaller batch, a machine with more memory, or several GPUs "
+        "(mgx compile --devices)"
     )

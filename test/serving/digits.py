@@ -13,15 +13,20 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVING = EXAMPLES / "serving"
 
 
-def artifact(folder: Path) -> Path:
-    """The file of the artifact, with code for this machine."""
-    path = folder / "digits.mgx"
+def network() -> onnx.ModelProto:
+    """The network, for any batch."""
     model = onnx.load(EXAMPLES / "digits.onnx")
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
     del model.graph.value_info[:]
+    return model
+
+
+def artifact(folder: Path) -> Path:
+    """The file of the artifact, with code for this machine."""
+    path = folder / "digits.mgx"
     options = mgx_mlir.CompileOptions(mode="full-dynamic", kind="cpu")
-    made = mgx_mlir.compile_to_bytecode(model, options)
+    made = mgx_mlir.compile_to_bytecode(network(), options)
     mgx_mlir.save(mgx_mlir.finalize(made, "cpu"), path)
     return path
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mgx_mlir.artifact.writer import is_artifact
+from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools import quantizing, saving
 from mgx_mlir.tools.files import written
+from mgx_mlir.tools.numbers import whole
 from mgx_mlir.tools.tuning_options import add_tuning_options
 
 if TYPE_CHECKING:
@@ -36,6 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--arch", metavar="A[,B]", help="finalize for these targets as well: gfx942,x86-64-v3"
+    )
+    parser.add_argument(
+        "--devices",
+        type=whole(1),
+        default=1,
+        metavar="N",
+        help="cut the program into N stages for GPUs, a file each: OUTPUT-1-of-N.mgx, ...; "
+        "mgx_mlir.Chain runs them",
+    )
+    parser.add_argument(
+        "--device-memory",
+        type=whole(1),
+        metavar="MB",
+        help="with --devices: the megabytes that a stage may need; default: about equal stages",
     )
     parser.add_argument(
         "--weights",
@@ -75,12 +91,21 @@ def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
         return []
     if options.model.is_dir() or is_artifact(options.model):
         return []  # else the verb says why
-    return [("-o", _default_output(options))]
+    output = _default_output(options)
+    return [("-o", file) for file in stage_files(output, options.devices)]
 
 
 def _default_output(options: argparse.Namespace) -> Path:
     model = options.model.absolute()  # '.' has no name
     return Path(options.model.parent / f"{model.stem}.mgx")
+
+
+def stage_files(output: Path, count: int) -> list[Path]:
+    """The files of a program's stages; the file itself where there is one."""
+    if count == 1:
+        return [output]
+    names = (f"{output.stem}-{number}-of-{count}" for number in range(1, count + 1))
+    return [output.with_name(f"{name}{output.suffix}") for name in names]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -102,14 +127,12 @@ def _compile(
     from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.artifact.writer import check_version
-    from mgx_mlir.compiler import Report, options_for
-    from mgx_mlir.errors import UsageError
+    from mgx_mlir.compiler import Report
     from mgx_mlir.loader import finalize
-    from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
-    from mgx_mlir.tools.editing import model_or_program_of
 
-    output = options.output or _default_output(options)
+    _check_devices(options)
+    files = stage_files(options.output or _default_output(options), options.devices)
     if options.tune and not arch:
         from mgx_mlir.tuning.tune import target_of  # opens no library before it is needed
 
@@ -119,37 +142,68 @@ def _compile(
         raise UsageError("--tune needs --arch with a chip, whose device the schedules are timed on")
     if options.artifact_version:
         check_version(options.artifact_version)
-    wanted = shared.compile_options(options)
-    if options.target == "cpu" and not gpus:
-        wanted = options_for(wanted, "cpu")
     report = Report()
     with progress("compiling") as tick:
-        artifact = compile_to_bytecode(
-            model_or_program_of(options),
-            wanted,
-            version=options.artifact_version,
-            report=report,
-            reproducer=Path("mgx-reproducer.mlir"),
-        )
+        artifacts = _portable(options, gpus, report)
         for chip in gpus if options.tune else ():
             from mgx_mlir.tuning.search import Effort
             from mgx_mlir.tuning.tune import tune_artifact
 
             effort = Effort(options.tune == "exhaustive")
-            artifact = tune_artifact(artifact, chip, effort, settings=settings, progress=tick)
+            artifacts = [
+                tune_artifact(one, chip, effort, settings=settings, progress=tick)
+                for one in artifacts
+            ]
         if arch:
-            artifact = finalize(
-                artifact, arch, settings=settings, progress=tick, report=report, server=server
-            )
+            artifacts = [
+                finalize(one, arch, settings=settings, progress=tick, report=report, server=server)
+                for one in artifacts
+            ]
     if options.form and (options.form != "binary" or options.output is None):
-        saving.write(artifact, options, options.output)
+        saving.write(artifacts[0], options, options.output)
     else:
-        artifact.save(output, weights=options.weights, version=options.artifact_version)
-        print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
+        for artifact, file in zip(artifacts, files, strict=True):
+            artifact.save(file, weights=options.weights, version=options.artifact_version)
+            print(f"{file}: {size_text(file.stat().st_size)}\n{artifact.summary()}")
     if options.report is not None:
-        _write_page(artifact, report, options)
+        _write_page(artifacts[0], report, options)
     print_report(report, options)
     return 0
+
+
+def _check_devices(options: argparse.Namespace) -> None:
+    """Raises UsageError where options for stages are given with others that are for one program."""
+    if options.devices == 1 and options.device_memory:
+        raise UsageError("--device-memory is for the stages of --devices N")
+    if options.devices > 1 and (options.form or options.report):
+        raise UsageError("--form and --report show one program; leave out --devices")
+
+
+def _portable(options: argparse.Namespace, gpus: list[str], report: Report) -> list[Artifact]:
+    """The portable program, or its stages."""
+    from mgx_mlir.compiler import options_for
+    from mgx_mlir.models.chain import compile_stages
+    from mgx_mlir.models.compile import compile_to_bytecode
+    from mgx_mlir.tools.editing import model_or_program_of
+
+    wanted = shared.compile_options(options)
+    if options.target == "cpu" and not gpus:
+        wanted = options_for(wanted, "cpu")
+    model, reproducer = model_or_program_of(options), Path("mgx-reproducer.mlir")
+    version = options.artifact_version
+    if options.devices == 1:
+        return [
+            compile_to_bytecode(
+                model, wanted, version=version, report=report, reproducer=reproducer
+            )
+        ]
+    memory = options.device_memory and options.device_memory << 20
+    return list(
+        compile_stages(
+            model, options.devices, wanted, memory=memory, version=version, report=report,
+            reproducer=reproducer,
+        )
+    )  # fmt: skip
 
 
 def _write_page(artifact: Artifact, report: Report, options: argparse.Namespace) -> None:

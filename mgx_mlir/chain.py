@@ -1,0 +1,242 @@
+"""A program in stages, each on a device of its own: for models larger than one device's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.artifact.plan import TensorSpec
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.target import Target, kind_of
+from mgx_mlir.errors import DeviceError, Edge, UsageError
+from mgx_mlir.loader import compile, hip_device, opened
+from mgx_mlir.runtime.arrays import device_of, host_array
+from mgx_mlir.runtime.program import Program
+from mgx_mlir.settings import Settings
+from mgx_mlir.suggest import instead, listed
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.hip.device import Device
+    from mgx_mlir.runtime.hip.outputs import OutputPool
+    from mgx_mlir.runtime.hip.tensor import DeviceTensor
+
+_log = logging.getLogger("mgx_mlir.hip")
+
+_NON_BLOCKING = 1
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A program on its device. `stream` has its runs, `copies` what comes from the host."""
+
+    program: Program
+    ordinal: int
+    stream: Any
+    copies: Any
+    pool: OutputPool
+
+
+class Chain:
+    """Stages that `mgx compile --devices` made, in their order, each on a device.
+
+    A request goes from device to device without the host: copies between devices and kernels wait
+    for each other there. While one request is on the second device, another is on the first one.
+    Any number of threads may run it.
+    """
+
+    @Edge("loading the stages")
+    def __init__(
+        self,
+        stages: Sequence[str | os.PathLike[str] | Artifact],
+        target: str | Target = "gpu",
+        *,
+        devices: Sequence[int] = (),
+        in_flight: int = 0,
+        settings: Settings | None = None,
+        trust_code: bool = False,
+    ) -> None:
+        """`stages` are all artifacts of one chain. `devices`: default 0, 1, ... `in_flight`: the
+        most requests at one time, by default two for each stage.
+
+        Raises UsageError where a stage is missing or the target is a CPU, TargetError where there
+        are fewer devices, ResourceError where a stage does not fit into its device's memory.
+        """
+        artifacts = [opened(stage) for stage in stages]
+        _check_whole(artifacts)
+        if kind_of(target) == "cpu":
+            raise UsageError(
+                "stages run on GPUs, each with memory of its own; for a CPU compile the model "
+                "without --devices"
+            )
+        numbers = list(devices) or list(range(len(artifacts)))
+        if len(numbers) != len(artifacts):
+            raise UsageError(f"{len(artifacts)} stages need as many devices, not {len(numbers)}")
+        settings = settings or Settings.from_environment()
+        found = [hip_device(target, settings, number) for number in numbers]
+        inputs, outputs = _specs(artifacts)
+        self.inputs, self.outputs = tuple(inputs.values()), tuple(outputs.values())
+        self._stages = []
+        for artifact, device in zip(artifacts, found, strict=True):
+            program = compile(
+                artifact, target, settings=settings, device=device.ordinal, trust_code=trust_code
+            )
+            self._stages.append(_stage(program, device))
+        _allow_peers(numbers)
+        self._most = in_flight or 2 * len(artifacts)
+        self._pending: deque[ChainRun] = deque()
+        self._lock = threading.Lock()
+
+    @Edge("running the stages")
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The outputs by name, as arrays. `inputs` are arrays, or tensors on the host or a device.
+
+        Raises UsageError for an input that is missing, unknown or of another shape or type, and
+        DeviceError.
+        """
+        return self.run_async(inputs).result()
+
+    @Edge("running the stages")
+    def run_async(self, inputs: Mapping[str, Any]) -> ChainRun:
+        """As `run`, but returns when the devices have the work; `result()` waits for it.
+
+        Waits for the oldest request where as many are in flight as there may be.
+        """
+        _check_names([spec.name for spec in self.inputs], inputs)
+        with self._lock:
+            while len(self._pending) >= self._most:
+                self._pending.popleft().wait()
+            values = dict(inputs)
+            kept: list[Any] = []
+            for stage in self._stages:
+                given = {
+                    s.name: _there(stage, s, values[s.name], kept) for s in stage.program.inputs
+                }
+                program: Any = stage.program
+                values |= program.run(given, stream=stage.stream, results="device")
+            run = ChainRun({spec.name: values[spec.name] for spec in self.outputs}, kept)
+            self._pending.append(run)
+            return run
+
+
+class ChainRun:
+    """A request in flight."""
+
+    def __init__(self, results: Mapping[str, DeviceTensor], kept: Sequence[Any]) -> None:
+        """`kept` lives as long as the run's work."""
+        self._results, self._kept = results, kept
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Blocks until the results are on their devices. Raises DeviceError."""
+        with self._lock:
+            for tensor in self._results.values():
+                tensor.wait()
+            self._kept = ()
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Waits for the run; its outputs by name. Raises DeviceError where it failed."""
+        self.wait()
+        return {name: tensor.numpy() for name, tensor in self._results.items()}
+
+
+def _check_whole(artifacts: Sequence[Any]) -> None:
+    """Raises UsageError for other things than all stages of one chain, in their order."""
+    for artifact in artifacts:
+        if not isinstance(artifact, Artifact):
+            raise UsageError(f"{artifact!r} is no artifact; mgx compile --devices makes stages")
+    found = [artifact.options.get("stage") for artifact in artifacts]
+    places = [(stage["number"], stage["of"]) if stage else None for stage in found]
+    if not found or places != [(number, len(found)) for number in range(1, len(found) + 1)]:
+        said = listed(f"{p[0]} of {p[1]}" if p else "a whole program" for p in places)
+        raise UsageError(f"a chain takes all its stages in their order; got {said}")
+    for artifact, stage in zip(artifacts, found, strict=True):
+        if stage["program"] != found[0]["program"]:
+            raise UsageError(f"'{artifact.name}' and '{artifacts[0].name}' are of two programs")
+
+
+def _specs(artifacts: Sequence[Artifact]) -> tuple[dict[str, TensorSpec], dict[str, TensorSpec]]:
+    """The inputs and outputs of the whole, by name."""
+    made = {spec.name: spec for artifact in artifacts for spec in artifact.plan.outputs}
+    inputs = {s.name: s for a in artifacts for s in a.plan.inputs if s.name not in made}
+    return inputs, {name: made[name] for name in artifacts[0].options["stage"]["outputs"]}
+
+
+def _stage(program: Program, device: Device) -> _Stage:
+    from mgx_mlir.runtime.hip.device import Current
+    from mgx_mlir.runtime.hip.library import call
+    from mgx_mlir.runtime.hip.outputs import OutputPool
+
+    with Current(device.ordinal):
+        stream, copies = (call("hipStreamCreateWithFlags", _NON_BLOCKING) for _ in range(2))
+    return _Stage(program, device.ordinal, stream, copies, OutputPool(device.ordinal))
+
+
+def _allow_peers(ordinals: Sequence[int]) -> None:
+    """Lets the devices copy from each other directly; where they cannot, HIP goes by the host."""
+    from mgx_mlir.runtime.hip.device import Current
+    from mgx_mlir.runtime.hip.library import call
+
+    for one, other in itertools.permutations(sorted(set(ordinals)), 2):
+        if not call("hipDeviceCanAccessPeer", one, other):
+            _log.warning("device %d has no access to device %d: copies go by the host", one, other)
+            continue
+        with Current(one), contextlib.suppress(DeviceError):  # it may be enabled already
+            call("hipDeviceEnablePeerAccess", other, 0)
+
+
+def _there(stage: _Stage, spec: TensorSpec, value: Any, kept: list[Any]) -> DeviceTensor:
+    """A tensor on a stage's device: `value` itself, or a copy that the stage's work waits for."""
+    from mgx_mlir.runtime.dlpack import ROCM
+    from mgx_mlir.runtime.hip.device import Current
+    from mgx_mlir.runtime.hip.event import Event
+    from mgx_mlir.runtime.hip.library import call, hip_python
+    from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
+
+    what = f"input '{spec.name}'"
+    where = device_of(value, what)
+    source: Any
+    if where is not None and where[0] == ROCM:
+        source = device_tensor(value, what, where[1], stage.stream)
+        if where[1] == stage.ordinal:
+            return source
+        stream = stage.stream
+    else:
+        source = np.require(host_array(value, what, numpy_dtype(spec.dtype)), requirements="C")
+        stream = stage.copies
+    with Current(stage.ordinal):
+        target = DeviceTensor.of_pool(stage.pool, source.shape, source.dtype, stage.ordinal, stream)
+        if isinstance(source, DeviceTensor):
+            places = (target.address, stage.ordinal, source.address, source.ordinal)
+            if source.nbytes:
+                call("hipMemcpyPeerAsync", *places, source.nbytes, stream, purpose=what)
+            source.used_until(Event(stream))
+            return target
+        kind = hip_python().hipMemcpyKind.hipMemcpyHostToDevice
+        if source.nbytes:
+            address = source.ctypes.data
+            call(
+                "hipMemcpyAsync", target.address, address, source.nbytes, kind, stream, purpose=what
+            )
+        target.written_by(Event(stream))
+    kept.append(source)
+    return target
+
+
+def _check_names(names: Sequence[str], given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in names:
+            hint = instead(str(name), names, f"its inputs: {listed(map(repr, names))}")
+            raise UsageError(f"the program has no input '{name}'; {hint}")
+    for name in names:
+        if name not in given:
+            raise UsageError(f"input '{name}' is missing; inputs: {listed(map(repr, names))}")
