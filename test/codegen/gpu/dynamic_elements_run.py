@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import element_kernels
+import movement_kernels
 import numpy as np
 from emulated_run import run
 from mlir import ir
@@ -35,6 +37,7 @@ class Case:
     ops: str
     meaning: Callable[..., np.ndarray]
     axis: int = 0
+    shaped: bool = False  # whether the meaning takes the result's shape too
 
     def text(self) -> str:
         types = [tensor(*x) for x in self.inputs]
@@ -133,6 +136,37 @@ def pooled(mode: str, dims: str, result: str, element: str) -> Case:
 
     pairs = ((dims, element), (f"{dims.split(',')[1]},1,1", element))
     return Case(f"{mode} pooling of {dims} {element}", pairs, (result, element), ops, meaning)
+
+
+def resized(mode: str, dims: str, result: str, scales: str, element: str, **given: str) -> Case:
+    """x, resized by `scales`, those that only a run knows as 'inf'."""
+    known = "".join(f", {name} = #mgx<{name} {value}>" for name, value in given.items())
+    numbers = scales.replace("inf", "0x7FF0000000000000")
+    ops = (
+        f"%y = mgx.resize %x0 scales = [{numbers}] {{mode = #mgx<resize_mode {mode}>{known}}} : "
+        "@T0 -> @R"
+    )
+
+    def meaning(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        found = movement_kernels.resize(x.shape, shape, element, mode, **given)
+        return found.meaning(x)[0]
+
+    text = f"{mode} {dims} as {result} {element} {' '.join(given.values())}"
+    return Case(text, ((dims, element),), (result, element), ops, meaning, shaped=True)
+
+
+def normalized(dims: str, size: int, element: str) -> Case:
+    """Local response normalization over channels."""
+    ops = (
+        f"%y = mgx.lrn %x0 size = {size} "
+        "{alpha = 0.1 : f32, beta = 0.75 : f32, bias = 1.5 : f32} : @T0"
+    )
+    pair = (dims, element)
+
+    def meaning(x: np.ndarray) -> np.ndarray:
+        return element_kernels.lrn(x.shape, size, 0.75, element).meaning(x)[0]
+
+    return Case(f"lrn of {size} of {dims} {element}", (pair,), pair, ops, meaning)
 
 
 def below_maximum(dims: str, other: str) -> Case:
@@ -262,6 +296,23 @@ MOVES = (
 IMAGES = (
     pooled("max", "2,3,a,b", "2,3,(a+1)//2,(b+1)//2", "f16"),
     pooled("average", "a,5,b,b", "a,5,(b+1)//2,(b+1)//2", "f32"),
+    normalized("2,16,a,b", 5, "f16"),
+    normalized("a,6,b", 4, "f32"),
+    resized("linear", "2,3,a,b", "2,3,2*a,2*b", "1.0, 1.0, 2.0, 2.0", "f16"),
+    resized("linear", "2,3,a,b", "2,3,3*a,3*b", "1.0, 1.0, 3.0, 3.0", "f32"),
+    resized("nearest", "2,a,b,8", "2,2*a,4*b,8", "1.0, 2.0, 4.0, 1.0", "f16"),
+    resized("nearest", "2,3,a,b", "2,3,b,a+3", "1.0, 1.0, inf, inf", "f32", nearest_mode="floor"),
+    resized(
+        "cubic", "a,3,b,b", "a,3,4*b,4*b", "1.0, 1.0, 4.0, 4.0", "f32", coordinate_mode="asymmetric"
+    ),
+    resized(
+        "linear",
+        "a,3,b,7",
+        "a,3,2*b+1,5",
+        "1.0, 1.0, inf, inf",
+        "f32",
+        coordinate_mode="align_corners",
+    ),
 )
 PRODUCTS = (
     multiplied("a,b,64", "a,64,b", "a,b,b", "f16", "b,64"),
@@ -312,7 +363,9 @@ def main(chip: str) -> int:
                     inputs.append(rng.integers(-size, size, shape))
                 else:
                     inputs.append(rng.normal(size=shape).astype(DTYPES[element]))
-            want = case.meaning(*(x.astype(np.float64) for x in inputs))
+            shape = tuple(_size(x, known) for x in case.result[0].split(","))
+            more = (shape,) if case.shaped else ()
+            want = case.meaning(*(x.astype(np.float64) for x in inputs), *more)
             have = np.full(want.shape, 99).astype(DTYPES[case.result[1]])
             text = ",".join(dims for dims, _ in case.inputs)
             used = {name: n for name, n in known.items() if name in text}

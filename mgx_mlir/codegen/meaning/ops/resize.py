@@ -240,23 +240,27 @@ def _integer(body: Body, value: ir.Value, size: Number) -> Index:
 def _nearest(
     op: mgx.ResizeOp, x: Lazy, axes: Sequence[Axis]
 ) -> Callable[[Body, Indices], ir.Value]:
-    mode = word(op.nearest_mode)
-    linear = [None if axis.is_identity else _as_division(axis, mode) for axis in axes]
+    places = [nearest_place(op, axis) for axis in axes]
 
     def read(body: Body, indices: Indices) -> ir.Value:
-        where = []
-        for axis, division, index in zip(axes, linear, indices, strict=True):
-            if axis.is_identity:
-                where.append(index)
-            elif division is not None:
-                factor, offset, divisor = division
-                where.append((index * factor + offset) // divisor)
-            else:
-                rounded = _rounded(_coordinate(body, axis, index), mode)
-                where.append(_integer(body, rounded, axis.size))
-        return body.at(x, where)
+        return body.at(x, [place(body, i) for place, i in zip(places, indices, strict=True)])
 
     return read
+
+
+def nearest_place(op: mgx.ResizeOp, axis: Axis) -> Callable[[Body, Index], Index]:
+    """The index in the input that is nearest to an index of the result, along a dimension."""
+    mode = word(op.nearest_mode)
+    if axis.is_identity:
+        return lambda _body, index: index
+    if (division := _as_division(axis, mode)) is not None:
+        factor, offset, divisor = division
+        return lambda _body, index: (index * factor + offset) // divisor
+
+    def place(body: Body, index: Index) -> Index:
+        return _integer(body, _rounded(_coordinate(body, axis, index), mode), axis.size)
+
+    return place
 
 
 def _rounded(value: ir.Value, mode: str) -> ir.Value:
@@ -286,14 +290,19 @@ def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
 
 
 def _as_repeats(axis: Axis, mode: str) -> tuple[int, int, int] | None:
-    """As `_as_division`, of an axis of any size that is repeated so many times, a power of two."""
+    """As `_as_division`, of an axis of any size that is repeated so many times."""
+    if not repeats_exactly(axis):
+        return None
+    return _as_division(replace(axis, size=16, wanted=16 * int(axis.scale)), mode)
+
+
+def repeats_exactly(axis: Axis) -> bool:
+    """Whether an axis of any size is repeated so many times that few elements are as many are: all
+    steps are exact in f32, up to the most that it counts."""
     times = exact(axis.wanted, axis.size)
     if not isinstance(times, int) or axis.scale != times or times & (times - 1):
-        return None
-    if axis.coordinates in ("align_corners", "tf_crop_and_resize"):
-        return None
-    # Few elements are as many are: all steps are exact in f32, up to the most that it counts.
-    return _as_division(replace(axis, size=16, wanted=16 * times), mode)
+        return False
+    return axis.coordinates not in ("align_corners", "tf_crop_and_resize")
 
 
 # linear and cubic
@@ -309,7 +318,7 @@ def _interpolated(
         a = body.arithmetic
         choices: list[list[tuple[Index, ir.Value | None]]] = []
         for axis, index in zip(axes, indices, strict=True):
-            choices.append([(index, None)] if axis.is_identity else _taps(body, op, axis, index))
+            choices.append([(index, None)] if axis.is_identity else taps_of(body, op, axis, index))
         total: ir.Value | None = None
         for taps in itertools.product(*choices):
             value = load(a, x.element, body.at(x, [index for index, _ in taps]))
@@ -326,7 +335,7 @@ def _interpolated(
     return read
 
 
-def _taps(
+def taps_of(
     body: Body, op: mgx.ResizeOp, axis: Axis, index: Index
 ) -> list[tuple[Index, ir.Value | None]]:
     """The input indices that a result index reads along a dimension, and their weights (f32)."""
@@ -380,6 +389,11 @@ def _cubic(a: Arithmetic, d: ir.Value, coefficient: float) -> ir.Value:
     return a.select(a.compare("ole", d, a.float(1.0, d)), near, far)
 
 
+def lies_inside(body: Body, axis: Axis, index: Index) -> ir.Value:
+    """Whether a result index lies in the input."""
+    return _is_inside(_coordinate(body, axis, index), axis.size)
+
+
 def _with_outside(
     kernel: Kernel,
     op: mgx.ResizeOp,
@@ -392,7 +406,7 @@ def _with_outside(
     def guarded(body: Body, indices: Indices) -> ir.Value:
         value = read(body, indices)
         for axis, index in zip(axes, indices, strict=True):
-            inside = _is_inside(_coordinate(body, axis, index), axis.size)
+            inside = lies_inside(body, axis, index)
             fill = kernel.scalar(x.element, op.extrapolation_value.value)
             value = arith.select(inside, value, fill)
         return value

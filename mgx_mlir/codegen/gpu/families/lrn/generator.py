@@ -21,6 +21,8 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.ops.windows import beta_power
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import common_factor
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,13 @@ class LrnSchedule:
         return f"{self.lanes} pixels at a time in {self.channels} channels"
 
 
-def choose(lrn: Lrn, target: Target) -> LrnSchedule:
+def choose(lrn: Lrn, target: Target) -> LrnSchedule | Refusal:
     """The most channels, up to 8, with which all compute units stay busy."""
+    if not isinstance(lrn.pixels, int) and not lrn.source.forwards:
+        return Refusal("images that are read backwards")
     result = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((lrn.pixels, 1)))
     lanes = min(4, vector_lanes(lrn.pixels, [lrn.source, result]))
-    channels = math.gcd(lrn.channels, 8)
+    channels = math.gcd(common_factor(lrn.channels), 8)
     size = lrn.images * lrn.channels * lrn.pixels // lanes
     while channels > 1 and size // channels < target.compute_units * BLOCK:
         channels //= 2
@@ -83,4 +87,5 @@ def build(lrn: Lrn, launches: Launches, schedule: LrnSchedule, _target: Target) 
             target.store(y, work.buffers[OUTPUT], 0, emit.add(offset, pixel), work.inside)
 
 
-FAMILY = Family("lrn", 140, Scheduled(match_lrn, choose, build))
+_program = Scheduled(match_lrn, choose, build, vectors=4)
+FAMILY = Family("lrn", 140, _program, symbolic=True)

@@ -8,8 +8,10 @@ the other dimensions the threads of a wave mostly read the same table entries.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
@@ -22,14 +24,20 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
-from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps, match_resize
+from mgx_mlir.codegen.gpu.families.resize.match import Formula, Resize, Shared, Taps, match_resize
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.body import Body
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32
+from mgx_mlir.codegen.meaning.index import Index as Result
+from mgx_mlir.codegen.meaning.ops.movement import word
+from mgx_mlir.codegen.meaning.ops.resize import nearest_place, taps_of
 from mgx_mlir.codegen.meaning.pointwise import number
 from mgx_mlir.codegen.problem.problem import Axis
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
 # Up to this number of taps the code is unrolled; more are a loop.
 _UNROLLED = 4
@@ -55,9 +63,7 @@ class ResizeSchedule:
 
 def choose(resize: Resize, target: Target) -> ResizeSchedule:
     """Vectors of the copied elements; several lines for a thread where there are many."""
-    size = math.prod(resize.shape)
-    result = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((resize.copied, 1)))
-    width = vector_lanes(resize.copied, [resize.source, result]) if resize.copied > 1 else 1
+    size, width = math.prod(resize.shape), _width(resize)
     line = resize.shape[resize.last] * resize.copied // width
     # Whole waves in a line read the tables once; prefer the fewest idle threads.
     least = min(target.wave_size, 1 << (line - 1).bit_length())
@@ -74,9 +80,31 @@ def choose(resize: Resize, target: Target) -> ResizeSchedule:
     return ResizeSchedule(across, width, lines)
 
 
+def regimes(resize: Resize, target: Target) -> list[tuple[Number, ResizeSchedule]] | Refusal:
+    """The schedules of symbolic sizes: of one line a thread, and of several for many results."""
+    if not forwards(resize.source.outer, resize.source.inner):
+        return Refusal("an image that is read backwards")
+    width, lines = _width(resize), 4
+    one = ResizeSchedule(target.wave_size, width, 1)
+    if not resize.last:
+        return [(1, one)]
+    most = width * lines * 4 * target.compute_units * BLOCK
+    many = is_more(math.prod(resize.shape), most)
+    return [(1 - many, one), (many, replace(one, lines=lines))]
+
+
+def _width(resize: Resize) -> int:
+    """The copied elements of a vector."""
+    result = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((resize.copied, 1)))
+    return vector_lanes(resize.copied, [resize.source, result]) if resize.copied != 1 else 1
+
+
 def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: Target) -> None:
     """Adds the function to those of `launches`."""
-    tables = {d: _Tables(taps, launches) for d, taps in resize.taps.items()}
+    tables = {
+        d: _Tables(taps, launches) if isinstance(taps, Taps) else _Computed(taps)
+        for d, taps in resize.taps.items()
+    }
     shape, last = resize.shape, resize.last
     vectors = shape[last] * resize.copied // schedule.lanes
     height = shape[last - 1] if last else 1
@@ -84,11 +112,10 @@ def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: 
     columns = ceil_div(vectors, schedule.across)
     rows = ceil_div(height, together * schedule.lines)
     blocks = columns * rows * math.prod(shape[: max(0, last - 1)])
-    grid = builder.grid_of(blocks)
     source = Argument("input", resize.source.argument)
     shared = _shared(resize, schedule, launches)
-    with launches.function([source], [OUTPUT], BLOCK, grid) as (buffers, _):
-        thread, block = builder.thread_number(BLOCK), builder.linear_block(grid)
+    with launches.groups([source], [OUTPUT], BLOCK, blocks) as group:
+        thread, block = builder.thread_number(BLOCK), group.number
         side = emit.div(thread, schedule.across)
         if schedule.across % target.wave_size == 0:
             side = lanes.uniform(side) if together > 1 else 0
@@ -100,45 +127,74 @@ def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: 
         guards = []
         if columns * schedule.across != vectors:
             guards.append(emit.compare("slt", column, vectors))
-        if blocks != grid[0] * grid[1]:
-            guards.append(emit.compare("slt", block, blocks))
+        guards += group.inside
         # Reads of tables have no bounds check.
         column = emit.minimum(column, vectors - 1) if guards else column
-        work = _Lines(resize, schedule, tables, buffers, source, shared)
+        work = _Lines(resize, schedule, tables, group.buffers, source, shared)
         work.begin(emit.mul(column, schedule.lanes), emit.div(rest, rows))
         bounded = rows * together * schedule.lines != height
-        work.rows(emit.minimum(row, height - schedule.lines) if bounded else row)
+        # Symbolic lines that are kept are those of whole groups; x has no others.
+        moved = bounded and isinstance(height, int)
+        work.rows(emit.minimum(row, height - schedule.lines) if moved else row)
         for line in range(schedule.lines):
             y = emit.add(row, line)
             inside = [*guards, *([emit.compare("slt", y, height)] if bounded else [])]
             work.line(line, emit.minimum(y, height - 1) if bounded else y, inside)
 
 
-def _shared(
-    resize: Resize, schedule: ResizeSchedule, launches: Launches
-) -> tuple[Shared, Callable[[], ir.Value]] | None:
-    """The reads that lines of a thread share, and the table of their offsets."""
-    taps = resize.taps.get(resize.last - 1)
-    found = Shared.of(taps, schedule.lines) if taps and taps.weights is not None else None
-    if taps is None or found is None or len(found.indices) * schedule.lanes > _ROWS:
+def _shared(resize: Resize, schedule: ResizeSchedule, launches: Launches) -> _Kept | None:
+    """The reads that lines of a thread share."""
+    taps, lines, step = resize.taps.get(resize.last - 1), schedule.lines, 0
+    if isinstance(taps, Formula):
+        few = taps.repeated(lines)
+        if lines == 1 or few is None:
+            return None
+        stride, size = taps.stride, taps.axis.size
+        taps, step = few
+    if taps is None or taps.weights is None:
         return None
-    return found, launches.table(taps.places(found.indices))
+    found = Shared.of(taps, lines)
+    if found is None or len(found.indices) * schedule.lanes > _ROWS:
+        return None
+    if not step:
+        table, groups = launches.table(taps.places(found.indices)), found.indices.shape[1]
+        place = lambda row, group: _index(_read(table, emit.add(row * groups, group)))  # noqa: E731
+        return _Kept(found, place)
+    middle = found.indices.shape[1] // 2
+
+    def computed(row: int, group: Index) -> Index:
+        at = emit.add(emit.mul(group, step), int(found.indices[row, middle]) - middle * step)
+        return stride.offset(emit.minimum(emit.maximum(at, 0), size - 1))
+
+    return _Kept(found, computed, taps.weights[:, middle * lines : (middle + 1) * lines])
 
 
-class _Tables:
-    """The tables of a dimension's taps, read at run time."""
+@dataclass(frozen=True)
+class _Kept:
+    """Elements of lines of x that a thread's lines share: the offset in x of each for a group of
+    lines. weights: by tap and line, where they are the same for all groups."""
 
-    def __init__(self, taps: Taps, launches: Launches) -> None:
-        self.taps = taps
-        self.places = launches.table(taps.places(taps.indices))
-        self.weights = launches.table(taps.weights) if taps.weights is not None else None
-        self.inside = launches.table(taps.inside) if taps.inside is not None else None
+    shared: Shared
+    place: Callable[[int, Index], Index]
+    weights: Any = None
 
+
+def _index(x: ir.Value) -> ir.Value:
+    return arith.index_cast(ir.IndexType.get(), x)
+
+
+class _Reads(ABC):
+    """The reads of results along a dimension."""
+
+    count: int
+
+    @abstractmethod
     def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
         """The offset in x of a tap of a result index, and its weight as f32."""
-        at = emit.add(emit.mul(tap, self.taps.indices.shape[1]), index)
-        place = arith.index_cast(ir.IndexType.get(), _read(self.places, at))
-        return place, _read(self.weights, at) if self.weights is not None else None
+
+    def inside(self, _index: Index) -> ir.Value | None:
+        """Whether a result index lies in x; None where all do."""
+        return None
 
     def each(
         self,
@@ -153,17 +209,63 @@ class _Tables:
             x = term(*self.tap(tap, index))
             return [x if total is None else a.add(total, x)]
 
-        if self.taps.count > _UNROLLED:
-            return emit.loop(0, self.taps.count, 1, step, [zero])[0]
+        if self.count > _UNROLLED:
+            return emit.loop(0, self.count, 1, step, [zero])[0]
         found: ir.Value | None = None
-        for tap in range(self.taps.count):
+        for tap in range(self.count):
             (found,) = step(tap, found)
         assert found is not None
         return found
 
 
+class _Tables(_Reads):
+    """The tables of a dimension's taps, read at run time."""
+
+    def __init__(self, taps: Taps, launches: Launches) -> None:
+        self.taps, self.count = taps, taps.count
+        self.places = launches.table(taps.places(taps.indices))
+        self.weights = launches.table(taps.weights) if taps.weights is not None else None
+        self._inside = launches.table(taps.inside) if taps.inside is not None else None
+
+    def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
+        at = emit.add(emit.mul(tap, self.taps.indices.shape[1]), index)
+        return _index(_read(self.places, at)), _read(
+            self.weights, at
+        ) if self.weights is not None else None
+
+    def inside(self, index: Index) -> ir.Value | None:
+        if self._inside is None:
+            return None
+        zero = emit.constant(0, "i32")
+        return arith.cmpi(arith.CmpIPredicate.ne, _read(self._inside, index), zero)
+
+
+class _Computed(_Reads):
+    """A dimension's taps, computed for each index."""
+
+    def __init__(self, formula: Formula) -> None:
+        self.formula, self.count = formula, formula.count
+        self._known: dict[Index, list[tuple[Index, ir.Value | None]]] = {}
+
+    def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
+        assert isinstance(tap, int)  # few taps are unrolled
+        if index not in self._known:
+            own, body = self.formula, Body(ir.InsertionPoint.current.block, [])
+            at = Result.runtime(emit.value(index), 0, own.axis.wanted - 1)
+            if word(own.op.mode) == "nearest":
+                taps: list[Any] = [(nearest_place(own.op, own.axis)(body, at), None)]
+            else:
+                taps = list(taps_of(body, own.op, own.axis, at))
+            self._known[index] = [(own.stride.offset(body.scalar(x)), w) for x, w in taps]
+        return self._known[index][tap]
+
+
 def _read(table: Callable[[], ir.Value], at: Index) -> ir.Value:
     return memory.element(memory.load(table(), at, 1), 0)
+
+
+def _weight(number_: Any) -> ir.Value:
+    return emit.constant(float(number_), "f32")
 
 
 class _Lines:
@@ -173,10 +275,10 @@ class _Lines:
         self,
         resize: Resize,
         schedule: ResizeSchedule,
-        tables: dict[int, _Tables],
+        tables: Mapping[int, _Reads],
         buffers: dict[Argument, ir.Value],
         source: Argument,
-        shared: tuple[Shared, Callable[[], ir.Value]] | None,
+        shared: _Kept | None,
     ) -> None:
         self.shared = shared
         self.resize, self.schedule, self.tables = resize, schedule, tables
@@ -197,21 +299,18 @@ class _Lines:
         self.taps: list[tuple[Index, ir.Value | None]] = []
         self.x = emit.div(column, resize.copied)
         table = self.tables[resize.last]
-        if table.taps.count <= _KEPT:
-            self.taps = [table.tap(tap, self.x) for tap in range(table.taps.count)]
+        if table.count <= _KEPT:
+            self.taps = [table.tap(tap, self.x) for tap in range(table.count)]
 
     def rows(self, row: Index) -> None:
         """Reads the elements that the lines from `row` on share."""
         self.kept: list[ir.Value] = []
         if self.shared is None:
             return
-        found, table = self.shared
-        count, groups = found.indices.shape
         group = emit.div(row, self.schedule.lines)
         start = self._start({**self.before, self.resize.last: self.x})
-        for number_ in range(count):
-            read = _read(table, emit.add(number_ * groups, group))
-            place = emit.add(start, arith.index_cast(ir.IndexType.get(), read))
+        for number_ in range(len(self.shared.shared.indices)):
+            place = emit.add(start, self.shared.place(number_, group))
             self.kept.append(self._sum(self._others(self.before), place))
 
     def _start(self, places: dict[int, Index]) -> Index:
@@ -222,7 +321,7 @@ class _Lines:
                 start = emit.add(start, self.resize.strides[d].offset(place))
         return start
 
-    def _others(self, places: dict[int, Index]) -> list[tuple[_Tables, Index]]:
+    def _others(self, places: dict[int, Index]) -> list[tuple[_Reads, Index]]:
         """The tables and indices of these dimensions, for those that are resized."""
         return [(self.tables[d], places[d]) for d in sorted(places) if d in self.tables]
 
@@ -233,9 +332,13 @@ class _Lines:
         if resize.last:
             places[resize.last - 1] = row
         if self.shared is not None:
-            table, which = self.tables[resize.last - 1], self.shared[0].taps[:, line]
+            table, which = self.tables[resize.last - 1], self.shared.shared.taps[:, line]
+            known = self.shared.weights
             parts = [
-                self._weighted(self.kept[slot], table.tap(tap, row)[1])
+                self._weighted(
+                    self.kept[slot],
+                    table.tap(tap, row)[1] if known is None else _weight(known[tap, line]),
+                )
                 for tap, slot in enumerate(which)
             ]
             total = parts[0]
@@ -258,7 +361,7 @@ class _Lines:
         target = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((size, 1)))
         target.store(total, self.output, 0, place, inside)
 
-    def _sum(self, others: Sequence[tuple[_Tables, Index]], start: Index) -> ir.Value:
+    def _sum(self, others: Sequence[tuple[_Reads, Index]], start: Index) -> ir.Value:
         """The sum over all taps, from offset `start` of x on."""
         if others:
             (table, index), *rest = others
@@ -300,13 +403,12 @@ class _Lines:
         """x, or the extrapolation value for results that lie outside of x."""
         element = self.resize.element
         for d, table in self.tables.items():
-            if table.inside is not None:
-                there = arith.cmpi(
-                    arith.CmpIPredicate.ne, _read(table.inside, places[d]), emit.constant(0, "i32")
-                )
+            there = table.inside(places[d])
+            if there is not None:
                 outside = number(Arithmetic(), element, self.resize.outside)
                 x = arith.select(there, x, emit.splat(outside, self.schedule.lanes))
         return x
 
 
-FAMILY = Family("resize", 100, Scheduled(match_resize, choose, build))
+_program = Scheduled(match_resize, choose, build, regimes)
+FAMILY = Family("resize", 100, _program, symbolic=True)

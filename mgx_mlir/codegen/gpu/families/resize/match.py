@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.meaning.index import fixed
 from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.meaning.ops.resize import Axis as Resized
-from mgx_mlir.codegen.meaning.ops.resize import axes_of
+from mgx_mlir.codegen.meaning.ops.resize import axes_of, repeats_exactly
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
+from mgx_mlir.sizes.arithmetic import exact
 
 Array = np.ndarray[Any, Any]
 MAX_NUMBERS = 1 << 18  # the most numbers in a kernel's tables
@@ -44,6 +46,33 @@ class Taps:
         """The offsets of indices in memory."""
         found: Array = self.offsets[np.clip(indices, 0, len(self.offsets) - 1)]
         return found
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The reads of results along one dimension of symbolic size, which code computes.
+
+    stride: the axis of the dimension in x.
+    """
+
+    op: mgx.ResizeOp
+    axis: Resized
+    stride: Axis
+
+    @property
+    def count(self) -> int:
+        return {"nearest": 1, "linear": 2, "cubic": 4}[word(self.op.mode)]
+
+    def repeated(self, results: int) -> tuple[Taps, int] | None:
+        """The reads of a few indices, of which those of each group of `results` are, and how far
+        apart groups are in x; None where groups differ."""
+        times = exact(self.axis.wanted, self.axis.size)
+        if not isinstance(times, int) or not repeats_exactly(self.axis) or results % times:
+            return None
+        if self.op.exclude_outside.value:
+            return None
+        few = replace(self.axis, size=4 * results, wanted=4 * results * times)
+        return _taps(self.op, few, Axis.of((4 * results, 1))), results // times
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +115,13 @@ class Resize:
     shape: tuple[int, ...]
     source: MemoryOperand
     strides: tuple[Axis, ...]
-    taps: dict[int, Taps]
+    taps: dict[int, Taps | Formula]
     outside: float
+    nearest: bool
 
     @property
     def element(self) -> Element:
         return self.source.element
-
-    @property
-    def nearest(self) -> bool:
-        """Whether all results are elements of x."""
-        return all(taps.weights is None for taps in self.taps.values())
 
     @property
     def last(self) -> int:
@@ -116,32 +141,38 @@ def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
     name, result = op.OPERATION_NAME, op.y
     if isinstance(op, mgx.PadOp) and word(op.mode) == "constant":
         return None
-    view, shape = resolve(op.x), tuple(result.type.shape)
+    view, shape = resolve(op.x), shape_of(result.type)
     if view is None:
         return Refusal(f"{name}: an input that is no strided view")
     element = element_of(result.type)
     if 0 in view.shape:
         return Refusal(f"{name}: no elements")
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
+    taps: dict[int, Taps | Formula] = {}
+    symbolic, outside, nearest = not result.type.has_static_shape, 0.0, True
     if isinstance(op, mgx.PadOp):
-        taps, outside = _padded(op, view.shape, shape, strides), 0.0
+        if symbolic:
+            return Refusal(f"{name}: padding of symbolic sizes")
+        taps |= _padded(op, view.shape, shape, strides)
     else:
-        axes = enumerate(axes_of(op, view.shape, shape))
-        taps = {d: _taps(op, axis, strides[d]) for d, axis in axes if not axis.is_identity}
-        outside = op.extrapolation_value.value
+        outside, nearest = op.extrapolation_value.value, word(op.mode) == "nearest"
+        axes = [x for x in enumerate(axes_of(op, view.shape, shape)) if not x[1].is_identity]
+        if symbolic and (op.antialias.value or any(axis.crops for _, axis in axes)):
+            return Refusal(f"{name}: antialias, or cropping, of symbolic sizes")
+        for d, axis in axes:
+            taps[d] = Formula(op, axis, strides[d]) if symbolic else _taps(op, axis, strides[d])
     last = max(taps, default=0)
-    numbers = sum(2 * t.indices.size for t in taps.values())
+    numbers = sum(2 * t.indices.size for t in taps.values() if isinstance(t, Taps))
     source = MemoryOperand(
         view.argument, element, view.offset, view.axis(0, last + 1), view.axis(last + 1, len(shape))
     )
-    found = Resize(name, shape, source, strides, taps, outside)
     if not taps:
         return Refusal(f"{name}: all results are where they were")
-    if element.is_byte_float and not found.nearest:
+    if element.is_byte_float and not nearest:
         return Refusal(f"{name}: elements of type {element.name}")
     if numbers > MAX_NUMBERS:
         return Refusal(f"{name}: {numbers} numbers, more than {MAX_NUMBERS}, say what results read")
-    return found
+    return Resize(name, shape, source, strides, taps, outside, nearest)
 
 
 def _padded(
