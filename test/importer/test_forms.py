@@ -191,3 +191,29 @@ def test_ellipses_of_different_ranks(equation, shapes):
     inputs = {f"x{i}": floats(*shape, seed=i) for i, shape in enumerate(shapes)}
     y = run([helper.make_node("Einsum", list(inputs), ["y"], equation=equation)], inputs)
     assert_close([y], [np.einsum(equation, *inputs.values())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction", "few", "all_of_them"),
+    [
+        ("RNN", "bidirectional", ["Relu"], ["Relu", "Relu"]),
+        ("GRU", "reverse", ["Tanh"], ["Tanh", "Tanh"]),
+        ("GRU", "bidirectional", ["Sigmoid", "Relu"], ["Sigmoid", "Relu"] * 2),
+        ("LSTM", "forward", ["Sigmoid", "Tanh"], ["Sigmoid", "Tanh", "Tanh"]),
+        ("LSTM", "bidirectional", ["Sigmoid"], ["Sigmoid"] * 6),
+        (
+            "LSTM",
+            "bidirectional",
+            ["Sigmoid", "Tanh", "Relu", "Tanh"],
+            ["Sigmoid", "Tanh", "Relu", "Tanh", "Tanh", "Tanh"],
+        ),
+    ],
+)
+def test_too_few_activations_as_migraphx_reads_them(kind, direction, few, all_of_them):
+    gates, directions = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], 1 + (direction == "bidirectional")
+    inputs = {"x": floats(3, 2, 4), "w": floats(directions, gates * 5, 4, seed=1)}
+    inputs["r"] = floats(directions, gates * 5, 5, seed=2)
+    named = {"hidden_size": 5, "direction": direction}
+    whole, fed = one_node(kind, inputs, 14, activations=all_of_them, **named)
+    model, _ = one_node(kind, inputs, 14, activations=few, **named)
+    assert_close(outputs_of(parse_onnx(model), fed), expected(whole, fed))

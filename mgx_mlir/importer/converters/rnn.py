@@ -382,13 +382,25 @@ def _are_equal(node: Node, default: Sequence[str]) -> bool:
     return settings[: len(default)] == settings[len(default) :]
 
 
+def _all_of(names: list[str], count: int, directions: int) -> list[str]:
+    """Too few names as MIGraphX reads them.
+
+    The last one given goes on to the end of its direction, and one direction's are the other's.
+    """
+    if not names:
+        return names
+    ends = -(-len(names) // count) * count
+    filled = names + names[-1:] * (ends - len(names))
+    return filled * directions if len(filled) == count else filled
+
+
 def _settings(
     node: Node, directions: int, default: Sequence[str]
 ) -> list[tuple[str, float | None, float | None]]:
     """Name, alpha and beta of the activations of all directions."""
     names = list(default) * directions
     if node.has_attribute("activations"):
-        names = list(node.attribute("activations"))
+        names = _all_of(list(node.attribute("activations")), len(default), directions)
     if len(names) != len(default) * directions:
         raise ModelError(f"{len(names)} activations; {len(default) * directions} are needed")
     alphas = list(node.attribute("activation_alpha") or [])
