@@ -55,12 +55,18 @@ test-torch: setup emulator  ## the backend of torch.compile, folders of models; 
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxruntime-genai" "onnxscript>=0.7" "torch==2.13.0" "transformers>=5"
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/torch
 
-# In an environment of its own, whose packages go before those of .venv.
-test-serving: setup  ## the examples of serving, behind the real servers; installs Ray into build/serving (0.5 GB)
-	@test -d build/serving || $(PYTHON) -m venv build/serving
-	@build/serving/bin/python -m pip install -q --disable-pip-version-check "ray[serve]"
-	@echo "import site; site.addsitedir('$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" > $$(build/serving/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/mgx.pth
-	@build/serving/bin/python -m pytest -q -m "" test/serving
+# In environments of their own, whose packages go before those of .venv: Ray and MLServer want other versions of the same ones.
+test-serving: setup emulator  ## the examples of serving, behind the real servers; installs Ray and MLServer into build/ (1 GB)
+	@$(MAKE) --no-print-directory -o setup serving-ray serving-mlserver
+
+serving-ray: PACKAGES := "ray[serve]"
+serving-mlserver: PACKAGES := "mlserver>=1.6" "tritonclient[grpc,http]" psutil
+
+serving-%:
+	@test -d build/$@ || $(PYTHON) -m venv build/$@
+	@build/$@/bin/python -m pip install -q --disable-pip-version-check $(PACKAGES)
+	@echo "import site; site.addsitedir('$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" > $$(build/$@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/mgx.pth
+	@build/$@/bin/python -m pytest -q -m "" $(if $(findstring mlserver,$@),test/serving/test_open_inference.py,test/serving)
 
 # Memory that Python leaves at its end is no leak of the emulator's. test_header only compiles.
 sanitize: setup  ## the emulated device under AddressSanitizer and UBSan: engine, ISA, HIP

@@ -32,11 +32,12 @@ from mgx_mlir.errors import MgxError
 class Served:
     """A program, loaded once in a replica. The artifact travels as its bytes."""
 
-    def __init__(self, artifact: bytes, target: str, wait: float) -> None:
+    def __init__(self, artifact: bytes, target: str, wait: float, batch: int) -> None:
         self.program = mgx_mlir.compile(mgx_mlir.Artifact.from_bytes(artifact), target)
         self.types = {spec.name: np.dtype(spec.dtype) for spec in self.program.inputs}
         self.ranks = {spec.name: len(spec.shape) for spec in self.program.inputs}
         self.batched.set_batch_wait_timeout_s(wait)  # type: ignore[attr-defined]
+        self.batched.set_max_batch_size(batch)  # type: ignore[attr-defined]
         self.sizes: list[int] = []
 
     @serve.batch(max_batch_size=32, batch_wait_timeout_s=0.005)
@@ -94,13 +95,17 @@ def grouped(requests: list[dict[str, np.ndarray]]) -> list[list[int]]:
 
 
 def application(
-    file: Path, target: str = "cpu", replicas: tuple[int, int] = (1, 1), wait: float = 0.005
+    file: Path,
+    target: str = "cpu",
+    replicas: tuple[int, int] = (1, 1),
+    wait: float = 0.005,
+    batch: int = 32,
 ) -> serve.Application:
     """What `serve.run` takes: between so many replicas, with a device each."""
     device = {"num_cpus": 1} if target == "cpu" else {"num_gpus": 1}
     scale = {"min_replicas": replicas[0], "max_replicas": replicas[1], "target_ongoing_requests": 8}
     served = Served.options(ray_actor_options=device, autoscaling_config=scale)
-    return served.bind(file.read_bytes(), target, wait)
+    return served.bind(file.read_bytes(), target, wait, batch)
 
 
 def main() -> None:
@@ -110,9 +115,11 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, nargs=2, default=(1, 1), metavar=("LEAST", "MOST"))
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--wait", type=float, default=0.005, help="seconds for more requests")
+    parser.add_argument("--batch", type=int, default=32, help="the most requests of a batch")
     options = parser.parse_args()
     serve.start(http_options={"host": "127.0.0.1", "port": options.port})
-    made = application(options.artifact, options.target, tuple(options.replicas), options.wait)
+    replicas = tuple(options.replicas)
+    made = application(options.artifact, options.target, replicas, options.wait, options.batch)
     serve.run(made, name="model", route_prefix="/model")
     print("ready", flush=True)
     while True:

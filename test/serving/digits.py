@@ -1,4 +1,4 @@
-"""The digits' network as an artifact for any batch, and images for it."""
+"""Artifacts for any batch: the digits' network with images for it, and one with more weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 import mgx_mlir
+from test import chain_models
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVING = EXAMPLES / "serving"
@@ -22,13 +23,21 @@ def network() -> onnx.ModelProto:
     return model
 
 
-def artifact(folder: Path) -> Path:
-    """The file of the artifact, with code for this machine."""
+def artifact(folder: Path, model: onnx.ModelProto | None = None) -> Path:
+    """The file of the artifact, with code for this machine; of the digits' network by default."""
     path = folder / "digits.mgx"
     options = mgx_mlir.CompileOptions(mode="full-dynamic", kind="cpu")
-    made = mgx_mlir.compile_to_bytecode(network(), options)
+    made = mgx_mlir.compile_to_bytecode(model or network(), options)
     mgx_mlir.save(mgx_mlir.finalize(made, "cpu"), path)
     return path
+
+
+def wide() -> onnx.ModelProto:
+    """A network whose 48 MB of weights a run reads once, whatever its rows: batches pay."""
+    model = chain_models.layers([512, 2048, 2048, 2048, 512, 512], "batch")
+    model.graph.input[0].name = model.graph.node[0].input[0] = "image"
+    model.graph.output[0].name = model.graph.node[-1].output[0] = "probabilities"
+    return model
 
 
 def images() -> np.ndarray:

@@ -5,44 +5,36 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
-from test.serving.digits import SERVING, artifact, images, wanted
+from test.serving import servers
+from test.serving.digits import SERVING, artifact, images, wanted, wide
 
 pytest.importorskip("ray.serve", reason="Ray Serve is not installed: make test-serving")
 psutil = pytest.importorskip("psutil")
 pytestmark = pytest.mark.slow
 
-_STARTS = 300.0  # seconds, on a machine that has other work
+Send: TypeAlias = "Callable[..., tuple[int, Any]]"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Sends a request to two replicas: a status, and the answer."""
-    folder = tmp_path_factory.mktemp("ray")
-    path = artifact(folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, SERVING / "ray_serve.py", path, "--port", str(port)]
+@contextmanager
+def _served(folder: Path, path: Path, *words: str) -> Iterator[Send]:
+    """Sends a request to the server: a status, and the answer."""
+    (port,) = servers.free_ports(1)
+    command = [sys.executable, SERVING / "ray_serve.py", path, "--port", port, *words]
     environment = {**os.environ, "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120"}
-    log = folder / "log"
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [*command, "--replicas", "2", "2", "--wait", "0.05"],
-            stdout=stream, stderr=stream, env=environment, start_new_session=True,
-        )  # fmt: skip
+    log = folder / f"log{port}"
 
     def send(body: Any = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -54,17 +46,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             text = error.read().decode()
             return error.code, json.loads(text) if text.startswith("{") else text
 
-    try:
-        until = time.monotonic() + _STARTS
-        while "ready" not in log.read_text():
-            assert process.poll() is None and time.monotonic() < until, log.read_text()
-            time.sleep(1)
+    with servers.started(command, log, lambda: "ready" in log.read_text(), environment):
+        yield send
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Send, Path]]:
+    """Two replicas, and what they serve."""
+    folder = tmp_path_factory.mktemp("ray")
+    path = artifact(folder)
+    with _served(folder, path, "--replicas", "2", "2", "--wait", "0.05") as send:
         yield send, path
-    finally:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            child.kill()
-        process.kill()
-        process.wait()
 
 
 def test_requests_are_answered_in_batches(served: Any) -> None:
@@ -123,3 +115,15 @@ def _title(process: Any) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
+
+
+def test_batches_beside_single_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints requests a second; the machine has other work, so that none are asserted."""
+    path, found = artifact(tmp_path, wide()), {}
+    body = {"inputs": {"image": np.ones((1, 512)).tolist()}}
+    for batch in (32, 1):
+        with _served(tmp_path, path, "--batch", str(batch)) as send, ThreadPoolExecutor(32) as pool:
+            rates = [servers.rate(lambda _, ask=send: ask(body), 200, pool) for _ in range(2)]
+            found["in batches" if batch > 1 else "one by one"] = round(max(rates))
+    with capsys.disabled():
+        print("\nRay Serve, requests a second:", found)
