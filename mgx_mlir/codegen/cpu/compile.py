@@ -76,7 +76,7 @@ def compile_module(
     rounds = "bf16-round" in target.features
     rounding = "" if rounds else "arith-expand{include-bf16=true},"
     expansion = expand_pass(
-        expand(module, functions.F32, functions.F64), ("exp", "exp2", "log", "log2")
+        expand(module, functions.f32(target), functions.F64), ("exp", "exp2", "log", "log2")
     )
     steps = _PIPELINE.replace("ROUNDING", rounding).replace("EXPANSION", expansion)
     pipeline = PassManager.parse(steps, context=module.context)

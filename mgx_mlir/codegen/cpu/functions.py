@@ -10,8 +10,9 @@ from __future__ import annotations
 from math import log as log_of
 
 from mlir import ir
-from mlir.dialects import arith, math
+from mlir.dialects import arith, llvm, math
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.expand import Function
 
@@ -74,6 +75,41 @@ def _exp(a: Arithmetic, x: ir.Value) -> ir.Value:
     return a.select(inside, found, arith.addf(x, a.float(float("inf"), x)))
 
 
+def _scaled_exp(a: Arithmetic, x: ir.Value) -> ir.Value:
+    """exp(x) of a whole vector of AVX-512, which multiplies by powers of 2 in one instruction.
+
+    That gives infinities, and rounds subnormal results once.
+    """
+    if a.vector != [_WIDE]:
+        return _exp(a, x)
+    low, high = a.float(-104.0, x), a.float(89.0, x)
+    bounded = a.select(a.compare("olt", x, low), low, x)
+    bounded = a.select(a.compare("ogt", bounded, high), high, bounded)
+    whole = math.roundeven(arith.mulf(bounded, a.float(1 / log_of(2), x)))
+    rest = math.fma(whole, a.float(-_LOG2[0], x), bounded)
+    rest = math.fma(whole, a.float(-_LOG2[1], x), rest)
+    power = a.float(_EXP[-1], x)
+    for number in (*reversed(_EXP[:-1]), 1.0, 1.0):
+        power = math.fma(power, rest, a.float(number, x))
+    all_, nearest = _number(-1, 16), _number(4, 32)
+    name, operands = "llvm.x86.avx512.mask.scalef.ps.512", [power, whole, power, all_, nearest]
+    found: ir.Value = llvm.CallIntrinsicOp(x.type, name, operands, [], []).results[0]
+    return found
+
+
+def _number(value: int, bits: int) -> ir.Value:
+    type_ = ir.IntegerType.get_signless(bits)
+    return llvm.mlir_constant(ir.IntegerAttr.get(type_, value))
+
+
+def f32(target: Target) -> dict[str, Function]:
+    """The functions of f32 for a target."""
+    is_wide = target.vector_bytes == 4 * _WIDE
+    return F32 | {"math.exp": _scaled_exp} if is_wide else F32
+
+
+# Lanes of a vector of AVX-512.
+_WIDE = 16
 # Adding it to a small number leaves the nearest integer in the low bits of the sum.
 _ROUND = 12582912.0
 # log(2) as a sum: the first has so few bits that its product with an integer is exact.

@@ -7,7 +7,7 @@ innermost loop is contiguous too. A copy between two orders goes by squares (`sq
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -16,7 +16,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.squares import Crossed
-from mgx_mlir.codegen.cpu.vectors import FEW_TERMS, RowReduction
+from mgx_mlir.codegen.cpu.vectors import FEW_TERMS, Elements, RowReduction
 from mgx_mlir.codegen.loops.body import Function, FunctionBody
 from mgx_mlir.codegen.loops.nest import (
     Facts,
@@ -202,13 +202,14 @@ class Code:
     facts: Facts
     dims: list[Index]
     lanes: int  # of a vector of f32
+    in_rows: bool = False  # whether other nests go through the same rows
     # Bounds that the innermost loop's index has reached, and those that it is below.
     reached: list[Number] = field(default_factory=list)
     ahead: list[Number] = field(default_factory=list)
 
     @staticmethod
-    def of(function: Function, facts: Facts, lanes: int) -> Code:
-        return Code(function, facts, [0] * len(facts.nest.extents), lanes)
+    def of(function: Function, facts: Facts, lanes: int, in_rows: bool = False) -> Code:
+        return Code(function, facts, [0] * len(facts.nest.extents), lanes, in_rows)
 
     def bind(self, groups: Sequence[Group], number: Index) -> None:
         """Sets the indices of loops from the row-major number of an iteration."""
@@ -260,10 +261,17 @@ class Code:
         for n, turn in enumerate(turns):
             end = emit.minimum(emit.maximum(emit.value(turn), low), high)
             self.reached[:], self.ahead[:] = turns[:n], turns[n:]
-            emit.loop(low, end, 1, iteration)
+            self._elements(low, end, iteration) if last else emit.loop(low, end, 1, iteration)
             low = end
         self.reached[:], self.ahead[:] = turns, []
-        emit.loop(low, high, 1, iteration)
+        self._elements(low, high, iteration) if last else emit.loop(low, high, 1, iteration)
+
+    def _elements(self, low: Index, high: Index, iteration: Callable[[Index], None]) -> None:
+        """Some iterations of the innermost loop: by vectors, where LLVM's are worse."""
+        vectors = Elements(self.function, self.facts, self.dims, self.lanes, self._known())
+        wanted = (self.in_rows or self.facts.functions) and vectors.is_suited
+        if not (wanted and vectors.build(low, high)):
+            emit.loop(low, high, 1, iteration)
 
     def _accumulate(self, group: Group, low: Index, high: Index) -> None:
         """Reduces a block of columns at a time, the sums in the result's memory."""

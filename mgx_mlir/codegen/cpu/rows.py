@@ -203,7 +203,7 @@ def _build_rows(
 
     def row(number: Index) -> None:
         for facts in nests:
-            _row_of(Code.of(function, facts, lanes), rows, number)
+            _row_of(Code.of(function, facts, lanes, in_rows=True), rows, number)
 
     low, high = emit.mul(begin, each), emit.mul(end, each)
     if not isinstance(rows, int) or rows % each:

@@ -49,9 +49,14 @@ def _only_sums(loop: scf.ForOp) -> bool:
 
 
 def _depth(loop: scf.ForOp, terms: int) -> int:
-    """The terms of a block. It is larger where LLVM makes a vector of sums, which share them."""
+    """The indices of a block. It is larger where LLVM makes a vector of sums, which share them, and
+    where each step adds vectors of them.
+    """
     *_, last = loop.body.operations
     add = last.operands[0].owner.opview
+    step = definition(loop.step)
+    if isinstance(add.result.type, ir.VectorType) and isinstance(step, arith.ConstantOp):
+        return terms * int(step.value.value)
     return terms * (_SHARED if "reassoc" in str(add.fastmath) else 1)
 
 
@@ -66,7 +71,7 @@ def _cut(loop: scf.ForOp, terms: int) -> None:
     depth = _depth(loop, terms)
     results = list(loop.results)
     with ir.InsertionPoint(loop), loop.location:
-        zeros = [arith.constant(x.type, ir.FloatAttr.get(x.type, 0.0)) for x in results]
+        zeros = [arith.constant(x.type, _zero(x.type)) for x in results]
         outer = scf.ForOp(lower, upper, index_constant(depth), starts)
     for before, after in zip(results, outer.results, strict=True):
         before.replace_all_uses_with(after)
@@ -80,6 +85,12 @@ def _cut(loop: scf.ForOp, terms: int) -> None:
         scf.YieldOp(totals)
     loop.operation.move_after(end.owner)
     _set_operands(loop.operation, [outer.induction_variable, end], zeros)
+
+
+def _zero(type_: ir.Type) -> ir.Attribute:
+    if not isinstance(type_, ir.VectorType):
+        return ir.FloatAttr.get(type_, 0.0)
+    return ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(type_.element_type, 0.0))
 
 
 def _set_operands(

@@ -181,7 +181,8 @@ class Facts:
 
     parallel, reduction: its loops of more than one iteration, the last one innermost.
     turns: indices, and the bounds that the code compares them with.
-    copies: whether it stores just what it loads.
+    copies: whether it stores just what it loads. is_plain: whether its code has no loop or branch.
+    functions: whether it computes functions such as exp.
     """
 
     nest: Nest
@@ -190,6 +191,8 @@ class Facts:
     accesses: tuple[Access, ...]
     turns: tuple[tuple[Index, Number], ...]
     copies: bool
+    is_plain: bool
+    functions: bool
 
     @staticmethod
     def of(nest: Nest, symbols: Sequence[str]) -> Facts:
@@ -205,6 +208,8 @@ class Facts:
                 found = nest.emit(seen, nest.dims())
                 copies = nest.combine is None and [*found] == [*seen.loaded] and len(found) == 1
                 nest.put(seen, nest.dims(), found)
+            is_plain = not any(op.operation.regions for op in block.operations)
+            functions = any(op.operation.name in _FUNCTIONS for op in block.operations)
         finally:
             holder.erase()
         # Work without results may go through memory in an order of its own.
@@ -213,7 +218,8 @@ class Facts:
         rest = range(nest.parallel, len(nest.extents))
         reduction = _groups(nest, rest, seen.indices)
         accesses = tuple(dict.fromkeys(seen.accesses))
-        return Facts(nest, parallel, reduction, accesses, tuple(seen.turns), copies)
+        turns = tuple(seen.turns)
+        return Facts(nest, parallel, reduction, accesses, turns, copies, is_plain, functions)
 
     @property
     def is_sequential(self) -> bool:
@@ -273,6 +279,25 @@ def body_at(
     body = function.body(ir.InsertionPoint.current.block, values, facts.nest.space)
     body.known.update(known)
     return body
+
+
+# Functions that take a dozen instructions or more.
+_FUNCTIONS = frozenset(
+    f"math.{name}"
+    for name in (
+        "cos",
+        "erf",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log1p",
+        "log2",
+        "powf",
+        "sin",
+        "tanh",
+    )
+)
 
 
 class _Seen(FunctionBody):
