@@ -169,7 +169,7 @@ def main() -> int:
             end="",
         )
         if options.generic:
-            with patch.object(kernel, "DYNAMIC_FAMILIES", ()):
+            with patch.object(kernel, "SYMBOLIC_FAMILIES", ()):
                 _, microseconds = modelled(model, options.chip, any_sizes, sizes)
             print(f"  {microseconds / times[1]:7.2f}", end="")
         print(flush=True)

@@ -12,9 +12,9 @@ from mgx_mlir.codegen.choice import steering
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.precision import relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.repeat import repeat_program
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.loops import loops_program
+from mgx_mlir.codegen.gpu.repeat import repeat_program
 from mgx_mlir.codegen.loops.kernel import is_symbolic
 from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.meaning.native import native_floats
@@ -23,22 +23,12 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ScheduleError
 from mgx_mlir.scan import definitions
 
-
-def _families(package: str) -> tuple[Family, ...]:
-    """The families of a package, those that are asked first in front."""
-    found = definitions(f"mgx_mlir.codegen.gpu.{package}", "FAMILY")
-    return tuple(sorted(found, key=lambda family: family.priority))
-
-
-_ALL = _families("families")
-FAMILIES = tuple(family for family in _ALL if family.given)
-# The families of kernels with symbolic sizes.
-DYNAMIC_FAMILIES = tuple(
-    sorted(
-        (*_families("dynamic"), *(family for family in _ALL if family.symbolic)),
-        key=lambda family: family.priority,
-    )
+# The families, those that are asked first in front.
+_ALL = sorted(
+    definitions("mgx_mlir.codegen.gpu.families", "FAMILY"), key=lambda family: family.priority
 )
+FAMILIES: tuple[Family, ...] = tuple(family for family in _ALL if family.given)
+SYMBOLIC_FAMILIES: tuple[Family, ...] = tuple(family for family in _ALL if family.symbolic)
 
 
 # Fractions of the registers that a family's schedules may use. The next one is tried where the
@@ -54,9 +44,9 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
     UnsupportedError or CompilerError, and inside of `choice.steered` ScheduleError where no family
     has the wanted schedule, or it spills registers.
     """
-    dynamic = is_symbolic(kernel)
+    symbolic = is_symbolic(kernel)
     loop = has_loop(kernel)
-    families = () if loop else DYNAMIC_FAMILIES if dynamic else FAMILIES
+    families = () if loop else SYMBOLIC_FAMILIES if symbolic else FAMILIES
     lowered = cache(partial(_any_program, kernel))
 
     def compile_for(target: Target) -> CodeObject:
@@ -68,7 +58,7 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
         if way := steering():
             raise ScheduleError("; ".join([f"no schedule '{way.schedule}' here", *refusals]))
         path = "all trips in one kernel" if loop else "generic path"
-        refusals.append(f"sizes are arguments: {path}" if dynamic else path)
+        refusals.append(f"sizes are arguments: {path}" if symbolic else path)
         return replace(code_object(lowered(), target), why="; ".join(refusals))
 
     return compile_for

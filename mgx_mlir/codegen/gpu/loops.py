@@ -7,10 +7,11 @@ reduction and the work on its result, say. Reductions are loops in a thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from mlir import ir
-from mlir.dialects import arith, scf
+from mlir.dialects import arith, gpu, scf
 
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.formulas import Formulas
@@ -24,7 +25,6 @@ from mgx_mlir.codegen.gpu.builders.function import (
     thread_number,
 )
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import position, sized_function
 from mgx_mlir.codegen.loops.blocked_sums import block_sums
 from mgx_mlir.codegen.loops.body import Function, Place
 from mgx_mlir.codegen.loops.kernel import (
@@ -34,6 +34,7 @@ from mgx_mlir.codegen.loops.kernel import (
     lower_nests,
 )
 from mgx_mlir.codegen.loops.nest import Access, Facts, Nest, bind, build_elements
+from mgx_mlir.codegen.meaning.index import symbol_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.queries import definition, ops_inside
@@ -60,6 +61,39 @@ def loops_program(kernel: mgx.KernelOp) -> GpuProgram:
         lower_nests(kernel, functions)
         program = functions.program(module)
         return GpuProgram.of(program, functions.formulas) if is_symbolic(kernel) else program
+
+
+@contextmanager
+def sized_function(
+    block: ir.Block, name: str, threads: int, names: Sequence[str]
+) -> Iterator[ir.Operation]:
+    """Appends a gpu.func to `block`; ops that are built inside of the context are its body.
+
+    Its first arguments are the sizes of these names; the body adds its pointers.
+    """
+    op = ir.Operation.create(
+        "gpu.func",
+        attributes={
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+            "gpu.kernel": ir.UnitAttr.get(),
+            "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        },
+        regions=1,
+        ip=ir.InsertionPoint(block),
+    )
+    entry = op.regions[0].blocks.append()
+    values = [entry.add_argument(ir.IndexType.get(), ir.Location.unknown()) for _ in names]
+    with ir.InsertionPoint(entry), symbol_values(dict(zip(names, values, strict=True))):
+        yield op
+        gpu.return_([])
+    emit.set_arguments(op, entry)
+
+
+def position(op: str) -> ir.Value:
+    """The number of a thread, or of a work-group."""
+    attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
+    return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result
 
 
 class _Functions:

@@ -80,10 +80,10 @@ def _is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
 
         return is_generic(kernel, target)
     from mgx_mlir.codegen.gpu.builders.program import Generated
-    from mgx_mlir.codegen.gpu.kernel import DYNAMIC_FAMILIES
+    from mgx_mlir.codegen.gpu.kernel import SYMBOLIC_FAMILIES
     from mgx_mlir.codegen.loops.kernel import is_symbolic
 
     if not is_symbolic(kernel):
         return False
-    programs = (family.program(kernel, target) for family in DYNAMIC_FAMILIES)
+    programs = (family.program(kernel, target) for family in SYMBOLIC_FAMILIES)
     return not any(isinstance(made, Generated) for made in programs)

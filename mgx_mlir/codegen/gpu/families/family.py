@@ -28,10 +28,10 @@ Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
 class Family:
     """A family of kernels: one that takes a kernel gives its program and the schedule in words.
 
-    A module of `families`, or of `dynamic` for kernels with symbolic sizes, has one as `FAMILY`;
-    no list names it again. The family of the least `priority` is asked first. `program` gives a
-    Refusal for a kernel of its kind that it does not take, and None for other kernels. Only a
-    `symbolic` one is asked for kernels with symbolic sizes, and only a `given` one for others.
+    A module of `families` has one as `FAMILY`; no list names it again. The family of the least
+    `priority` is asked first. `program` gives a Refusal for a kernel of its kind that it does not
+    take, and None for other kernels. Only a `symbolic` one is asked for kernels with symbolic
+    sizes, and only a `given` one for others.
     """
 
     name: str

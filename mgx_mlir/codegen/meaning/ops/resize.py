@@ -22,9 +22,10 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32, I32, sizes_of
-from mgx_mlir.codegen.meaning.index import Index, fixed, index_constant
+from mgx_mlir.codegen.meaning.index import Index, fixed
 from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.ops.movement import word
+from mgx_mlir.codegen.meaning.real import real, value_of
 from mgx_mlir.codegen.meaning.value import LazyView, reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
@@ -115,60 +116,6 @@ class Axis:
         return np.clip(whole[mode], 0, fixed(self.size) - 1).astype(np.int64)
 
 
-class _Real:
-    """An f32 that code computes, with the operators of numbers."""
-
-    def __init__(self, value: ir.Value) -> None:
-        self.value = value
-
-    def _with(self, op: Callable[..., ir.Value], other: Any, swapped: bool = False) -> _Real:
-        pair = (self.value, _value_of(other))
-        return _Real(op(*(pair[::-1] if swapped else pair)))
-
-    def __add__(self, other: Any) -> _Real:
-        return self._with(arith.addf, other)
-
-    def __sub__(self, other: Any) -> _Real:
-        return self._with(arith.subf, other)
-
-    def __rsub__(self, other: Any) -> _Real:
-        return self._with(arith.subf, other, swapped=True)
-
-    def __mul__(self, other: Any) -> _Real:
-        return self._with(arith.mulf, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> _Real:
-        return self._with(arith.divf, other)
-
-    def __rtruediv__(self, other: Any) -> _Real:
-        return self._with(arith.divf, other, swapped=True)
-
-    def at_least(self, other: float) -> _Real:
-        return self._with(arith.maximumf, other)
-
-    def at_most(self, other: float) -> _Real:
-        return self._with(arith.minimumf, other)
-
-    # numpy's scalars leave the operators to this class.
-    __array_ufunc__ = None
-
-
-def _value_of(number: Any) -> ir.Value:
-    if isinstance(number, _Real):
-        return number.value
-    return Arithmetic().constant(float(number), F32.storage())
-
-
-def real(size: Number) -> Any:
-    """A size as an f32: numpy's where it is known, else code that computes it."""
-    if isinstance(size, int):
-        return np.float32(size)
-    narrow = arith.index_cast(I32.storage(), index_constant(size))
-    return _Real(arith.sitofp(F32.storage(), narrow))
-
-
 @lowers(mgx.ResizeOp)
 def resize(kernel: Kernel, op: mgx.ResizeOp, operands: Sequence[Lazy]) -> Lazy:
     x, shape = kernel.settled(operands[0], 2), sizes_of(op.result.type)
@@ -220,7 +167,7 @@ def _coordinate(body: Body, axis: Axis, index: Index) -> ir.Value:
         value = arith.sitofp(F32.storage(), narrow)
         operations = {"add": arith.addf, "mul": arith.mulf, "div": arith.divf}
         for name, number in axis.steps():
-            value = operations[name](value, _value_of(number))
+            value = operations[name](value, value_of(number))
         return value
 
     return body.once((axis, index), build)
@@ -228,8 +175,8 @@ def _coordinate(body: Body, axis: Axis, index: Index) -> ir.Value:
 
 def _integer(body: Body, value: ir.Value, size: Number) -> Index:
     """A whole f32 as an index, clamped into the dimension."""
-    value = arith.maximumf(value, _value_of(0.0))
-    value = arith.minimumf(value, _value_of(real(size - 1)))
+    value = arith.maximumf(value, value_of(0.0))
+    value = arith.minimumf(value, value_of(real(size - 1)))
     index = arith.index_cast(ir.IndexType.get(), arith.fptosi(I32.storage(), value))
     return Index.runtime(index, 0, size - 1)
 
@@ -366,7 +313,7 @@ def taps_of(
 def _is_inside(position: ir.Value, size: Number) -> ir.Value:
     a = Arithmetic()
     low = a.compare("oge", position, a.float(0.0, position))
-    high = a.compare("ole", position, _value_of(real(size - 1)))
+    high = a.compare("ole", position, value_of(real(size - 1)))
     return arith.andi(low, high)
 
 

@@ -8,7 +8,6 @@ the other dimensions the threads of a wave mostly read the same table entries.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,26 +20,27 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
-from mgx_mlir.codegen.gpu.builders import lanes, memory
+from mgx_mlir.codegen.gpu.builders import lanes
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.resize.match import Formula, Resize, Shared, Taps, match_resize
+from mgx_mlir.codegen.gpu.families.resize.reads import (
+    Computed,
+    Reads,
+    Tables,
+    index_of,
+    read_table,
+)
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32
-from mgx_mlir.codegen.meaning.index import Index as Result
-from mgx_mlir.codegen.meaning.ops.movement import word
-from mgx_mlir.codegen.meaning.ops.resize import nearest_place, taps_of
 from mgx_mlir.codegen.meaning.pointwise import number
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
-# Up to this number of taps the code is unrolled; more are a loop.
-_UNROLLED = 4
 # Up to this number of taps along a line are read once for all lines of a thread.
 _KEPT = 16
 # The most elements of lines of x, weighted along them, that a thread keeps.
@@ -102,7 +102,7 @@ def _width(resize: Resize) -> int:
 def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: Target) -> None:
     """Adds the function to those of `launches`."""
     tables = {
-        d: _Tables(taps, launches) if isinstance(taps, Taps) else _Computed(taps)
+        d: Tables(taps, launches) if isinstance(taps, Taps) else Computed(taps)
         for d, taps in resize.taps.items()
     }
     shape, last = resize.shape, resize.last
@@ -158,7 +158,7 @@ def _shared(resize: Resize, schedule: ResizeSchedule, launches: Launches) -> _Ke
         return None
     if not step:
         table, groups = launches.table(taps.places(found.indices)), found.indices.shape[1]
-        place = lambda row, group: _index(_read(table, emit.add(row * groups, group)))  # noqa: E731
+        place = lambda row, group: index_of(read_table(table, emit.add(row * groups, group)))  # noqa: E731
         return _Kept(found, place)
     middle = found.indices.shape[1] // 2
 
@@ -179,91 +179,6 @@ class _Kept:
     weights: Any = None
 
 
-def _index(x: ir.Value) -> ir.Value:
-    return arith.index_cast(ir.IndexType.get(), x)
-
-
-class _Reads(ABC):
-    """The reads of results along a dimension."""
-
-    count: int
-
-    @abstractmethod
-    def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
-        """The offset in x of a tap of a result index, and its weight as f32."""
-
-    def inside(self, _index: Index) -> ir.Value | None:
-        """Whether a result index lies in x; None where all do."""
-        return None
-
-    def each(
-        self,
-        index: Index,
-        zero: ir.Value,
-        term: Callable[[Index, ir.Value | None], ir.Value],
-        a: Arithmetic,
-    ) -> ir.Value:
-        """The sum of a term for each tap; for a nearest resize, the only term."""
-
-        def step(tap: Index, total: ir.Value | None) -> list[ir.Value]:
-            x = term(*self.tap(tap, index))
-            return [x if total is None else a.add(total, x)]
-
-        if self.count > _UNROLLED:
-            return emit.loop(0, self.count, 1, step, [zero])[0]
-        found: ir.Value | None = None
-        for tap in range(self.count):
-            (found,) = step(tap, found)
-        assert found is not None
-        return found
-
-
-class _Tables(_Reads):
-    """The tables of a dimension's taps, read at run time."""
-
-    def __init__(self, taps: Taps, launches: Launches) -> None:
-        self.taps, self.count = taps, taps.count
-        self.places = launches.table(taps.places(taps.indices))
-        self.weights = launches.table(taps.weights) if taps.weights is not None else None
-        self._inside = launches.table(taps.inside) if taps.inside is not None else None
-
-    def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
-        at = emit.add(emit.mul(tap, self.taps.indices.shape[1]), index)
-        return _index(_read(self.places, at)), _read(
-            self.weights, at
-        ) if self.weights is not None else None
-
-    def inside(self, index: Index) -> ir.Value | None:
-        if self._inside is None:
-            return None
-        zero = emit.constant(0, "i32")
-        return arith.cmpi(arith.CmpIPredicate.ne, _read(self._inside, index), zero)
-
-
-class _Computed(_Reads):
-    """A dimension's taps, computed for each index."""
-
-    def __init__(self, formula: Formula) -> None:
-        self.formula, self.count = formula, formula.count
-        self._known: dict[Index, list[tuple[Index, ir.Value | None]]] = {}
-
-    def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
-        assert isinstance(tap, int)  # few taps are unrolled
-        if index not in self._known:
-            own, body = self.formula, Body(ir.InsertionPoint.current.block, [])
-            at = Result.runtime(emit.value(index), 0, own.axis.wanted - 1)
-            if word(own.op.mode) == "nearest":
-                taps: list[Any] = [(nearest_place(own.op, own.axis)(body, at), None)]
-            else:
-                taps = list(taps_of(body, own.op, own.axis, at))
-            self._known[index] = [(own.stride.offset(body.scalar(x)), w) for x, w in taps]
-        return self._known[index][tap]
-
-
-def _read(table: Callable[[], ir.Value], at: Index) -> ir.Value:
-    return memory.element(memory.load(table(), at, 1), 0)
-
-
 def _weight(number_: Any) -> ir.Value:
     return emit.constant(float(number_), "f32")
 
@@ -275,7 +190,7 @@ class _Lines:
         self,
         resize: Resize,
         schedule: ResizeSchedule,
-        tables: Mapping[int, _Reads],
+        tables: Mapping[int, Reads],
         buffers: dict[Argument, ir.Value],
         source: Argument,
         shared: _Kept | None,
@@ -321,7 +236,7 @@ class _Lines:
                 start = emit.add(start, self.resize.strides[d].offset(place))
         return start
 
-    def _others(self, places: dict[int, Index]) -> list[tuple[_Reads, Index]]:
+    def _others(self, places: dict[int, Index]) -> list[tuple[Reads, Index]]:
         """The tables and indices of these dimensions, for those that are resized."""
         return [(self.tables[d], places[d]) for d in sorted(places) if d in self.tables]
 
@@ -361,7 +276,7 @@ class _Lines:
         target = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((size, 1)))
         target.store(total, self.output, 0, place, inside)
 
-    def _sum(self, others: Sequence[tuple[_Reads, Index]], start: Index) -> ir.Value:
+    def _sum(self, others: Sequence[tuple[Reads, Index]], start: Index) -> ir.Value:
         """The sum over all taps, from offset `start` of x on."""
         if others:
             (table, index), *rest = others

@@ -15,7 +15,7 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, position, sized_function
+from mgx_mlir.codegen.gpu.loops import position, sized_function
 from mgx_mlir.codegen.loops.body import (
     Build,
     FunctionBody,
@@ -54,7 +54,7 @@ MOST_CUTS = 8
 LEAST_TERMS = 16
 
 
-def repeat_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
+def repeat_program(kernel: mgx.KernelOp) -> GpuProgram:
     """The function of an `mgx.kernel` with a loop. Errors as `lower_nests`'s."""
     with kernel.context, kernel.location:
         lead = leading_sizes(loop_of(kernel))
@@ -66,7 +66,7 @@ def repeat_program(kernel: mgx.KernelOp) -> GpuProgram | DynamicProgram:
         return _program(kernel, ())
 
 
-def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | DynamicProgram:
+def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram:
     name, symbols = kernel.sym_name.value, kernel_symbols(kernel)
     module, block = gpu_module()
     threads = _threads(kernel, len(parts))
@@ -84,7 +84,7 @@ def _program(kernel: mgx.KernelOp, parts: tuple[Number, ...]) -> GpuProgram | Dy
     grid = formulas.number(math.prod(parts))
     launch = Launch(name, (grid, 1, 1), (threads, 1, 1), arguments)
     program = GpuProgram(module, (launch,), scratch, 64)
-    return DynamicProgram.of(program, formulas) if is_symbolic(kernel) else program
+    return GpuProgram.of(program, formulas) if is_symbolic(kernel) else program
 
 
 def _threads(kernel: mgx.KernelOp, parts: int) -> int:

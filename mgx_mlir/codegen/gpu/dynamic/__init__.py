@@ -1,1 +1,0 @@
-"""Kernels of the families for sizes that are arguments."""
