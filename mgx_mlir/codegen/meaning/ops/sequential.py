@@ -1,4 +1,4 @@
-"""Ops whose elements depend on one another: prefix sums, topk, scatter, nonzero, suppress."""
+"""Ops whose elements depend on one another: prefix sums, scatter, nonzero, suppress."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from typing import Any, TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith
-from mlir.dialects import math as math_ops
 
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.boxes import overlaps
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import (
-    BOOLEAN,
-    I64,
     SIGNED,
     Element,
     element_of,
@@ -30,7 +27,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting.queries import splat
 from mgx_mlir.rewriting.symbolic import is_named
-from mgx_mlir.sizes.arithmetic import Number
 
 
 @lowers(mgx.PrefixScanProdOp, mgx.PrefixScanSumOp)
@@ -73,173 +69,6 @@ def _multiples(op: mgx.PrefixScanSumOp, x: Lazy, step: int) -> Lazy:
         return arith.muli(arith.index_cast(number.type, count), number)
 
     return Computed(x.shape, x.element, multiple, 2)
-
-
-_BLOCK = 32  # elements of a row that are looked at together
-
-
-@lowers(mgx.TopkOp)
-def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]:
-    """The k first elements so far are a heap, whose root is the last of them. An element that
-    comes before the root takes its place; most blocks of elements have none. Then the heap is
-    sorted: the root goes to the end.
-
-    NaN is above every number, as numpy sorts it."""
-    x, axis = kernel.settled(operands[0], 0), op.axis.value
-    element, index_element = x.element.computed(), element_of(op.results[1].type)
-    size, shape = x.shape[axis], sizes_of(op.results[0].type)
-    k = shape[axis]
-
-    def find(body: Body, row: Indices, slices: Sequence[Any]) -> Sequence[Any]:
-        if k == 0:
-            return slices
-        order = _Order(body.arithmetic, element, op.largest.value)
-        heap = _Heap(body, order, x.element, index_element)
-        levels = body.scalar(_last_bit(k))
-        depth = Index.runtime(levels, 0, 63)
-
-        def read(i: Index) -> _Entry:
-            return body.at(x, (*row[:axis], i, *row[axis:])), body.scalar(i)
-
-        def fill(i: Index, lines: Sequence[Any]) -> list[Any]:
-            return heap.put(read(i), lines, body.scalar(i))
-
-        def arrange(i: Index, lines: Sequence[Any]) -> list[Any]:
-            place = body.scalar(i * -1 + (k // 2 - 1))
-            return heap.sift(heap.get(lines, place), lines, place, index_constant(k), depth)
-
-        def take(i: Index, lines: Sequence[Any]) -> list[Any]:
-            new, root = read(i), heap.get(lines, index_constant(0))
-            comes = heap.before(new, root)
-            new = heap.chosen(comes, new, root)
-            steps = Index.runtime(arith.select(comes, levels, index_constant(0)), 0, 63)
-            return heap.sift(new, lines, index_constant(0), index_constant(k), steps)
-
-        def sort(i: Index, lines: Sequence[Any]) -> list[Any]:
-            end = body.scalar(i * -1 + (k - 1))
-            last, root = heap.get(lines, end), heap.get(lines, index_constant(0))
-            return heap.sift(last, heap.put(root, lines, end), index_constant(0), end, depth)
-
-        def look(number: Index, lines: Sequence[Any]) -> list[Any]:
-            first, a = number * _BLOCK + k, body.arithmetic
-            root = load(a, x.element, heap.get(lines, index_constant(0))[0])
-
-            def compare(i: Index, found: Sequence[Any]) -> list[ir.Value]:
-                value = load(a, x.element, read(first + i)[0])
-                return [arith.ori(found[0], order.above(value, root))]
-
-            (some,) = body.loop(0, _BLOCK, [a.constant(False, BOOLEAN.storage())], compare)
-            count = arith.select(some, index_constant(_BLOCK), index_constant(0))
-            steps = Index.runtime(count, 0, _BLOCK)
-            return body.loop(0, steps, lines, lambda i, lines: take(first + i, lines))
-
-        blocks = (size - k) // _BLOCK
-        lines = body.loop(0, k, slices, fill)
-        lines = body.loop(0, k // 2, lines, arrange)
-        lines = body.loop(0, blocks, lines, look)
-        lines = body.loop(blocks * _BLOCK + k, size, lines, take)
-        return body.loop(0, k - 1, lines, sort)
-
-    extents = [n for d, n in enumerate(shape) if d != axis]
-    inits = [kernel.empty(shape, x.element), kernel.empty(shape, index_element)]
-    values, indices = kernel.rows(extents, inits, [[axis], [axis]], find)
-    return [kernel.memory(values, x.element), kernel.memory(indices, index_element)]
-
-
-def _last_bit(number: Number) -> Index:
-    """The number of the highest bit of a size that is set."""
-    if isinstance(number, int):
-        return Index.of(number.bit_length() - 1)
-    wide = arith.index_cast(I64.storage(), index_constant(number))
-    left = arith.subi(arith.constant(wide.type, 63), math_ops.ctlz(wide))
-    return Index.runtime(arith.index_cast(ir.IndexType.get(), left), 0, 63)
-
-
-# An element as memory holds it, and its index.
-_Entry: TypeAlias = "tuple[ir.Value, ir.Value]"
-
-
-class _Heap:
-    """Elements in the first places of two lines, of their values and of their indices: each comes
-    after the two at twice its place, and 1 and 2 more. The first one is the last of all."""
-
-    def __init__(self, body: Body, order: _Order, element: Element, index: Element) -> None:
-        self.body, self.order, self.element, self.index = body, order, element, index
-
-    def before(self, x: _Entry, y: _Entry) -> ir.Value:
-        """Whether x comes before y."""
-        a = self.body.arithmetic
-        values = [load(a, self.element, value) for value, _ in (x, y)]
-        return self.order.before(values[0], x[1], values[1], y[1])
-
-    def chosen(self, condition: ir.Value, x: _Entry, y: _Entry) -> _Entry:
-        first, second = (arith.select(condition, *pair) for pair in zip(x, y, strict=True))
-        return first, second
-
-    def get(self, lines: Sequence[Any], place: ir.Value) -> _Entry:
-        values, indices = lines
-        index = arith.index_cast(ir.IndexType.get(), self.body.extract(indices, [place]))
-        return self.body.extract(values, [place]), index
-
-    def put(self, x: _Entry, lines: Sequence[Any], place: ir.Value) -> list[Any]:
-        index = arith.index_cast(self.index.storage(), x[1])
-        new = (x[0], index)
-        return [self.body.insert(n, line, [place]) for n, line in zip(new, lines, strict=True)]
-
-    def sift(
-        self,
-        x: _Entry,
-        lines: Sequence[Any],
-        place: ir.Value,
-        end: ir.Value,
-        steps: Index,
-    ) -> list[Any]:
-        """Puts x at `place` or below, in at most so many steps: what comes after it goes up.
-
-        end: the number of elements, at least 1.
-        """
-        one = index_constant(1)
-        last = arith.subi(end, one)
-
-        def step(_: Index, carried: Sequence[Any]) -> list[Any]:
-            hole, *lines = carried
-            left = arith.addi(arith.addi(hole, hole), one)
-            places = [arith.minsi(p, last) for p in (left, arith.addi(left, one))]
-            found = [self.get(lines, p) for p in places]
-            swap = self.before(found[0], found[1])
-            child = self.chosen(swap, found[1], found[0])
-            inside = arith.cmpi(arith.CmpIPredicate.slt, left, end)
-            up = arith.andi(inside, self.before(x, child))
-            lines = self.put(self.chosen(up, child, self.get(lines, hole)), lines, hole)
-            below = arith.select(swap, places[1], places[0])
-            return [arith.select(up, below, hole), *lines]
-
-        hole, *lines = self.body.loop(0, steps, [place, *lines], step)
-        return self.put(x, lines, hole)
-
-
-class _Order:
-    """The order of two elements in a sorted row."""
-
-    def __init__(self, a: Arithmetic, element: Element, largest: bool) -> None:
-        self.a, self.element, self.largest = a, element, largest
-
-    def before(self, x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> ir.Value:
-        """Whether element x at i comes before element y at j."""
-        earlier = arith.cmpi(arith.CmpIPredicate.slt, i, j)
-        same = arith.andi(self.a.negate(self.above(y, x)), earlier)
-        return arith.ori(self.above(x, y), same)
-
-    def above(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        """Whether x comes before y wherever they stand."""
-        return self._less(y, x) if self.largest else self._less(x, y)
-
-    def _less(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        less = self.a.less(self.element, x, y)
-        if not self.element.is_float:
-            return less
-        nan = self.a.compare("uno", y, y)
-        return arith.ori(less, arith.andi(nan, self.a.compare("ord", x, x)))
 
 
 Combine: TypeAlias = "Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value] | None"
