@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact.contents import code_hash
-from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
 from mgx_mlir.artifact.writer import is_artifact
 from mgx_mlir.errors import Edge, TargetError, UsageError, UserError
-from mgx_mlir.runtime.cpu import Kept
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.runtime.sized import Make, SizedProgram
+from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.settings import Settings
 from mgx_mlir.trust import Trust, admitted, note_made, unvouched
 
@@ -212,14 +210,8 @@ def compile(
             raise UsageError(f"device {device} is a GPU, and the target is {target.word}; give one")
         check_executable(target)
         artifact = _ready(model, options, target, settings, progress)
-        code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
-        kept: Kept = {}
-
-        def on_host(plan: Plan, known: Mapping[str, int]) -> Program:
-            bound = [one.bound(known) for one in code]
-            return Program(plan, bound, weights, settings.threads, kept)
-
-        program = _program(artifact.plan, on_host)
+        code = artifact.code_objects_for(target)
+        program = _sized(Program(artifact.plan, code, artifact.weights, settings.threads))
         program.pickled = made_again, (compile, artifact, target, {}, carried)
         return program
     # Looked for before the work: a missing device is known at once.
@@ -229,12 +221,7 @@ def compile(
     from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
 
     code = artifact.code_objects_for(target)
-
-    def on_device(plan: Plan, known: Mapping[str, int]) -> Program:
-        bound = [one.bound(known) for one in code]
-        return HipProgram(plan, bound, artifact.weights, found, graph)
-
-    program = _program(artifact.plan, on_device)
+    program = _sized(HipProgram(artifact.plan, code, artifact.weights, found, graph))
     held = sum(w.nbytes for w in artifact.weights.values() if w.data is not None and not w.splat)
     if held <= _MOST_HELD:
         named = {"device": device, "graph": graph}
@@ -330,9 +317,9 @@ def _ready(
     return finalize(model, target, settings=settings, progress=progress)
 
 
-def _program(plan: Plan, make: Make) -> Program:
-    """The program of a plan: one for all sizes, or one that is bound to those of each run."""
-    return SizedProgram(plan, make) if plan.dims else make(plan, {})
+def _sized(program: Program) -> Program:
+    """The program, or one that is bound to the sizes of each run."""
+    return SizedProgram(program) if program.plan.dims else program
 
 
 def _compiled(

@@ -12,7 +12,7 @@ from mlir.dialects import llvm
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.compile import compile_lowered
-from mgx_mlir.runtime.cpu import CodeLibrary
+from mgx_mlir.runtime.code_library import CodeLibrary
 
 
 class CompiledModule:

@@ -22,7 +22,7 @@ from mgx_mlir.errors import ArtifactError, CompilerError, TargetError, UsageErro
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.cache_entry import encode, sign_entry
-from mgx_mlir.runtime.cpu import CodeLibrary
+from mgx_mlir.runtime.code_library import CodeLibrary
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools import driver
 from mgx_mlir.tools.mgx import main

@@ -249,6 +249,7 @@ typedef struct mgx_sizes {
   size_t struct_bytes;
   uint64_t workspace_bytes; /* Memory that a run of these sizes has beside its tensors. */
   uint64_t launches; /* Launches and copies of a run, those of each body once. */
+  int32_t decides; /* 1: the device decides what runs, and a call on a stream may wait for it. */
 } mgx_sizes;
 
 /* The outputs' sizes where the inputs have these: reads `sizes` and `rank` of each input, and
@@ -264,6 +265,10 @@ typedef struct mgx_run_options {
   void *stream; /* A hipStream_t of the caller, which the work is enqueued on. */
   int32_t on_stream; /* 1: `stream` is given; NULL is then the legacy default stream. 0: a stream of
                         the program's, and the call returns when the results are there. */
+  int32_t graph; /* -1: this run launches one by one. */
+  int32_t (*interrupted)(void *user); /* Asked now and then between the trips of a loop, where the
+                                         caller waits: not 0 ends the run with MGX_ERROR_USAGE. */
+  void *user;
 } mgx_run_options;
 
 /* Runs the program: inputs and outputs in the order of mgx_artifact_tensor. With a stream of the
@@ -289,6 +294,8 @@ typedef struct mgx_profile_row {
   double seconds;
   uint64_t bytes; /* Read and written. */
   uint64_t operations;
+  uint64_t step; /* Its number among the plan's launches of kernels and copies, */
+  int64_t kernel; /* and that of its kernel; -1 for a copy. */
 } mgx_profile_row;
 
 typedef void (*mgx_profile_function)(void *user, const mgx_profile_row *row);
@@ -297,6 +304,12 @@ typedef void (*mgx_profile_function)(void *user, const mgx_profile_row *row);
 MGX_API mgx_error *mgx_profile(mgx_program *program, const mgx_tensor *inputs, size_t input_count,
                                const mgx_tensor *outputs, size_t output_count,
                                mgx_profile_function function, void *user);
+
+/* The launches and copies of a run of these sizes in order, without times: those of each body
+   once. */
+MGX_API mgx_error *mgx_program_launches(mgx_program *program, const mgx_tensor *inputs,
+                                        size_t input_count, mgx_profile_function function,
+                                        void *user);
 
 typedef struct mgx_program_info {
   size_t struct_bytes;
@@ -308,6 +321,57 @@ typedef struct mgx_program_info {
 } mgx_program_info;
 
 MGX_API mgx_error *mgx_program_get_info(mgx_program *program, mgx_program_info *info);
+
+/* ---- programs of a compiler in this process ---------------------------------------------------
+ */
+
+typedef enum mgx_weight_flags {
+  MGX_WEIGHT_SPLAT = 1, /* `data` has one element, which the weight repeats. */
+  MGX_WEIGHT_MAPPED = 2 /* `data` is mapped from a file, whose pages the system may take back. */
+} mgx_weight_flags;
+
+typedef struct mgx_weight {
+  const char *key;
+  const void *data;
+  uint64_t bytes; /* Of the whole weight. */
+  uint32_t type; /* An mgx_type. */
+  uint32_t flags; /* Some mgx_weight_flags. */
+  const char *sha256; /* In hexadecimal: equal weights are the same memory on a GPU. NULL: alone. */
+} mgx_weight;
+
+typedef struct mgx_code {
+  const char *record; /* As the manifest of an artifact has it. */
+  const void *data;
+  uint64_t bytes;
+} mgx_code;
+
+/* The parts of a program, whose records docs/artifact.md describes, as canonical JSON. */
+typedef struct mgx_assembly {
+  size_t struct_bytes;
+  const char *plan;
+  const mgx_code *code; /* One a kernel, all for one target. */
+  size_t code_count;
+  const mgx_weight *weights;
+  size_t weight_count;
+} mgx_assembly;
+
+/* An artifact of parts in memory, which outlive it and its programs. The caller vouches for the
+   code: a program of it needs no consent, and runs it on any device. That parts fit together is
+   checked; hashes are not. */
+MGX_API mgx_error *mgx_artifact_assemble(const mgx_assembly *assembly, mgx_artifact **artifact);
+
+typedef void (*mgx_text_function)(void *user, const char *text);
+
+/* The plan of a run of these sizes, as the manifest of an artifact has one. */
+MGX_API mgx_error *mgx_program_plan(mgx_program *program, const mgx_tensor *inputs,
+                                    size_t input_count, mgx_text_function function, void *user);
+
+/* The address of a function of code for this process's CPU, which stays loaded while the code
+   is held. */
+typedef struct mgx_loaded mgx_loaded;
+MGX_API mgx_error *mgx_code_load(const void *data, size_t bytes, mgx_loaded **code);
+MGX_API mgx_error *mgx_code_function(const mgx_loaded *code, const char *name, void **function);
+MGX_API void mgx_code_release(mgx_loaded *code);
 
 #ifdef __cplusplus
 }

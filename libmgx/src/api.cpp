@@ -2,6 +2,8 @@
 //----------------------------------------------===//
 #include "api.h"
 #include "artifact.h"
+#include "code_library.h"
+#include "hash.h"
 #include "program.h"
 
 #include <thread>
@@ -44,6 +46,10 @@ struct mgx_artifact {
 
 struct mgx_program {
   std::shared_ptr<Program> program;
+};
+
+struct mgx_loaded {
+  CodeLibrary library;
 };
 
 struct mgx_pending {
@@ -92,6 +98,36 @@ mgx_error *mgx_artifact_open_memory(const void *data, size_t bytes, const mgx_op
     *artifact = new mgx_artifact(Artifact::read(std::move(memory)));
   });
 }
+
+mgx_error *mgx_artifact_assemble(const mgx_assembly *assembly, mgx_artifact **artifact) {
+  return guarded([&] {
+    given(artifact, "artifact");
+    *artifact = new mgx_artifact(Artifact::assembled(options_of(assembly)));
+  });
+}
+
+mgx_error *mgx_code_load(const void *data, size_t bytes, mgx_loaded **code) {
+  return guarded([&] {
+    given(data, "data");
+    given(code, "code");
+    CodeObject object;
+    object.arch = "cpu";
+    object.data = {static_cast<const char *>(data), bytes};
+    object.sha256 = sha256(object.data);
+    *code = new mgx_loaded{CodeLibrary(object)};
+  });
+}
+
+mgx_error *mgx_code_function(const mgx_loaded *code, const char *name, void **function) {
+  return guarded([&] {
+    given(code, "code");
+    given(name, "name");
+    given(function, "function");
+    *function = code->library.function(name);
+  });
+}
+
+void mgx_code_release(mgx_loaded *code) { delete code; }
 
 void mgx_artifact_release(mgx_artifact *artifact) { delete artifact; }
 
@@ -175,7 +211,33 @@ mgx_error *mgx_program_sizes(mgx_program *program, const mgx_tensor *inputs, siz
         std::copy(specs[i].shape.begin(), specs[i].shape.end(), output.sizes);
     }
     if (sizes)
-      give(sizes, {sizeof *sizes, sized->workspace(), sized->bound.steps.size()});
+      give(sizes, {sizeof *sizes, sized->workspace(), sized->bound.steps.size(),
+                   program->program->device->gpu() && sized->bound.decides()});
+  });
+}
+
+mgx_error *mgx_program_launches(mgx_program *program, const mgx_tensor *inputs, size_t input_count,
+                                mgx_profile_function function, void *user) {
+  return guarded([&] {
+    given(program, "program");
+    if (!function)
+      fail(MGX_ERROR_USAGE, "function is NULL");
+    auto sized = program->program->sized(tensors_of(inputs, input_count, "inputs"));
+    for (const BoundStep &step : sized->bound.steps) {
+      mgx_profile_row row = row_of(step, 0);
+      function(user, &row);
+    }
+  });
+}
+
+mgx_error *mgx_program_plan(mgx_program *program, const mgx_tensor *inputs, size_t input_count,
+                            mgx_text_function function, void *user) {
+  return guarded([&] {
+    given(program, "program");
+    if (!function)
+      fail(MGX_ERROR_USAGE, "function is NULL");
+    auto sized = program->program->sized(tensors_of(inputs, input_count, "inputs"));
+    function(user, sized->bound.plan.json(true).c_str());
   });
 }
 

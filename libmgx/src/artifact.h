@@ -43,6 +43,8 @@ class Artifact {
 public:
   static std::shared_ptr<const Artifact> open(const std::string &path, bool allow_absolute);
   static std::shared_ptr<const Artifact> read(std::shared_ptr<const Bytes> bytes);
+  // Of parts that the caller keeps, and vouches for.
+  static std::shared_ptr<const Artifact> assembled(const mgx_assembly &assembly);
 
   std::string name, producer, content_hash;
   Plan plan;
@@ -56,7 +58,7 @@ public:
 
   // nullptr for a key that no weight has.
   const Weight *weight(const std::string &key) const;
-  bool mapped() const { return bytes->mapped(); }
+  bool is_assembled() const { return !bytes; }
 
 private:
   friend class ArtifactReader;

@@ -55,6 +55,7 @@ Weight ArtifactReader::read_weight(const Json &record) {
   if (found.bytes != weight.bytes || found.offset % weight_alignment)
     damaged("weight '", key, "' takes ", weight.bytes, " bytes and has ", found.bytes);
   weight.data = bytes_of(found);
+  weight.mapped = result->bytes->mapped();
   return weight;
 }
 

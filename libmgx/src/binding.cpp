@@ -191,7 +191,8 @@ private:
     int64_t number = output ? argument.index + inputs : argument.index;
     if (inputs < 0 || number >= limit)
       bad_artifact("plan: the step of '", step.node, "' has ", step.numbers.size(),
-                   " arguments, too few for its kernel");
+                   " arguments, too few for its kernel, which wants ",
+                   output ? "output " : "input ", argument.index);
     return place(step.numbers[static_cast<size_t>(number)]);
   }
 
@@ -238,6 +239,19 @@ std::vector<Place> BoundPlan::decisions() const {
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
+}
+
+bool BoundPlan::decides() const {
+  for (const Place &place : decisions())
+    if (place.kind != Place::Kind::weight)
+      return true;
+  return false;
+}
+
+void Patience::ask() {
+  next = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  if (interrupted(user))
+    fail(MGX_ERROR_USAGE, "the run was interrupted");
 }
 
 void wrong_trips(const BoundPart &loop, const std::string &trips) {

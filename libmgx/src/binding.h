@@ -8,6 +8,8 @@
 
 #include "artifact.h"
 
+#include <chrono>
+
 namespace mgx {
 
 // Where a pointer points. Arena, scratch and kept: `index` bytes into that memory. Input and
@@ -64,9 +66,32 @@ struct BoundPlan {
 
   // The places of all counts and conditions.
   std::vector<Place> decisions() const;
+  // Whether one of them is made in the run.
+  bool decides() const;
 };
 
-// Runs parts in order. `machine` has section(part), number(place, bytes) and row(part, trip).
+// Asks the caller of a run, some times a second, whether to go on.
+class Patience {
+public:
+  Patience() = default;
+  explicit Patience(const mgx_run_options &options)
+      : interrupted(options.interrupted), user(options.user) {}
+  // Throws where the caller has enough.
+  void check() {
+    if (interrupted && std::chrono::steady_clock::now() > next)
+      ask();
+  }
+
+private:
+  void ask();
+
+  int32_t (*interrupted)(void *) = nullptr;
+  void *user = nullptr;
+  std::chrono::steady_clock::time_point next{};
+};
+
+// Runs parts in order. `machine` has section(part), number(place, bytes), row(part, trip) and
+// trip(), which is called after each.
 template <class Machine> void run_parts(const std::vector<BoundPart> &parts, Machine &machine);
 
 [[noreturn]] void wrong_trips(const BoundPart &loop, const std::string &trips);
@@ -89,6 +114,7 @@ template <class Machine> void repeat(const BoundPart &loop, Machine &machine) {
       never_ends(loop, trip);
     run_parts(loop.then, machine);
     ++trip;
+    machine.trip();
     if (!settled && trip < trips)
       again = machine.number(loop.again, condition_bytes);
     go = again && trip < trips;

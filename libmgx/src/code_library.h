@@ -12,6 +12,7 @@ class CodeLibrary {
 public:
   // The same library for equal bytes. An error of the artifact for code that does not load.
   static std::shared_ptr<CodeLibrary> of(const CodeObject &code);
+  explicit CodeLibrary(const CodeObject &code);
   CodeLibrary(const CodeLibrary &) = delete;
   ~CodeLibrary();
 
@@ -19,7 +20,6 @@ public:
   void *function(const std::string &name) const;
 
 private:
-  explicit CodeLibrary(const CodeObject &code);
   void *handle;
 };
 

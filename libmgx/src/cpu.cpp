@@ -27,11 +27,14 @@ public:
   void section(const BoundPart &part) { steps(part.first, part.end); }
   int64_t number(const Place &place, int64_t bytes) const;
   void row(const BoundPart &loop, int64_t trip);
+  void trip() { patience.check(); }
   void steps(size_t first, size_t end);
   void point(const std::vector<size_t> &numbers, void *data) {
     for (size_t number : numbers)
       pointers[number] = data;
   }
+
+  Patience patience;
 
 private:
   const CpuSized &sized;
@@ -44,10 +47,11 @@ public:
   CpuSized(const Artifact &artifact, Plan plan, Code code, std::shared_ptr<CpuStore> store,
            int threads);
 
-  void run(Tensors inputs, Tensors outputs, const mgx_run_options &) override {
-    std::unique_ptr<Context> context = taken(inputs, outputs);
-    run_parts(bound.parts, *context);
-    give_back(std::move(context));
+  void run(Tensors inputs, Tensors outputs, const mgx_run_options &options) override {
+    with_context(inputs, outputs, [&](Context &context) {
+      context.patience = Patience(options);
+      run_parts(bound.parts, context);
+    });
   }
 
   void profile(Tensors inputs, Tensors outputs, mgx_profile_function function, void *user) override;
@@ -60,6 +64,16 @@ public:
 private:
   friend class Context;
 
+  template <class Work> void with_context(Tensors inputs, Tensors outputs, const Work &work) {
+    std::unique_ptr<Context> context = taken(inputs, outputs);
+    try {
+      work(*context);
+    } catch (...) {
+      give_back(std::move(context));
+      throw;
+    }
+    give_back(std::move(context));
+  }
   std::unique_ptr<Context> taken(Tensors inputs, Tensors outputs);
   void give_back(std::unique_ptr<Context> context);
   // Adds a pointer to a place; returns its number among all.
@@ -127,10 +141,7 @@ CpuSized::CpuSized(const Artifact &artifact, Plan plan, Code code, std::shared_p
   auto needed = static_cast<uint64_t>(bound.arena_bytes) +
                 static_cast<uint64_t>(bound.scratch_bytes) +
                 static_cast<uint64_t>(bound.kept_bytes);
-  if (needed > host_memory_bytes())
-    fail(MGX_ERROR_RESOURCE, "the program needs ", memory_text(needed), ", and this machine has ",
-         memory_text(host_memory_bytes()),
-         ". Use smaller sizes, such as a smaller batch, or a machine with more memory");
+  check_memory(bound, needed, host_memory_bytes(), "this machine");
   for (const CodeObject &one : bound.code)
     libraries.push_back(CodeLibrary::of(one));
   given[MGX_INPUT].resize(bound.plan.inputs.size());
@@ -267,23 +278,18 @@ public:
 
   int64_t number(const Place &place, int64_t bytes) const { return context.number(place, bytes); }
   void row(const BoundPart &loop, int64_t trip) { context.row(loop, trip); }
+  void trip() {}
   void section(const BoundPart &part) {
     for (size_t step = part.first; step < part.end; ++step) {
       auto start = std::chrono::steady_clock::now();
       context.steps(step, step + 1);
       std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      report(bound.steps[step], taken.count());
+      mgx_profile_row row = row_of(bound.steps[step], taken.count());
+      function(user, &row);
     }
   }
 
 private:
-  void report(const BoundStep &step, double seconds) const {
-    mgx_profile_row row{
-        sizeof row, step.node->c_str(), step.launch ? step.launch->function.c_str() : "",
-        seconds,    step.traffic(),     static_cast<uint64_t>(step.flops)};
-    function(user, &row);
-  }
-
   Context &context;
   const BoundPlan &bound;
   mgx_profile_function function;
@@ -291,10 +297,10 @@ private:
 };
 
 void CpuSized::profile(Tensors inputs, Tensors outputs, mgx_profile_function function, void *user) {
-  std::unique_ptr<Context> context = taken(inputs, outputs);
-  TimedContext timed(*context, bound, function, user);
-  run_parts(bound.parts, timed);
-  give_back(std::move(context));
+  with_context(inputs, outputs, [&](Context &context) {
+    TimedContext timed(context, bound, function, user);
+    run_parts(bound.parts, timed);
+  });
 }
 
 class CpuProgram : public Program {

@@ -1,5 +1,4 @@
-//===- cpu_executor.h - the pool of threads (mgx_mlir/runtime/native/cpu_executor.cpp)
-//---------===//
+//===- cpu_executor.h - the pool of threads -----------------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -7,6 +6,9 @@
 extern "C" {
 typedef void (*mgx_function)(void **arguments, int64_t begin, int64_t end);
 
+// A step: `function` over the items 0 .. extent, on `arguments` pointers from
+// `first_argument` on in the run's table. A null function copies `extent` bytes from
+// the first argument to the second.
 struct mgx_step {
   mgx_function function;
   int64_t extent;

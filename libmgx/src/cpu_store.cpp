@@ -36,7 +36,7 @@ const char *CpuStore::weight(size_t number) {
 void CpuStore::drop(size_t number) {
   std::lock_guard<std::mutex> hold(lock);
   const auto &found = weights[number];
-  if (!found || found->own || !(found->file ? found->file->mapped() : artifact->mapped()))
+  if (!found || !found->mapped)
     return;
   auto page = static_cast<uintptr_t>(sysconf(_SC_PAGE_SIZE));
   auto first = reinterpret_cast<uintptr_t>(found->data), end = first + found->bytes;

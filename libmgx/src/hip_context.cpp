@@ -48,6 +48,7 @@ uint64_t HipContext::bytes() const {
 
 void HipContext::run(Tensors inputs, Tensors outputs, const mgx_run_options &options) {
   bool given = options.on_stream == 1;
+  patience = Patience(options);
   stream = given ? options.stream : own_stream;
   if (running)
     HIP(hipStreamWaitEvent, stream, last, 0);
@@ -196,13 +197,8 @@ void HipContext::time_step(size_t number) {
   HIP(hipEventRecord, events[1], stream);
   HIP(hipEventSynchronize, events[1]);
   HIP(hipEventElapsedTime, &milliseconds, events[0], events[1]);
-  const BoundStep &step = *prepared.steps[number].bound;
-  mgx_profile_row row{sizeof row,
-                      step.node->c_str(),
-                      step.launch ? step.launch->function.c_str() : "",
-                      static_cast<double>(milliseconds) / 1e3,
-                      step.traffic(),
-                      static_cast<uint64_t>(step.flops)};
+  mgx_profile_row row =
+      row_of(*prepared.steps[number].bound, static_cast<double>(milliseconds) / 1e3);
   reporting(user, &row);
 }
 

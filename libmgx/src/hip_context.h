@@ -36,6 +36,7 @@ public:
   void section(const BoundPart &part);
   int64_t number(const Place &place, int64_t bytes);
   void row(const BoundPart &loop, int64_t trip);
+  void trip() { patience.check(); }
 
 private:
   // Points the context to the tensors, with copies of inputs of the host; whether one is there.
@@ -62,6 +63,7 @@ private:
   std::vector<char> on_host;        // Of each output.
   std::map<const BoundPart *, HipGraph> graphs;
   std::vector<char> is_stale; // Of each step.
+  Patience patience;
   void *own_stream = nullptr, *stream = nullptr;
   void *last = nullptr; // The event of the last run, where the host did not wait for it.
   bool running = false;

@@ -87,8 +87,8 @@ struct Plan {
   static Plan read(const Json &value);
   // Throws an error of the artifact where a buffer or a step points out of range.
   void check() const;
-  // In canonical form, with the fields alone that the content hash covers.
-  std::string json() const;
+  // In canonical form; without `counts` with the fields alone that the content hash covers.
+  std::string json(bool counts = false) const;
   // This plan, and those for some sizes.
   std::vector<const Plan *> plans() const;
   // A tensor for people: "float32[batch, 16]".

@@ -119,7 +119,8 @@ Known sizes_of(const Plan &plan, Shapes shapes) {
         known.set(name, shape[axis]);
       else if (*size != shape[axis])
         fail(MGX_ERROR_USAGE, where, " is ", shape[axis], ", and ", places[name], " is ", *size,
-             ": both are '", name, "'");
+             ": both are '", name, "'; compiled with dim_params={'", name,
+             "': '?'} they may differ");
       places.emplace(name, where);
     }
   }

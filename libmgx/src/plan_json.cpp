@@ -36,27 +36,31 @@ std::string dim_json(const Dimension &dim) {
   return text + "}";
 }
 
-std::string step_json(const Step &step);
+std::string step_json(const Step &step, bool counts);
 
-std::string steps_json(const std::vector<Step> &steps) { return list_json(steps, step_json); }
+std::string steps_json(const std::vector<Step> &steps, bool counts) {
+  return list_json(steps, [&](const Step &step) { return step_json(step, counts); });
+}
 
-std::string step_json(const Step &step) {
+std::string step_json(const Step &step, bool counts) {
   std::string node = text_json(step.node);
   switch (step.kind) {
   case Step::Kind::row:
     return cat("{\"node\":", node, ",\"row\":", numbers_json(step.numbers), "}");
   case Step::Kind::branch:
-    return cat("{\"else\":", steps_json(step.otherwise), ",\"if\":", step.numbers[0],
-               ",\"node\":", node, ",\"then\":", steps_json(step.then), "}");
+    return cat("{\"else\":", steps_json(step.otherwise, counts), ",\"if\":", step.numbers[0],
+               ",\"node\":", node, ",\"then\":", steps_json(step.then, counts), "}");
   case Step::Kind::loop: {
     std::string most = step.most ? cat(",\"most\":", step.most) : "";
-    return cat("{\"again\":", step.numbers[2], ",\"body\":", steps_json(step.then),
+    return cat("{\"again\":", step.numbers[2], ",\"body\":", steps_json(step.then, counts),
                ",\"condition\":", step.numbers[1], ",\"loop\":", step.numbers[0], most,
                ",\"node\":", node, "}");
   }
-  default:
-    return cat("{\"arguments\":", numbers_json(step.numbers), ",\"kernel\":", step.kernel,
+  default: {
+    std::string flops = counts && step.flops ? cat(",\"flops\":", step.flops) : "";
+    return cat("{\"arguments\":", numbers_json(step.numbers), flops, ",\"kernel\":", step.kernel,
                ",\"node\":", node, "}");
+  }
   }
 }
 
@@ -65,16 +69,16 @@ std::string pairs_json(const std::vector<std::pair<int64_t, int64_t>> &pairs) {
                    [](const auto &pair) { return cat("[", pair.first, ",", pair.second, "]"); });
 }
 
-std::string program_json(const SizedPlan &sized) {
+std::string program_json(const SizedPlan &sized, bool counts) {
   std::map<std::string, std::string> sizes;
   for (const auto &[name, size] : sized.sizes.sizes)
     sizes[name] = std::to_string(size);
-  return cat("{\"plan\":", sized.plan.json(), ",\"sizes\":", object_json(sizes), "}");
+  return cat("{\"plan\":", sized.plan.json(counts), ",\"sizes\":", object_json(sizes), "}");
 }
 
 } // namespace
 
-std::string Plan::json() const {
+std::string Plan::json(bool counts) const {
   std::string text =
       cat("{\"arena_bytes\":", arena_bytes, ",\"buffers\":", list_json(buffers, buffer_json));
   if (!dims.empty()) {
@@ -90,8 +94,10 @@ std::string Plan::json() const {
     text += cat(",\"limits\":", pairs_json(limits));
   text += cat(",\"outputs\":", list_json(outputs, spec_json));
   if (!programs.empty())
-    text += cat(",\"programs\":", list_json(programs, program_json));
-  return text + cat(",\"steps\":", steps_json(steps), "}");
+    text += cat(",\"programs\":", list_json(programs, [&](const SizedPlan &sized) {
+                  return program_json(sized, counts);
+                }));
+  return text + cat(",\"steps\":", steps_json(steps, counts), "}");
 }
 
 } // namespace mgx

@@ -137,6 +137,41 @@ std::string chosen(const Artifact &artifact, const Device &device, const Trust &
 
 } // namespace
 
+void check_memory(const BoundPlan &bound, uint64_t needed, uint64_t available,
+                  const std::string &where) {
+  if (needed <= available)
+    return;
+  const Plan &plan = bound.plan;
+  int64_t largest = -1, most = -1;
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i].kind == Memory::arena && plan.buffers[i].bytes >= most) {
+      most = plan.buffers[i].bytes;
+      largest = static_cast<int64_t>(i);
+    }
+  std::string text;
+  walk(plan.steps, [&](const Step &step) {
+    if (text.empty() && std::count(step.numbers.begin(), step.numbers.end(), largest))
+      text = cat(" The largest tensor has ", memory_text(static_cast<uint64_t>(most)), ", of '",
+                 step.node, "'.");
+  });
+  fail(MGX_ERROR_RESOURCE, "the program needs ", memory_text(needed), ", and ", where, " has ",
+       memory_text(available), ".", text,
+       " Use smaller sizes, such as a smaller batch, or a machine with more memory");
+}
+
+mgx_profile_row row_of(const BoundStep &step, double seconds) {
+  mgx_profile_row row{};
+  row.struct_bytes = sizeof row;
+  row.nodes = step.node->c_str();
+  row.function = step.launch ? step.launch->function.c_str() : "";
+  row.seconds = seconds;
+  row.bytes = step.traffic();
+  row.operations = static_cast<uint64_t>(step.flops);
+  row.step = step.step;
+  row.kernel = step.kernel;
+  return row;
+}
+
 Program::Program(std::shared_ptr<const Artifact> artifact, std::shared_ptr<Device> device,
                  std::string target, const mgx_program_options &options)
     : artifact(std::move(artifact)), device(std::move(device)), target(std::move(target)),
@@ -149,10 +184,13 @@ std::shared_ptr<Program> Program::create(std::shared_ptr<const Artifact> artifac
     fail(MGX_ERROR_USAGE, artifact->name, " is in parts: the host runs ",
          artifact->parts->operators(),
          " between compiled segments; mgx_mlir.Model(artifact, target) of mgx-mlir runs it");
-  Trust trust = trust_of(options.trust_code == 1, options.trusted_keys, options.trusted_key_count,
-                         options.cache_dir);
-  std::string target = chosen(*artifact, *device, trust);
-  say(MGX_LEVEL_INFO, cat(artifact->name, ": its code for ", target, " is taken"));
+  std::string target; // Of parts in memory there is one, without a name.
+  if (!artifact->is_assembled()) {
+    Trust trust = trust_of(options.trust_code == 1, options.trusted_keys, options.trusted_key_count,
+                           options.cache_dir);
+    target = chosen(*artifact, *device, trust);
+    say(MGX_LEVEL_INFO, cat(artifact->name, ": its code for ", target, " is taken"));
+  }
   std::shared_ptr<Program> program;
   if (device->gpu())
     program = make_hip_program(artifact, device, target, options);

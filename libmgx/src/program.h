@@ -28,6 +28,14 @@ public:
   const BoundPlan bound;
 };
 
+// Throws a resource error where a program needs more bytes than there are. `where` says whose
+// memory it is.
+void check_memory(const BoundPlan &bound, uint64_t needed, uint64_t available,
+                  const std::string &where);
+
+// The facts of a step of a profile.
+mgx_profile_row row_of(const BoundStep &step, double seconds);
+
 class Program {
 public:
   static std::shared_ptr<Program> create(std::shared_ptr<const Artifact> artifact,

@@ -229,7 +229,8 @@ int64_t Formula::value(const Known &known) const {
       bad_artifact("'", clip(text), "' is out of range");
   }
   if (stack[0] < 0 || stack[0] > most_value)
-    bad_artifact("'", clip(text), "' is out of range");
+    bad_artifact("'", clip(text), "' is ", static_cast<int64_t>(stack[0]),
+                 ", which is out of range");
   return static_cast<int64_t>(stack[0]);
 }
 

@@ -25,17 +25,20 @@ struct WeightBytes {
   size_t bytes = 0;
   HostMemory own;                    // Where they had to be copied,
   std::shared_ptr<const Bytes> file; // or the file that they are mapped from.
+  bool mapped = false;               // Whether the system may take their pages back.
 };
 
 struct Weight {
   std::string key;
   const Element *element = nullptr;
   std::vector<int64_t> shape;
-  std::string sha256; // Of its bytes in row-major order.
+  std::string sha256; // Of its bytes in row-major order,
+  bool checked = false; // which the caller vouches for; it may have none then.
   int64_t bytes = 0;
   // Its bytes in the artifact; for a splat those of the one element that it repeats.
   std::string_view data;
   bool splat = false;
+  bool mapped = false; // Whether `data` lies in a mapped file.
   // Or a file, where it begins in there, and the order of its dimensions.
   std::string file;
   int64_t offset = 0;

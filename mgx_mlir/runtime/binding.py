@@ -7,7 +7,7 @@ fit together. Control flow cuts the list into sections.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
@@ -21,7 +21,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 class Place:
     """Where a pointer points.
 
-    kind 'arena', 'scratch' and 'kept': `index` bytes into that memory. 'input' and 'output': the
+    kind 'arena' and 'scratch': `index` bytes into that memory. 'input' and 'output': the
     caller's tensor number `index`. 'weight': the weight called `key`. The place has
     `bytes` bytes. 'size': no pointer, the number `index` itself.
     """
@@ -108,31 +108,15 @@ class BoundPlan:
 
     steps: list[BoundLaunch | BoundCopy] = field(default_factory=list)
     parts: tuple[Part, ...] = ()
-    # Launches before the first run, and the memory that they fill.
-    once: list[BoundLaunch] = field(default_factory=list)
-    kept_bytes: int = 0
-    scratch_bytes: int = 0
 
 
-def bind(plan: Plan, code_objects: Sequence[CodeObject], keeps: bool = False) -> BoundPlan:
-    """The plan's steps in order. Raises ArtifactError where the parts do not fit together.
-
-    keeps: whether launches that make something of weights alone run once, before the first run.
-    """
+def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
+    """The plan's steps in order. Raises ArtifactError where the parts do not fit together."""
     plan.check()
     check_fit(plan, code_objects)
-    binder = _Binder(plan, code_objects, keeps)
+    binder = _Binder(plan, code_objects)
     binder.bound.parts = binder.parts(plan.steps)
     return binder.bound
-
-
-def check_trusted(code: CodeObject) -> None:
-    """Raises ArtifactError for code of a file that nothing vouches for."""
-    if not code.trusted:
-        raise ArtifactError(
-            f"nothing vouches for a code object for {code.arch}, which comes from a file; "
-            "mgx_mlir.compile of the artifact makes it again, or takes it with trust_code=True"
-        )
 
 
 def arena_bytes(plan: Plan) -> int:
@@ -168,10 +152,8 @@ def sections(parts: Sequence[Part]) -> Iterator[Section]:
 
 
 class _Binder:
-    def __init__(self, plan: Plan, code_objects: Sequence[CodeObject], keeps: bool) -> None:
+    def __init__(self, plan: Plan, code_objects: Sequence[CodeObject]) -> None:
         self.plan = plan
-        self.keeps = keeps
-        self.kept: dict[tuple[int, str, tuple[Place, ...]], Place] = {}
         self.places: dict[int, Place] = {}
         self.code_objects = code_objects
         self.bound = BoundPlan()
@@ -231,7 +213,7 @@ class _Binder:
             )
         code = self.code_objects[step.kernel]
         inputs = len(step.arguments) - _outputs(code)
-        launches = [
+        return [
             BoundLaunch(
                 self.number,
                 step.kernel,
@@ -243,44 +225,6 @@ class _Binder:
             )
             for launch in code.launches
         ]
-        return [*self.without_kept(launches, code.scratch_bytes)]
-
-    def without_kept(self, launches: list[BoundLaunch], scratch: int) -> list[BoundLaunch]:
-        """A step's launches in each run: those that make something of weights alone run once."""
-        moved: dict[Place, Place] = {}
-        left = []
-        for launch in launches:
-            if not (self.keeps and launch.launch.kept):
-                left.append(launch)
-                continue
-            made = [place for place in launch.places if place.kind == "scratch"]
-            given = tuple(place for place in launch.places if place.kind != "scratch")
-            if len(made) != 1 or any(place.kind != "weight" for place in given):
-                left.append(launch)
-                continue
-            key = (launch.kernel, launch.launch.function, given)
-            moved[made[0]] = self.kept.get(key) or self.keep(launch, made[0])
-            self.kept[key] = moved[made[0]]
-        if moved:
-            flops = sum(launch.flops for launch in launches) // max(len(left), 1)
-            left = [
-                replace(launch, places=tuple(moved.get(p, p) for p in launch.places), flops=flops)
-                for launch in left
-            ]
-        if any(place.kind == "scratch" for launch in left for place in launch.places):
-            self.bound.scratch_bytes = max(self.bound.scratch_bytes, scratch)
-        return left
-
-    def keep(self, launch: BoundLaunch, made: Place) -> Place:
-        """Has a launch run once; gives the memory that it fills."""
-        if launch.launch.kept > made.bytes:
-            raise ArtifactError(f"plan: a launch of '{launch.node}' keeps more than its scratch")
-        bound = self.bound
-        place = Place("kept", bound.kept_bytes, bytes=launch.launch.kept)
-        bound.kept_bytes += ceil_div(place.bytes, 256) * 256
-        places = tuple(place if p == made else p for p in launch.places)
-        bound.once.append(replace(launch, places=places))
-        return place
 
     def copy(
         self, source: int, target: int, node: str, is_row: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -16,18 +16,18 @@ from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.arrays import host_array, host_output
-from mgx_mlir.runtime.control import Machine
-from mgx_mlir.runtime.cpu import CpuExecutor, Kept
+from mgx_mlir.runtime.library import Interruptible, ProfileFunction, call, check, library
+from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, tensors
 from mgx_mlir.runtime.memory import host_bytes
+from mgx_mlir.runtime.step_time import StepTime, steps_of
 from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_log = logging.getLogger(__name__)
-
 _SMALL = 1 << 20
+Progress = Callable[[int, int], None]
 
 
 class Program:
@@ -38,21 +38,54 @@ class Program:
         self,
         plan: Plan,
         code_objects: Sequence[CodeObject],
-        weights: Mapping[str, np.ndarray],
+        weights: Weights,
         threads: int | None = None,
-        kept: Kept | None = None,
     ) -> None:
         """`code_objects` are those of the plan's kernels, by index. `threads`: default all cores.
-        `kept`: shared by programs of the same weights.
 
         Weights are used in place, so that a memory-mapped file stays mapped. Raises
         ArtifactError where the parts do not fit together.
         """
-        self._set_plan(plan)
-        threads = threads or available_cores()
-        self._executor = CpuExecutor(plan, code_objects, weights, threads, kept)
-        needed = self._executor.memory_bytes
-        _log.info("%d steps, %d bytes of arena, scratch and kept memory", plan.step_count, needed)
+        self.threads = threads = available_cores() if threads is None else threads
+        self._load(plan, Loaded(plan, code_objects, weights, cpu(threads)))
+
+    def _load(self, plan: Plan, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._loops = any(p.has_control_flow for p in plan.plans)
+        self.plan = plan
+        self._name_tensors(plan.inputs, plan.outputs)
+
+    def _name_tensors(
+        self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
+    ) -> None:
+        self._inputs, self._outputs = inputs, outputs
+        self._dtypes = {s.dtype: numpy_dtype(s.dtype) for s in (*inputs, *outputs)}
+        self._tables: list[Table] = []  # those that no run uses
+
+    def for_shapes(self, shapes: Shapes) -> Self:
+        """The program for inputs of these shapes; it shares all memory with this one.
+
+        Raises UsageError where these do not fit each other or the sizes that the program is for.
+        """
+        given = tuple(
+            TensorSpec(spec.name, spec.dtype, tuple(map(int, shape)))
+            for spec, shape in zip(self.inputs, shapes, strict=True)
+        )
+        found = self._loaded.outputs(tensors(given), len(self.outputs))
+        program = object.__new__(type(self))
+        program.__dict__.update(self.__dict__)
+        program.__dict__.pop("plan", None)  # made when somebody asks
+        for name in ("_input_names", "_output_bytes", "_all_output_bytes", "launches"):
+            program.__dict__.pop(name, None)
+        program.pickled = None
+        program._name_tensors(
+            given,
+            tuple(
+                TensorSpec(spec.name, spec.dtype, shape)
+                for spec, shape in zip(self.outputs, found, strict=True)
+            ),
+        )
+        return program
 
     # What makes the program again elsewhere: a function and its arguments. `compile` sets it.
     pickled: tuple[Any, ...] | None = None
@@ -74,27 +107,33 @@ class Program:
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def _set_plan(self, plan: Plan) -> None:
-        self._plan = plan
-        self._dtypes = {s.dtype: numpy_dtype(s.dtype) for s in (*plan.inputs, *plan.outputs)}
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({signature_text(self._plan)})"
+        return f"{type(self).__name__}({signature_text(self.plan)})"
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
         """The program's steps and buffers."""
-        return self._plan
+        return self._loaded.plan(tensors(self._inputs))
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Name, element type and shape of each input."""
-        return self._plan.inputs
+        return self._inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Name, element type and shape of each output."""
-        return self._plan.outputs
+        return self._outputs
+
+    @property
+    def memory_bytes(self) -> dict[str, int]:
+        """Memory in bytes: the weights', and the arenas' of runs at once."""
+        return self._loaded.memory_bytes(tensors(self._inputs))
+
+    @cached_property
+    def launches(self) -> list[int]:
+        """The step of the plan that each launch and copy belongs to, in order."""
+        return self._loaded.launches(tensors(self._inputs))
 
     @Edge("running the program")
     def run(
@@ -109,42 +148,80 @@ class Program:
         not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
         element type that the program has.
         """
-        return self.run_on(None, inputs, outputs)
+        given, result = self._arrays(inputs, outputs)
+        table = self._filled(given, result.values())
+        arguments = self._loaded.handle, table.inputs, len(given), table.outputs, len(result)
+        if self._loops:
+            with Interruptible() as options:
+                call("mgx_run", *arguments, options)
+        elif error := library().mgx_run(*arguments, None):
+            check(error)
+        self._tables.append(table)
+        return result if not outputs else {n: outputs.get(n, array) for n, array in result.items()}
 
-    @property
-    def threads(self) -> int:
-        """The threads that a run uses."""
-        return self._executor.threads
-
-    @property
-    def launches(self) -> list[int]:
-        """The step of the plan that each launch and copy belongs to, in order."""
-        return self._executor.launches
-
-    def run_on(
+    @Edge("timing the program")
+    def profile(
         self,
-        observed: Callable[[Machine], Machine] | None,
         inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """As `run`; `observed` gives the machine that does the work, by way of the usual one."""
+        runs: int = 1,
+        progress: Progress = lambda done, total: None,
+    ) -> list[StepTime]:
+        """The plan's steps in order, timed in `runs` runs after a first one, launch by launch.
+
+        A launch's time includes starting it.
+        """
+        given, result = self._arrays(inputs, None)
+        table = self._filled(given, result.values())
+        steps, launches = steps_of(self.plan), self.launches
+        counts = len(given), len(result)
+
+        def noted(_: Any, row: Any) -> None:
+            step = steps[row[0].step]
+            step.milliseconds[-1] += 1e3 * row[0].seconds
+            step.launches += 1
+
+        take = ProfileFunction(noted)
+        for number in range(runs + 1):
+            for step in steps:
+                step.launches = 0
+                step.milliseconds.append(0.0)
+            call(
+                "mgx_profile", self._loaded.handle, table.inputs, counts[0], table.outputs,
+                counts[1], take, None,
+            )  # fmt: skip
+            progress(number, runs)
+        for number, step in enumerate(steps):
+            del step.milliseconds[0]
+            step.times = step.launches // max(launches.count(number), 1)
+        return steps
+
+    def _arrays(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None
+    ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """The arrays of a run: inputs in order, and outputs by name."""
         if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
             self._check_names("input", self.inputs, inputs, complete=True)
         if outputs is None:
             outputs = {}
         else:
             self._check_names("output", self.outputs, outputs, complete=False)
-        given = [self._input(spec, inputs[spec.name]) for spec in self._plan.inputs]
-        if self._plan.limits:
-            self._check_limits(given)
+        given = [self._input(spec, inputs[spec.name]) for spec in self._inputs]
         # Small arrays that cannot be made are numpy's error, without the look at the machine.
         if self._all_output_bytes > _SMALL:
-            self._check_outputs([spec for spec in self.outputs if spec.name not in outputs])
-        result = {s.name: self._output(s, outputs.get(s.name)) for s in self._plan.outputs}
-        if outputs:
-            self._check_overlaps(given, result, outputs)
-        self._executor.run(given, list(result.values()), observed)
-        return result if not outputs else {n: outputs.get(n, array) for n, array in result.items()}
+            self._check_outputs([spec for spec in self._outputs if spec.name not in outputs])
+        return given, {s.name: self._output(s, outputs.get(s.name)) for s in self._outputs}
+
+    def _filled(self, given: Sequence[np.ndarray], found: Any) -> Table:
+        """A table of tensors that no other run uses, with these arrays."""
+        try:
+            table = self._tables.pop()
+        except IndexError:
+            table = Table(self._inputs, self._outputs)
+        entries, place = table.entries, 0
+        for array in (*given, *found):
+            entries[place] = _address(array)
+            place += STRIDE
+        return table
 
     def _check_names(
         self, what: str, specs: Sequence[TensorSpec], given: Mapping[str, Any], complete: bool
@@ -175,15 +252,6 @@ class Program:
         if flags.c_contiguous and flags.aligned:
             return array
         return np.require(array, requirements=("C", "A"))
-
-    def _check_limits(self, given: Sequence[Any]) -> None:
-        """Raises UsageError where an array in the host's memory exceeds its input's limit."""
-        for number, most in self._plan.limits:
-            if isinstance(given[number], np.ndarray) and given[number].item() > most:
-                raise UsageError(
-                    f"input '{self.inputs[number].name}' is {given[number].item()}, and the "
-                    f"program's cache has {most} places; give longer caches, or compile for such"
-                )
 
     def _check_outputs(self, specs: Sequence[TensorSpec]) -> None:
         """Raises ResourceError where arrays of these outputs cannot be made."""
@@ -230,34 +298,15 @@ class Program:
                 f"got {array.dtype.name}{list(array.shape)}"
             )
 
-    def _check_overlaps(
-        self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
-    ) -> None:
-        """Kernels do not check whether they read and write the same memory.
 
-        A kernel that writes an output over an input is the exception: both may be exactly equal.
-        """
-        seen = [
-            (spec.name, self._range(value), number)
-            for number, (spec, value) in enumerate(zip(self.inputs, given, strict=True))
-        ]
-        for number, spec in enumerate(self.outputs):
-            if spec.name not in own:
-                continue
-            begin, end = self._range(found[spec.name])
-            for other, (first, last), source in seen:
-                if begin >= last or first >= end:
-                    continue
-                may = (number, source) in self._plan.in_place
-                if may and (begin, end) == (first, last):
-                    continue
-                raise UsageError(
-                    f"the tensor for output '{spec.name}' overlaps that of '{other}'; give it "
-                    f"memory of its own{', or all of that memory' if may else ''}"
-                )
-            seen.append((spec.name, (begin, end), -1))
+_address_of, _element_of = ctypes.addressof, ctypes.c_char.from_buffer
 
-    def _range(self, value: Any) -> tuple[int, int]:
-        """The addresses of a row-major tensor, first and end."""
-        start = int(value.ctypes.data)
-        return start, start + int(value.nbytes)
+
+def _address(array: np.ndarray) -> int:
+    """The address of a contiguous array's elements; `ctypes.data` takes twice the time."""
+    if not array.flags.writeable:
+        return array.ctypes.data
+    try:
+        return _address_of(_element_of(array))
+    except (TypeError, ValueError):  # empty, or of a type that buffers cannot name
+        return array.ctypes.data

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
+from mgx_mlir.artifact.formulas import bound, values
 from mgx_mlir.artifact.plan import Plan, TensorSpec
-from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
-from mgx_mlir.errors import Edge, UsageError
+from mgx_mlir.errors import Edge
 from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
-
-# Makes the program of a plan whose sizes are known, and of these sizes.
-Make = Callable[[Plan, Mapping[str, int]], Program]
 
 
 class SizedProgram(Program):
@@ -25,19 +21,14 @@ class SizedProgram(Program):
     below 0 in their shapes (see mgx_mlir.artifact.formulas). Any number of threads may run it.
     """
 
-    def __init__(self, plan: Plan, make: Make, limit: int = 16) -> None:
-        """`limit`: for how many combinations of sizes a program is kept."""
-        self._set_plan(plan)
-        self._make = make
+    def __init__(self, whole: Program, limit: int = 16) -> None:
+        """`whole`: a program with symbolic sizes. `limit`: how many combinations are kept."""
+        self._whole = whole
         self._limit = limit
-        self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
+        self.plan: Plan = whole.plan
+        self._name_tensors(whole.inputs, whole.outputs)
+        self._programs: OrderedDict[tuple[tuple[int, ...], ...], Program] = OrderedDict()
         self._lock = threading.Lock()
-        names = [spec.name for spec in plan.inputs]
-
-        def known(*shapes: tuple[int, ...]) -> dict[str, int]:
-            return sizes_of(plan, dict(zip(names, shapes, strict=True)))
-
-        self._known = lru_cache(64)(known)
 
     @Edge("running the program")
     def run(
@@ -58,46 +49,40 @@ class SizedProgram(Program):
         program: Any = self.program(inputs)
         return program.run_async(inputs, outputs, **options)
 
+    @Edge("timing the program")
+    def profile(self, inputs: Mapping[str, Any], *arguments: Any, **named: Any) -> Any:
+        """As that of the program for inputs of these sizes."""
+        return self.program(inputs).profile(inputs, *arguments, **named)
+
     def program(self, inputs: Mapping[str, Any]) -> Program:
         """The program for inputs of these sizes; made where the last runs had none."""
         self._check_names("input", self.inputs, inputs, complete=True)
-        shapes = (_shape(inputs[s.name], f"input '{s.name}'") for s in self.inputs)
-        return self.for_sizes(self._known(*shapes))
+        return self._for(tuple(_shape(inputs[s.name], s.name) for s in self.inputs))
 
     def for_sizes(self, known: Mapping[str, int]) -> Program:
         """The program for symbols of these sizes. Raises KeyError where one is missing."""
-        key = tuple(known[dim.name] for dim in self.plan.dims)
+        known = {dim.name: known[dim.name] for dim in self.plan.dims}
+        return self._for(tuple(spec.shape for spec in self.specs(known)))
+
+    def _for(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         with self._lock:
-            program = self._programs.get(key)
+            program = self._programs.get(shapes)
             if program is None:
-                program = self._make(self._plan_for(known), known)
-                self._programs[key] = program
+                program = self._programs[shapes] = self._whole.for_shapes(shapes)
                 if len(self._programs) > self._limit:
                     self._programs.popitem(last=False)
-            self._programs.move_to_end(key)
+            self._programs.move_to_end(shapes)
             return program
-
-    def _plan_for(self, known: Mapping[str, int]) -> Plan:
-        for sizes, plan in self.plan.programs:
-            if sizes == known:
-                return plan
-        if not self.plan.steps:
-            there = "; ".join(_listed(sizes) for sizes, _ in self.plan.programs)
-            raise UsageError(
-                f"the program is not for {_listed(known)}; it is for {there}. Compile it for these "
-                "sizes too, or for all (mode='full-dynamic')"
-            )
-        return bind_plan(self.plan, known)
 
     def specs(self, known: Mapping[str, int]) -> tuple[TensorSpec, ...]:
         """The inputs where the symbols have these sizes."""
-        return bind_plan(self.plan, known).inputs
+        found = values(self.plan.formulas, known)
+        return tuple(
+            TensorSpec(spec.name, spec.dtype, tuple(bound(n, found) for n in spec.shape))
+            for spec in self.inputs
+        )
 
 
-def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
-
-
-def _shape(value: Any, what: str) -> tuple[int, ...]:
+def _shape(value: Any, name: str) -> tuple[int, ...]:
     shape = getattr(value, "shape", None)
-    return tuple(shape) if isinstance(shape, tuple) else host_array(value, what).shape
+    return tuple(shape) if isinstance(shape, tuple) else host_array(value, f"input '{name}'").shape

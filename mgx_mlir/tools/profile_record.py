@@ -105,7 +105,7 @@ def host_record(target: str | Target, threads: int) -> dict[str, float]:
 
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.codegen.cpu.peak import peak_loop
-    from mgx_mlir.runtime.cpu import CodeLibrary
+    from mgx_mlir.runtime.code_library import CodeLibrary
 
     source, copy = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
     code, operations = peak_loop(target if isinstance(target, Target) else Target.get(target))

@@ -6,7 +6,18 @@ import ctypes
 import threading
 from collections.abc import Callable
 
-from mgx_mlir.runtime.cpu import _native, _NativeStep
+from mgx_mlir.runtime.library import library
+
+
+class _NativeStep(ctypes.Structure):
+    """mgx_step."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("extent", ctypes.c_int64),
+        ("first_argument", ctypes.c_int64),
+    )
+
 
 Work = Callable[[int, int], None]
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -22,7 +33,9 @@ def _run(works: list[Work], threads: int, items: int = ITEMS) -> None:
         *(_NativeStep(ctypes.cast(f, ctypes.c_void_p).value, items, 0) for f in functions)
     )
     table = (ctypes.c_void_p * 1)()
-    assert _native().mgx_cpu_run(ctypes.addressof(steps), len(works), table, threads) == 0
+    assert (
+        library().mgx_cpu_run(steps, ctypes.c_int64(len(works)), table, ctypes.c_int(threads)) == 0
+    )
 
 
 class _Step:

@@ -59,7 +59,7 @@ def deployed(tmp_path_factory) -> Path:
         target = folder / "mgx_mlir" / line
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (package / line).is_dir() else shutil.copy)(package / line, target)
-    for library in (package / "_native").glob("libmgx_*.so"):
+    for library in (package / "_native").glob("libmgx*.so"):
         shutil.copy(library, folder / "mgx_mlir/_native")
     for name in DEPENDENCIES:
         spec = importlib.util.find_spec(name)

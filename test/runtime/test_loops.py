@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import loop_models as models
 import numpy as np
 import pytest
@@ -75,3 +77,21 @@ def test_the_limit_is_saved_with_the_program():
 def test_a_limit_below_one_is_refused():
     with pytest.raises(UsageError, match="max_loop_iterations is 0"):
         CompileOptions(max_loop_iterations=0)
+
+
+def test_a_signal_ends_a_loop_without_end() -> None:
+    model, feeds = models.loop_model(None, None, "by an input", False, False)
+    program = mgx_mlir.compile(model, "cpu", CompileOptions(max_loop_iterations=1 << 40))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            program.run(feeds | {"limit": np.array(1 << 60)})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    np.testing.assert_array_equal(program.run(feeds)["y"], models.expected(model, feeds)["y"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.errors import ArtifactError, DeviceError
-from mgx_mlir.runtime.binding import check_trusted
+from mgx_mlir.runtime.code_library import check_trusted
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
 

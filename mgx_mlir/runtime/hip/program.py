@@ -10,6 +10,7 @@ import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, TensorSpec
+from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
@@ -22,6 +23,7 @@ from mgx_mlir.runtime.hip.pending import PendingRun
 from mgx_mlir.runtime.hip.pool import ContextPool
 from mgx_mlir.runtime.hip.prepared import Prepared
 from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
+from mgx_mlir.runtime.loaded import Shapes
 from mgx_mlir.runtime.memory import check_memory
 from mgx_mlir.runtime.program import Program
 
@@ -48,8 +50,12 @@ class HipProgram(Program):
 
         Raises ArtifactError where the parts do not fit together, DeviceError.
         """
-        self._set_plan(plan)
+        self.plan = plan
+        self._name_tensors(plan.inputs, plan.outputs)
+        self._parts = code_objects, weights, graph
         self.device = device
+        if plan.dims:
+            return  # made for the sizes of a run
         weight_bytes = {b.key: b.bytes for b in plan.buffers if b.kind == "weight"}
         needed = arena_bytes(plan) + scratch_bytes(code_objects) + sum(weight_bytes.values())
         check_memory(plan, needed, device.memory_bytes, str(device))
@@ -57,6 +63,20 @@ class HipProgram(Program):
             self.prepared = Prepared(plan, code_objects, weights, device.ordinal, device.machine)
         self.pool = ContextPool(self.prepared, graph)
         self._results = OutputPool(device.ordinal)
+
+    def for_shapes(self, shapes: Shapes) -> HipProgram:
+        """As `Program.for_shapes`; code and weights are shared."""
+        plan = self.plan
+        names = (spec.name for spec in plan.inputs)
+        known = sizes_of(plan, dict(zip(names, shapes, strict=True)))
+        code, weights, graph = self._parts
+        bound = [one.bound(known) for one in code]
+        return HipProgram(_plan_for(plan, known), bound, weights, self.device, graph)
+
+    @property
+    def launches(self) -> list[int]:  # type: ignore[override]
+        """As `Program.launches`."""
+        return [step.step for step in self.prepared.steps]
 
     def without_graph(self) -> HipProgram:
         """The same program, on the same weights, with its kernels launched one by one."""
@@ -248,11 +268,64 @@ class HipProgram(Program):
             return found
         return self._output(spec, value)
 
-    def _range(self, value: Any) -> tuple[int, int]:
-        """The addresses of a tensor; the device's and the host's never meet."""
-        if isinstance(value, DeviceTensor):
-            return value.address, value.address + value.nbytes
-        return super()._range(value)
+    def _check_limits(self, given: Sequence[Any]) -> None:
+        """Raises UsageError where an array in the host's memory exceeds its input's limit."""
+        for number, most in self.plan.limits:
+            if isinstance(given[number], np.ndarray) and given[number].item() > most:
+                raise UsageError(
+                    f"input '{self.inputs[number].name}' is {given[number].item()}, and the "
+                    f"program's cache has {most} places; give longer caches, or compile for such"
+                )
+
+    def _check_overlaps(
+        self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> None:
+        """Kernels do not check whether they read and write the same memory.
+
+        A kernel that writes an output over an input is the exception: both may be exactly equal.
+        """
+        seen = [
+            (spec.name, _range(value), number)
+            for number, (spec, value) in enumerate(zip(self.inputs, given, strict=True))
+        ]
+        for number, spec in enumerate(self.outputs):
+            if spec.name not in own:
+                continue
+            begin, end = _range(found[spec.name])
+            for other, (first, last), source in seen:
+                if begin >= last or first >= end:
+                    continue
+                may = (number, source) in self.plan.in_place
+                if may and (begin, end) == (first, last):
+                    continue
+                raise UsageError(
+                    f"the tensor for output '{spec.name}' overlaps that of '{other}'; give it "
+                    f"memory of its own{', or all of that memory' if may else ''}"
+                )
+            seen.append((spec.name, (begin, end), -1))
+
+
+def _range(value: Any) -> tuple[int, int]:
+    """The addresses of a tensor; the device's and the host's never meet."""
+    start = value.address if isinstance(value, DeviceTensor) else int(value.ctypes.data)
+    return start, start + int(value.nbytes)
+
+
+def _plan_for(plan: Plan, known: Mapping[str, int]) -> Plan:
+    for sizes, inner in plan.programs:
+        if sizes == known:
+            return inner
+    if not plan.steps:
+        there = "; ".join(_listed(sizes) for sizes, _ in plan.programs)
+        raise UsageError(
+            f"the program is not for {_listed(known)}; it is for {there}. Compile it for these "
+            "sizes too, or for all (mode='full-dynamic')"
+        )
+    return bind_plan(plan, known)
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _stream_handle(stream: Any) -> int:

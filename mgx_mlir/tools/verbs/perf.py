@@ -203,12 +203,9 @@ def _on_host(
     program: Program, inputs: Mapping[str, np.ndarray], options: argparse.Namespace, tick: Tick
 ) -> dict[str, Any]:
     """The kernels of a program of the CPU, and the parts of a report beside them."""
-    from mgx_mlir.runtime import cpu_profile
     from mgx_mlir.tools.profile_record import arena_record, host_record, steps_record
 
-    found = cpu_profile.step_times(
-        program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
-    )
+    found = program.profile(inputs, options.runs, lambda done, total: tick("kernels", done, total))
     machine = host_record(shared.target_of(options), program.threads)
     kernels = _by_kernel(found)
     for row in kernels:

@@ -75,7 +75,11 @@ class HostKernel:
         (result,) = self.program.outputs
         given = [np.array(array, order="C") for array in arrays]
         memory = given[place].view(numpy_dtype_of(result.dtype)).reshape(result.shape)
-        self.program._executor.run(given, [memory])
+        program = program_of(
+            self.code, self.inputs, self.outputs, self._threads, in_place=((0, place),)
+        )
+        names = (f"i{n}" for n in range(len(given)))
+        program.run(dict(zip(names, given, strict=True)), {result.name: memory})
         return [memory]
 
     def check(self, *arrays: Array, rtol: float = 1e-4, atol: float = 1e-5) -> None:
@@ -118,6 +122,7 @@ def program_of(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     threads: int,
+    in_place: tuple[tuple[int, int], ...] = (),
 ) -> Program:
     """A program of one step."""
 
@@ -127,5 +132,5 @@ def program_of(
     buffers = [Buffer("input", size(s), index=n) for n, s in enumerate(inputs)]
     buffers += [Buffer("output", size(s), index=n) for n, s in enumerate(outputs)]
     step = Step(0, tuple(range(len(buffers))))
-    plan = Plan(tuple(inputs), tuple(outputs), 0, tuple(buffers), (step,))
+    plan = Plan(tuple(inputs), tuple(outputs), 0, tuple(buffers), (step,), in_place=in_place)
     return Program(plan, [code], {}, threads)

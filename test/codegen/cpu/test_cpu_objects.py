@@ -14,7 +14,7 @@ from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine import host, llvm
 from mgx_mlir.machine import link as elf
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
-from mgx_mlir.runtime.cpu import CodeLibrary
+from mgx_mlir.runtime.code_library import CodeLibrary
 
 FUNCTIONS = """
 declare double @exp(double)

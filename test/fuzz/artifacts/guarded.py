@@ -50,18 +50,12 @@ def read_only(value: np.ndarray) -> np.ndarray:
 
 def install() -> None:
     """Guards the arena and the weights of programs on the host."""
-    from mgx_mlir.runtime import cpu
+    from mgx_mlir.runtime import loaded
+    from mgx_mlir.runtime.library import library
 
-    def aligned(size: int) -> tuple[np.ndarray, int]:
-        memory = guarded(max(size, 1), True, 64)
-        return memory, memory.ctypes.data
-
-    placed = cpu._weight
-
-    def weight(weights: Any, key: str, size: int) -> np.ndarray:
-        return read_only(placed(weights, key, size))
-
-    cpu._aligned, cpu._weight = aligned, weight
+    ctypes.c_int.in_dll(library(), "mgx_cpu_guard").value = 1
+    placed = loaded.row_major
+    loaded.row_major = lambda array: read_only(placed(array))
 
 
 def _protect(address: int, size: int, access: int) -> None:

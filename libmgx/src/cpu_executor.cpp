@@ -11,13 +11,14 @@
 // its stack is too small for the kernels' tiles.
 //
 //===----------------------------------------------------------------------===//
+#include "cpu_executor.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <condition_variable>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -32,21 +33,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-#define MGX_EXPORT extern "C" __attribute__((visibility("default")))
-
-extern "C" {
-typedef void (*mgx_function)(void **arguments, int64_t begin, int64_t end);
-
-// A step: `function` over the items 0 .. extent, on `arguments` pointers from
-// `first_argument` on in the run's table. A null function copies `extent` bytes from
-// the first argument to the second.
-struct mgx_step {
-  mgx_function function;
-  int64_t extent;
-  int64_t first_argument;
-};
-}
 
 namespace {
 
@@ -328,7 +314,8 @@ Pool &pool_of(int threads) {
 // Any number of threads may call this at once; runs of equal `threads` take turns.
 // Returns 0, EINVAL for a wrong argument, ENOMEM or EAGAIN when the system gives no
 // memory or no thread.
-MGX_EXPORT int mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads) {
+extern "C" __attribute__((visibility("default"))) int
+mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads) {
   if (count < 0 || count > INT32_MAX || threads < 1 || threads > 4096 || (count && !steps))
     return EINVAL;
   for (int64_t i = 0; i < count; ++i)
@@ -343,6 +330,3 @@ MGX_EXPORT int mgx_cpu_run(const mgx_step *steps, int64_t count, void **argument
     return ENOMEM;
   }
 }
-
-// The version of this interface.
-MGX_EXPORT int mgx_cpu_interface() { return 1; }

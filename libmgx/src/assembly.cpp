@@ -1,0 +1,80 @@
+//===- assembly.cpp - an artifact of parts in memory, for a compiler in this process ------===//
+#include "artifact.h"
+#include "hash.h"
+
+#include <stdexcept>
+
+namespace mgx {
+
+namespace {
+
+Json parsed(const char *text, const char *what) {
+  if (!text)
+    fail(MGX_ERROR_USAGE, what, " is NULL");
+  try {
+    return Json::parse(text);
+  } catch (const std::invalid_argument &) {
+    bad_artifact(what, " is no JSON in canonical form");
+  }
+}
+
+Weight weight_of(const mgx_weight &given) {
+  Weight weight;
+  weight.key = given.key;
+  weight.element = element_of(given.type);
+  if (!weight.element || given.bytes > INT64_MAX)
+    fail(MGX_ERROR_USAGE, "weight '", weight.key, "' has no type, or no size");
+  weight.bytes = static_cast<int64_t>(given.bytes);
+  weight.splat = given.flags & MGX_WEIGHT_SPLAT;
+  weight.mapped = given.flags & MGX_WEIGHT_MAPPED;
+  weight.checked = true;
+  weight.sha256 = given.sha256 ? given.sha256 : "";
+  auto held = weight.splat ? static_cast<size_t>(weight.element->bytes) : given.bytes;
+  weight.data = {static_cast<const char *>(given.data), held};
+  return weight;
+}
+
+void check_parts(const Artifact &artifact, const Code &code) {
+  for (const Plan *plan : artifact.plan.plans()) {
+    walk(plan->steps, [&](const Step &step) {
+      if (step.kernel >= static_cast<int64_t>(code.size()))
+        bad_artifact("plan: the step of '", step.node, "' runs kernel ", step.kernel,
+                     ", which is missing");
+    });
+    for (const Buffer &buffer : plan->buffers) {
+      if (buffer.kind != Memory::weight)
+        continue;
+      const Weight *weight = artifact.weight(buffer.key);
+      if (!weight)
+        bad_artifact("the plan needs weight '", buffer.key, "', which is missing");
+      if (weight->bytes != buffer.bytes)
+        bad_artifact("weight '", buffer.key, "' has ", weight->bytes, " bytes; the plan says ",
+                     buffer.bytes);
+    }
+  }
+}
+
+} // namespace
+
+std::shared_ptr<const Artifact> Artifact::assembled(const mgx_assembly &assembly) {
+  auto result = std::make_shared<Artifact>();
+  result->plan = Plan::read(parsed(assembly.plan, "plan"));
+  Code &code = result->code[""];
+  for (size_t i = 0; i < assembly.code_count; ++i) {
+    const mgx_code &one = assembly.code[i];
+    std::string_view data(static_cast<const char *>(one.data), one.bytes);
+    code.push_back(CodeObject::read(parsed(one.record, "a code object"), data, sha256(data)));
+    if (i == 0)
+      result->targets.push_back(code[0].arch);
+  }
+  for (size_t i = 0; i < assembly.weight_count; ++i) {
+    Weight weight = weight_of(assembly.weights[i]);
+    if (!result->by_key.emplace(weight.key, i).second)
+      fail(MGX_ERROR_USAGE, "two weights have the key '", weight.key, "'");
+    result->weights.push_back(std::move(weight));
+  }
+  check_parts(*result, code);
+  return result;
+}
+
+} // namespace mgx
