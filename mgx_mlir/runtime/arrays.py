@@ -26,6 +26,11 @@ def host_array(value: Any, what: str, dtype: np.dtype | None = None) -> np.ndarr
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def scalar_of(array: np.ndarray) -> np.ndarray:
+    """What is given for a scalar: an array of one element is that element, as in onnxruntime."""
+    return array.reshape(()) if array.ndim and array.size == 1 else array
+
+
 def host_output(value: Any, what: str) -> np.ndarray:
     """The memory of a caller's array or tensor, to write into. Raises UsageError."""
     if type(value) is not np.ndarray:

@@ -15,7 +15,7 @@ from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
-from mgx_mlir.runtime.arrays import host_array, host_output
+from mgx_mlir.runtime.arrays import host_array, host_output, scalar_of
 from mgx_mlir.runtime.library import Interruptible, ProfileFunction, call, check, library
 from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, tensors
 from mgx_mlir.runtime.memory import host_bytes
@@ -247,6 +247,8 @@ class Program:
         array = value
         if type(array) is not np.ndarray or not array.dtype.isnative:
             array = host_array(value, f"input '{spec.name}'", self._dtypes[spec.dtype])
+        if not spec.shape:
+            array = scalar_of(array)
         self._check("input", spec, array)
         flags = array.flags
         if flags.c_contiguous and flags.aligned:

@@ -186,6 +186,23 @@ def test_bfloat16_and_scalars_pass_dlpack() -> None:
     np.testing.assert_array_equal(host_array(Tensor(backwards), "x"), backwards)
 
 
+@pytest.mark.parametrize("size", ["2", "n"])
+def test_an_array_of_one_element_is_a_scalar(size: str) -> None:
+    """Callers hand rates and lengths over so, which onnxruntime takes."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[{size}] x, float s) => '
+        f"(float[{size}] y) {{ y = Mul(x, s) }}"
+    )
+    x, wrong = np.ones(2, F32), np.ones(2, F32)
+    runs = [mgx_mlir.Model(model).run]
+    if size == "2":
+        runs.append(mgx_mlir.compile(model, "cpu").run)
+    for run in runs:
+        np.testing.assert_array_equal(run({"x": x, "s": np.array([3], F32)})["y"], 3 * x)
+        with pytest.raises(UsageError, match="'s' is float32"):
+            run({"x": x, "s": wrong})
+
+
 def test_an_array_keeps_its_tensor_alive() -> None:
     values = np.arange(4, dtype=F32)
     kept = weakref.ref(values)

@@ -35,7 +35,7 @@ from mgx_mlir.models.staged.compilation import Compilation, StoredPrograms
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
 from mgx_mlir.models.staged.stored import prepared, read_source
-from mgx_mlir.runtime.arrays import host_array
+from mgx_mlir.runtime.arrays import host_array, scalar_of
 from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
@@ -291,11 +291,18 @@ def _taken(name: str, value: Any, declared: onnx.TypeProto | None) -> Any:
     """An input's value in the form of the host. A list for a tensor is one of its elements."""
     element = declared.tensor_type.elem_type if declared is not None else 0
     if not element or not isinstance(value, bool | int | float | list | tuple):
-        return normal(value, f"input '{name}'")
+        found = normal(value, f"input '{name}'")
+        is_scalar = element and declared is not None and _is_number(declared.tensor_type)
+        return scalar_of(found) if is_scalar and isinstance(found, np.ndarray) else found
     dtype = None
     if element != onnx.TensorProto.STRING:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
     return normal(host_array(value, f"input '{name}'", dtype))
+
+
+def _is_number(declared: onnx.TypeProto.Tensor) -> bool:
+    """Whether a tensor is declared without dimensions."""
+    return declared.HasField("shape") and not declared.shape.dim
 
 
 def _check_type(name: str, value: Any, declared: onnx.TypeProto) -> None:
