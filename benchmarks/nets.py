@@ -153,8 +153,12 @@ def priced(
         "model": str(model), "inputs": str(model.with_suffix(".npz")), "chip": chip, "mode": mode,
         "floats": floats, "disable": list(disable), "cold": cold,
     }  # fmt: skip
-    # A script's own folder would come before the checkout on the path.
-    code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    # A script's own folder would come before the checkout, and an editable installation does.
+    code = (
+        "import runpy, sys; from importlib.machinery import PathFinder as f; "
+        "sys.meta_path.remove(f); sys.meta_path.insert(0, f); "
+        f"runpy.run_path({str(script)!r}, run_name='__main__')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(arguments)],
         cwd=checkout, env={**os.environ, "PYTHONPATH": ""}, stdout=subprocess.PIPE, check=True,

@@ -13,6 +13,16 @@ from mlir import ir
 from mgx_mlir.capabilities import CHUNK_BYTES, FILTER_BLOCKS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.images import (
+    image_of,
+    is_channels_last,
+    is_channels_second,
+    keeps_channels,
+    lies_channels_last,
+    origin_of,
+    to_last,
+    to_second,
+)
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
     blocks,
@@ -31,8 +41,7 @@ from mgx_mlir.rewriting.queries import (
     turned_literal,
 )
 from mgx_mlir.rewriting.view_chains import changes
-from mgx_mlir.rewriting.views import is_view, trace, whole
-from mgx_mlir.sizes.arithmetic import Size
+from mgx_mlir.rewriting.views import trace
 
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
@@ -77,61 +86,6 @@ class LayoutConvolution(Pass):
                     with ir.InsertionPoint(op), op.location:
                         rewriter.visit(op)
             erase_dead(block)
-
-
-def _last(rank: int) -> list[int]:
-    """The permutation that puts channels last; `_second` is its inverse."""
-    return [0, *range(2, rank), 1]
-
-
-def _second(rank: int) -> list[int]:
-    return [0, rank - 1, *range(1, rank - 1)]
-
-
-def _origin(value: ir.Value) -> ir.Value:
-    """The value that a chain of views starts from."""
-    op = definition(value)
-    while op is not None and is_view(op):
-        value = op.operands[0]
-        op = definition(value)
-    return value
-
-
-def _is_channels_last(value: ir.Value) -> bool:
-    """Whether a value is a view that only puts an image's channels last."""
-    source, layout, _ = trace(value)
-    sizes = shape(source)
-    return len(sizes) > 2 and layout.dims == whole(sizes).transposed(_last(len(sizes))).dims
-
-
-def _is_channels_second(value: ir.Value) -> bool:
-    """Whether a value is a view that only puts back the channels of a channels-last image."""
-    sizes = shape(value)
-    last = whole([sizes[i] for i in _last(len(sizes))])
-    source, layout, _ = trace(value)
-    return source != value and layout.dims == last.transposed(_second(len(sizes))).dims
-
-
-def _keeps_channels(value: ir.Value) -> bool:
-    """Whether a view's channels are its source's channels, and its pixels the source's pixels."""
-    source, layout, _ = trace(value)
-    if source == value:
-        return True
-    sizes = shape(source)
-    pixels = prod(sizes[2:])
-    if len(sizes) != len(shape(value)) or pixels == 0:
-        return False
-    if any(isinstance(n, Size) for dim in layout.dims[1:] for pair in dim for n in (*pair, pixels)):
-        return False
-    return all(stride % pixels == 0 for _, stride in layout.dims[1]) and all(
-        size == 1 or abs(stride) < pixels for dim in layout.dims[2:] for size, stride in dim
-    )
-
-
-def _lies_channels_last(value: ir.Value) -> bool:
-    """Whether a value is a view of an image whose channels are contiguous in memory."""
-    source, layout, _ = trace(value)
-    return source != value and layout.dims[1][-1:] == ((shape(value)[1], 1),)
 
 
 # Choice ----------------------------------------------------------------------------------
@@ -185,10 +139,10 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
     for op in block.operations:
         if not op.operation.name.startswith("mgx.") or op.regions:
             for value in op.operands:
-                origin = _origin(value)
+                origin = origin_of(value)
                 if origin not in groups.parent or len(shape(value)) < 3:
                     continue
-                counts = groups.gains if _is_channels_last(value) else groups.returned
+                counts = groups.gains if is_channels_last(value) else groups.returned
                 counts[origin] += prod(shape(value)[2:]) != 1
         elif not has_sizes(op):
             continue
@@ -200,7 +154,7 @@ def _chosen(block: ir.Block, context: PassContext) -> set[ir.Value]:
 
 
 def _add_convolution(groups: _Groups, op: _Convolution) -> None:
-    result, origin = op.y, _origin(op.x)
+    result, origin = op.y, image_of(op.x)
     groups.parent[result] = result
     groups.touched.add(result)
     if op.channels_last:
@@ -214,7 +168,7 @@ def _add_convolution(groups: _Groups, op: _Convolution) -> None:
     if origin not in groups.parent:
         return
     groups.touched.add(origin)
-    if _lies_channels_last(op.x):
+    if lies_channels_last(op.x):
         groups.fixed.add(origin)  # the layout is right already
     elif _gains(op):
         groups.gains[origin] += 1
@@ -262,12 +216,12 @@ def _add_movable(groups: _Groups, op: ir.OpView) -> None:
     result = op.result
     groups.parent[result] = result
     for value in op.operands:
-        origin = _origin(value)
-        if _keeps_channels(value):
+        origin = image_of(value)
+        if keeps_channels(value) or origin != origin_of(value):
             groups.tie(result, origin)
-        elif _is_channels_last(value) and origin in groups.parent:
+        elif is_channels_last(value) and origin in groups.parent:
             groups.gains[origin] += 1
-        elif _is_channels_second(value):
+        elif is_channels_second(value):
             groups.gains[result] += 1
     pieces = groups.context.kind != "cpu" and isinstance(op, mgx.ConcatOp) and op.axis.value == 1
     if pieces and shape(result)[0] == 1:
@@ -299,7 +253,7 @@ class _Rewriter:
             operands = [self._with_channels_last(value) for value in op.operands]
             twin = self._made(op, operands, **self._axes(op))
         self.context.note("channels last", node_name(op))
-        second = mgx.transpose(twin, _second(len(shape(op.result))))
+        second = mgx.transpose(twin, to_second(len(shape(op.result))))
         self.twins[second] = twin
         replace(op, [second])
 
@@ -307,12 +261,12 @@ class _Rewriter:
         self, op: ir.OpView, operands: list[ir.Value], **attributes: ir.Attribute
     ) -> ir.Value:
         sizes = shape(op.result)
-        dims = [sizes[i] for i in _last(len(sizes))]
+        dims = [sizes[i] for i in to_last(len(sizes))]
         return create_like(op, operands, dims, **attributes)
 
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
         """The attributes of a reduction, concat, padding or resize that name axes, reordered."""
-        order = _last(len(shape(op.result)))
+        order = to_last(len(shape(op.result)))
         if isinstance(op, mgx.REDUCTION_OPS):
             axes = sorted(order.index(a) for a in op.axes)
             return {"axes": ir.DenseI64ArrayAttr.get(axes)}
@@ -358,7 +312,7 @@ class _Rewriter:
         if self.context.kind == "cpu" and not _is_depthwise(op):
             return self._blocks(op)
         if self._constant(op.w) is None or not _is_depthwise(op):
-            return self._relaid(op.w, _last(rank))
+            return self._relaid(op.w, to_last(rank))
         stored = self._relaid(op.w, [*range(2, rank), 1, 0])
         return mgx.transpose(stored, [rank - 1, *range(rank - 1)])
 
@@ -366,7 +320,7 @@ class _Rewriter:
         """A constant filter with channels last, stored as blocks of filters for each element."""
         array = self._constant(op.w)
         if array is None:
-            return mgx.transpose(op.w, _last(len(shape(op.w))))
+            return mgx.transpose(op.w, to_last(len(shape(op.w))))
         count, channels, *window = shape(op.w)
         own = count // group_of(op)
         block = next((size for size in FILTER_BLOCKS if own % size == 0), own)
@@ -385,15 +339,15 @@ class _Rewriter:
     def _relay_filter(self, op: _Convolution) -> None:
         """Stores a constant filter in the layout of the image that it is used on."""
         rank = len(shape(op.w))
-        if self._constant(op.w) is None or not _gains(op) or not _lies_channels_last(op.x):
+        if self._constant(op.w) is None or not _gains(op) or not lies_channels_last(op.x):
             return
-        op.operands[1] = mgx.transpose(self._relaid(op.w, _last(rank)), _second(rank))
+        op.operands[1] = mgx.transpose(self._relaid(op.w, to_last(rank)), to_second(rank))
 
     def _with_channels_last(self, value: ir.Value) -> ir.Value:
         """A value, or a view of one, with channels last."""
         if value in self.twins:
             return self.twins[value]
-        order = _last(len(shape(value)))
+        order = to_last(len(shape(value)))
         number = splat(value)
         dims = [shape(value)[i] for i in order]
         if number is not None and all(isinstance(size, int) for size in dims):

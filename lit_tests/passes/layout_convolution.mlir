@@ -98,3 +98,26 @@ func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<16x1x3x3xf32>) -> tensor<1x
   %r = mgx.relu %t : tensor<1x8x8x16xf32>
   return %r : tensor<1x8x8x16xf32>
 }
+
+// -----
+
+// The norm of groups of channels has rows of another shape: the image before it has the layout of
+// the one after it.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.convolution {{.*}}channels_last{{.*}} -> tensor<1x8x8x16xf32>
+// CHECK:         mgx.sub {{.*}} : tensor<1x4x256xf32>
+// CHECK:         mgx.relu {{.*}} : tensor<1x8x8x16xf32>
+// CHECK:         mgx.convolution {{.*}}channels_last{{.*}} -> tensor<1x8x8x4xf32>
+func.func @main(%x: tensor<1x8x8x8xf32>, %v: tensor<16x8x1x1xf32>, %w: tensor<4x16x3x3xf32>) -> tensor<1x4xf32> {
+  %a = mgx.convolution %x, %v pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x8x8x8xf32>, tensor<16x8x1x1xf32> -> tensor<1x16x8x8xf32>
+  %g = mgx.reshape %a : tensor<1x16x8x8xf32> -> tensor<1x4x256xf32>
+  %m = mgx.reduce_max %g axes = [2] : tensor<1x4x256xf32> -> tensor<1x4x1xf32>
+  %b = mgx.multibroadcast %m : tensor<1x4x1xf32> -> tensor<1x4x256xf32>
+  %s = mgx.sub %g, %b : tensor<1x4x256xf32>, tensor<1x4x256xf32> -> tensor<1x4x256xf32>
+  %i = mgx.reshape %s : tensor<1x4x256xf32> -> tensor<1x16x8x8xf32>
+  %r = mgx.relu %i : tensor<1x16x8x8xf32>
+  %d = mgx.convolution %r, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] : tensor<1x16x8x8xf32>, tensor<4x16x3x3xf32> -> tensor<1x4x8x8xf32>
+  %p = mgx.reduce_max %d axes = [2, 3] : tensor<1x4x8x8xf32> -> tensor<1x4x1x1xf32>
+  %y = mgx.reshape %p : tensor<1x4x1x1xf32> -> tensor<1x4xf32>
+  return %y : tensor<1x4xf32>
+}

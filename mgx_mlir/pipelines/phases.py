@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mgx_mlir.passes.align_rows import AlignRows
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.cut_concats import CutConcats
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
@@ -121,6 +122,10 @@ PIPELINES: dict[str, NamedPipeline] = {
             RewriteReduce(),
             LayoutConvolution(),
             RelaxConvolutions(),
+            SimplifyReshapes(),
+            AlignRows(),
+            SimplifyReshapes(),
+            SinkViews(),
             SimplifyReshapes(),
         ),
     ),
