@@ -316,7 +316,7 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
         return None
     if not all(isinstance(size, int) for size in (problem.M, problem.K, groups)):
         return None
-    if rows is None or lanes // 2 > problem.M:
+    if rows is None:
         return None
     images: list[Image] = []
     filters: list[Matrix] = []
@@ -426,7 +426,8 @@ def _image_of(term: Contraction) -> Image | None:
         pixels = (b.column.size,)
         b = Image(b.argument, b.element, b.offset, b.batch, b.row, pixels, (stride,), pixels,
                   (1,), (1,), (1,), (0,))  # fmt: skip
-    return b if type(b) is Image and isinstance(b.channel.size, int) and term.M > 1 else None
+    is_filter = term.M > 1 or groups_of(term) == 1
+    return b if type(b) is Image and isinstance(b.channel.size, int) and is_filter else None
 
 
 def _filters(term: Contraction, image: Image) -> Matrix | None:

@@ -127,6 +127,8 @@ def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
         return index
     if mode == "edge" or size == 1:
         return body.clamp(index, size)
+    if body.inside(index, size) is None:  # where the loops around say so
+        return body.known_within(index, size)
     if not isinstance(size, int):
         return _folded_at_run(body, mode, index, size)
     period = size if mode == "wrap" else 2 * (size - 1)
