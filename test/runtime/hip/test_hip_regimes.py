@@ -68,7 +68,7 @@ def check(
         inputs = inputs_of(model, known)
         (found,) = program.run(inputs).values()
         (wanted,) = session.run(None, {n: x.astype(np.float32) for n, x in inputs.items()})
-        most = np.abs(wanted).max() + 1e-3
+        most = np.abs(wanted).max(initial=0) + 1e-3
         np.testing.assert_allclose(found, wanted, atol=(4e-3 if narrow else 1e-5) * most)
 
 
@@ -107,6 +107,24 @@ def test_products_of_any_sizes(open_: str, chip: str, narrow: bool) -> None:
 def test_one_row_of_each_of_a_batch(chip: str) -> None:
     sizes = [{"batch": 3, "m": m, "k": 40, "n": 64} for m in (1, 2)]
     check(MODELS["products"](), chip, sizes, narrow=chip == "gfx942")
+
+
+@pytest.mark.parametrize(("chip", "last"), [("gfx942", False), ("gfx1100", True)])
+def test_tiles_meet_many_images(chip: str, last: bool) -> None:
+    """Images of less pixels than a tile has, no multiples of a vector, with sums of split-K."""
+    sizes = [{"n": n, "h": h, "w": w} for n, h, w in ((37, 3, 5), (9, 7, 7), (1, 6, 4), (0, 4, 4))]
+    check(convolution(256, 24, 3, 1, last), chip, sizes, narrow=True)
+
+
+def test_tiles_meet_a_given_number_of_images() -> None:
+    """Numbers of results that are formulas with terms below zero."""
+    b = Builder()
+    w, sides = b.weight("w", 7, 64, 5, 5, scale=0.03), {"dilations": [2, 2], "strides": [2, 2]}
+    y = b.op("Conv", b.op("Transpose", "x", perm=[0, 3, 1, 2]), w, pads=[2, 0, 2, 2], **sides)
+    y = b.op("Transpose", y, perm=[0, 2, 3, 1])
+    inputs = {"x": (TensorProto.FLOAT, [8, "h", "w", 64])}
+    model = b.model(inputs, {"y": (y, [None] * 4)}, "convolution")
+    check(model, "gfx942", [{"h": 9, "w": 8}, {"h": 12, "w": 11}], narrow=True)
 
 
 def test_nothing_and_sums_of_nothing() -> None:

@@ -203,10 +203,11 @@ class Launches:
         threads: int,
         grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
-        along: str = "x",
+        along: str | Callable[[], Index] = "x",
     ) -> Iterator[tuple[Frame, Index]]:
         """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
-        the number of its work-group along dimension `along` of the grid names, and that number."""
+        the number of its work-group names, along a dimension of the grid, or as `along` computes
+        it; and that number."""
         x, y, z = self._share * grid[0], grid[1], grid[2]
         self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))
         counts = Counts(self._formulas, self._symbols)

@@ -78,7 +78,7 @@ class OpenProgram:
         threads: int,
         grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
-        parts: str = "x",
+        parts: str | Callable[[], Index] = "x",
         moves: Sequence[Move] | None = None,
     ) -> Iterator[tuple[Frame, Index]]:
         """The next function. grid: work-groups, 0 where a run has no use for it. moves: its

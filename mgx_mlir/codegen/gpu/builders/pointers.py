@@ -7,7 +7,7 @@ that depend on sizes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -159,19 +159,19 @@ def moved_function(
     moves: Sequence[Move],
     counts: Counts,
     lds: Sequence[tuple[int, ir.Type]] = (),
-    parts: str = "x",
+    parts: str | Callable[[], Index] = "x",
 ) -> Iterator[tuple[Frame, Index]]:
     """A function; ops that are built inside of the context are its body.
 
     It is given its tensors, moved to the part that its work-group's number names, and that
-    number, along dimension `parts` of the grid.
+    number, along dimension `parts` of the grid, or as `parts` computes it.
     """
     tensors, size = [move.tensor for move in moves], len(counts.arguments())
     with (
         function(block, name, tensors, threads, (1, 1, 1), lds, size) as frame,
         counts.values(frame.sizes) as values,
     ):
-        part = block_number(parts, MAX_THREADS)
+        part = block_number(parts, MAX_THREADS) if isinstance(parts, str) else parts()
         moved = tuple(
             values.moved(pointer, move, part)
             for pointer, move in zip(frame.pointers, moves, strict=True)

@@ -9,6 +9,7 @@ gives the same bits.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -18,9 +19,9 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
+from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows, Tensors
 from mgx_mlir.codegen.problem.match import Match
-from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # The number of the partial sums, among the inputs.
@@ -38,27 +39,42 @@ def lanes(match: Match) -> int:
     return math.gcd(common_factor(match.problem.N), LANES)
 
 
-def blocks(match: Match) -> int:
-    """Work-groups for all elements."""
+def pitch(columns: int) -> int:
+    """Elements of a row of sums whose vectors have `LANES` of any number of columns."""
+    return ceil_div(columns, LANES) * LANES
+
+
+def blocks(match: Match, padded: bool = False) -> int:
+    """Work-groups for all elements, of rows with a `pitch` where they are padded."""
     problem = match.problem
-    return ceil_div(problem.batch * problem.M * problem.N // lanes(match), THREADS)
+    columns, width = problem.N, lanes(match)
+    if padded:
+        columns, width = pitch(columns), LANES
+    return ceil_div(problem.batch * problem.M * columns // width, THREADS)
 
 
 def emit_finish(
-    match: Match, result: Matrix, splits: int, along: str, by_row: bool, tensors: Tensors
+    match: Match,
+    result: Matrix,
+    splits: int,
+    along: str,
+    by_row: bool,
+    tensors: Tensors,
+    padded: bool = False,
 ) -> None:
     """Emits the work of a thread; input `PARTS` of the function has the sums.
 
     along: the dimension of the grid along which work-groups go. by_row: all parts of a row stand
-    together.
+    together. padded: rows have a `pitch`.
     """
     inputs, outputs = tensors.inputs, tensors.outputs
-    block = block_number(along, blocks(match))
+    block = block_number(along, blocks(match, padded))
     number = emit.linear(thread_number(THREADS), (block, THREADS))
-    problem, width = match.problem, lanes(match)
-    size = problem.batch * problem.M * problem.N
+    problem, width = match.problem, LANES if padded else lanes(match)
+    each = pitch(problem.N) if padded else problem.N
+    size = problem.batch * problem.M * each
     place = emit.mul(number, width)
-    columns = problem.N // width
+    columns = each // width
     n = emit.mul(emit.rem(number, columns), width)
     row = emit.div(number, columns)
     m, batch = emit.rem(row, problem.M), emit.div(row, problem.M)
@@ -68,7 +84,9 @@ def emit_finish(
     )
 
     def part(split: int) -> ir.Value:
-        return memory.load(inputs[PARTS], emit.add(start, split * step), width)
+        at = emit.add(start, split * step)
+        # LLVM would take the constant out of a formula, whose other terms may be negative.
+        return memory.load(inputs[PARTS], at if isinstance(step, int) else memory.opaque(at), width)
 
     add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
     total: ir.Value | None = None
@@ -80,4 +98,34 @@ def emit_finish(
             total = x if total is None else add(total, x)
     assert total is not None
     inside = [emit.compare("slt", place, size)] if size % (width * THREADS) else []
-    Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, False)
+    Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, each != problem.N)
+
+
+def parts_of(match: Match, splits: int, rows: DynamicRows | None) -> tuple[Match, Matrix]:
+    """The match that stores its sums without an epilogue, and their layout in scratch memory.
+
+    rows: all parts of a dynamic row, or of an image, stand together, where they are not `whole`.
+    """
+    problem, element = match.problem, match.problem.accumulator
+    sums = replace(
+        match, result_element=element, epilogue=None, sources=(), results=(0,),
+        result_elements=(element,), causal=None,
+    )  # fmt: skip
+    M, N = problem.M, problem.N
+    batch = Axis.of((splits * problem.batch, M * N))
+    row, column = Axis.of((M, N)), Axis.of((N, 1))
+    if rows is not None and rows.whole:
+        each = pitch(N)
+        batch, row = Axis.of((splits, M * each)), Axis.of((M, each))
+        column = Axis(((each, 1),))
+    elif rows is not None and rows.along == "x":
+        own = rows.image * N
+        batch, row = (
+            Axis.of((splits, own)),
+            Axis.of((M // rows.image, splits * own), (rows.image, N)),
+        )
+    elif rows is not None:
+        own = M * rows.image
+        batch, row = Axis.of((splits, own)), Axis.of((M, rows.image))
+        column = Axis.of((N // rows.image, splits * own), (rows.image, 1))
+    return sums, Matrix(0, element, 0, batch, row, column)

@@ -34,6 +34,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow import best_of, narrow_refusal
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
+from mgx_mlir.codegen.gpu.families.contraction.variants import Multiples
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.match import Match, match_convolution, used_arguments
@@ -41,7 +42,7 @@ from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
-from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
+from mgx_mlir.sizes.arithmetic import Number
 
 # The height and width of images that schedules are chosen for.
 _USUAL = 128
@@ -84,7 +85,7 @@ def _program(
     if not forwards(*image.axes):
         return Refusal("images that are read backwards")
     plans, values = [], 1 if found.transposed else unit.values
-    aligned, rest = _aligned(image, values)
+    aligned, even = _aligned(image, values)
     for own in (image, aligned):
         usual = _usual(own, inputs)
         make = partial(_blocks, found, usual, unit, target)
@@ -96,8 +97,7 @@ def _program(
     program = OpenProgram(kernel, whole_tensors(kernel, used), ())
     if refusal := program.refusal():
         return refusal
-    odd = is_more(rest, 0)
-    shares: list[Number] = [odd, 1 - odd]
+    shares: list[Number] = [1 - even, even]
     for share, plan in zip(shares, plans, strict=True):
         groups = plan.groups
         assert groups.lds is not None
@@ -120,24 +120,20 @@ def _blocks(
 
 
 def _aligned(image: Image, values: int) -> tuple[Image, Number]:
-    """The image whose width and strides vectors of 16 bytes divide, and a number that is 0 where
-    they do. Strides are no multiples of the width where the image is a part of another.
+    """The image whose width and strides vectors of 16 bytes divide, and a number that is 1 where
+    they do, and else 0. Strides are no multiples of the width where the image is a part of another.
 
     `values`: the results of a lane, which divide the rows of results.
     """
-    lanes = CHUNK_BYTES // emit.element_bytes(image.element)
-    rests: dict[Number, None] = {}
+    multiples = Multiples(CHUNK_BYTES // emit.element_bytes(image.element))
 
-    def whole(number: int, part: int = lanes) -> int:
-        if common_factor(number) % part == 0 or isinstance(number, int):
-            return number
-        rests[number - number // part * part] = None
-        return number // part * part
+    def whole(number: int, part: int = 0) -> int:
+        return number if isinstance(number, int) else multiples(number, part)
 
     sizes = (image.sizes[0], whole(image.sizes[1]))
     outputs = (image.outputs[0], whole(image.outputs[1], values))
     found = replace(_with_strides(image, whole), sizes=sizes, outputs=outputs)
-    return found, sum(rests, start=0)
+    return found, multiples.holds
 
 
 def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:

@@ -69,7 +69,8 @@ class DynamicRows:
 
     With `image`, rows are the pixels of images, so many of one: size counts images, steps are those
     from image to image, and a block's first row is `Tensors.first` of its first image. along: the
-    dimension of the grid that counts blocks, behind `before` other work-groups.
+    dimension of the grid that counts blocks, behind `before` other work-groups. whole: the partial
+    sums of all blocks are matrices, and not those of each row or image.
     """
 
     size: Argument
@@ -80,6 +81,7 @@ class DynamicRows:
     image: int = 1
     along: Along = "x"
     before: int = 0
+    whole: bool = False
 
     @property
     def met(self) -> int:

@@ -8,7 +8,7 @@ divides need no branches. A function of its own packs operands that have to be p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from mlir import ir
@@ -17,7 +17,12 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.function import (
+    MAX_THREADS,
+    block_number,
+    gpu_module,
+    thread_number,
+)
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
@@ -43,7 +48,7 @@ from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
 from mgx_mlir.codegen.problem.match import Match, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 
@@ -114,7 +119,7 @@ class TilesGenerator:
         # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
         self.stored, self.place = self.match, product.result
         if schedule.splits > 1:
-            self.stored, self.place = _parts(self.match, schedule.splits, dynamic_rows)
+            self.stored, self.place = finish.parts_of(self.match, schedule.splits, dynamic_rows)
         if tail is not None:
             self.place = tail.place(self.problem, tiling)
         # Tiles whose results a lane stores together, to store 16 bytes.
@@ -197,9 +202,11 @@ class TilesGenerator:
         """Builds the body of the function that multiplies, on its tensors."""
         problem, outputs = self.problem, tensors.outputs
         thread = thread_number(self.threads)
-        x = block_number("x", self.grid[0] * self.cut)
+        whole = self.dynamic_rows is not None and self.dynamic_rows.whole
+        x = block_number("x", MAX_THREADS if whole else self.grid[0] * self.cut)
         m0 = emit.mul(emit.div(x, self.cut), self.rows)
-        n0 = emit.mul(block_number("y", self.grid[1]), self.columns)
+        n0 = emit.mul(block_number("y", MAX_THREADS if whole else self.grid[1]), self.columns)
+        all_m0, all_n0 = m0, n0
         if self.dynamic_rows is not None:
             is_x = self.dynamic_rows.along == "x"
             m0, n0 = (tensors.first, n0) if is_x else (m0, tensors.first)
@@ -217,6 +224,8 @@ class TilesGenerator:
             b.begin(thread, matrix, n0, extent_n)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
+        if whole and splits > 1:
+            m0, n0, self.extents = all_m0, all_n0, (problem.M, problem.N)
         if self.tail is None:
             epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
             self._store(sums, epilogue, lane, batch, m0, n0)
@@ -370,29 +379,3 @@ def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
         ),
         schedule.tiles_m,
     )
-
-
-def _parts(match: Match, splits: int, rows: DynamicRows | None) -> tuple[Match, Matrix]:
-    """The match that stores its sums without an epilogue, and their layout in scratch memory.
-
-    rows: all parts of a dynamic row, or of an image, stand together.
-    """
-    problem, element = match.problem, match.problem.accumulator
-    sums = replace(
-        match, result_element=element, epilogue=None, sources=(), results=(0,),
-        result_elements=(element,), causal=None,
-    )  # fmt: skip
-    M, N = problem.M, problem.N
-    batch = Axis.of((splits * problem.batch, M * N))
-    row, column = Axis.of((M, N)), Axis.of((N, 1))
-    if rows is not None and rows.along == "x":
-        own = rows.image * N
-        batch, row = (
-            Axis.of((splits, own)),
-            Axis.of((M // rows.image, splits * own), (rows.image, N)),
-        )
-    elif rows is not None:
-        own = M * rows.image
-        batch, row = Axis.of((splits, own)), Axis.of((M, rows.image))
-        column = Axis.of((N // rows.image, splits * own), (rows.image, 1))
-    return sums, Matrix(0, element, 0, batch, row, column)

@@ -10,12 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 from mlir import ir
 
-from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
     Tensor,
@@ -40,12 +41,12 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     stored_along,
     subsampled,
 )
+from mgx_mlir.codegen.gpu.families.contraction.crossing import crossed
 from mgx_mlir.codegen.gpu.families.contraction.function import (
-    Parameter,
-    WorkGroups,
-    add_function,
+    Along,
 )
-from mgx_mlir.codegen.gpu.families.contraction.packing import Packing, emit_channels_last
+from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
+from mgx_mlir.codegen.gpu.families.contraction.variants import Multiples
 from mgx_mlir.codegen.meaning.element import element_of, sizes_of
 from mgx_mlir.codegen.problem.match import mapped, match_contraction
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix, Windows, pixels
@@ -53,12 +54,11 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import (
     Number,
-    ceil_div,
 )
 
 SCRATCH = Argument("scratch", 0)
-# Threads of a work-group that packs.
-_PACKING = 256
+# Pixels of a thread that packs an image, where they divide it; and chunks of neighbouring threads.
+_PIXELS, _NEAR = 4, 4
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,17 @@ class SymbolicProduct:
     """A product, or a convolution as one, by the name of its op.
 
     image: the pixels whose channels are moved to be last first, [batch, channel, pixel]; None where
-    nothing is moved. filters: as they are packed, likewise.
+    nothing is moved. filters: as they are packed, likewise. along: the dimension of the grid along
+    which tiles cross from image to image; None where each matrix has its own. batch: the images of
+    a convolution.
     """
 
     name: str
     product: Product
     image: Matrix | None = None
     filters: Packing | None = None
+    along: Along | None = None
+    batch: Number = 1
 
 
 def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
@@ -97,10 +101,15 @@ def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
     operands = [x for term in product.match.terms for x in (term.a, term.b)]
     if not {type(x) for x in operands} <= {Matrix, Windows}:
         return Refusal(f"{name}: operands that are not plain matrices or images")
+    image = match.problem.b
+    along = crossed(product) if isinstance(image, Image) else None
+    is_dot = isinstance(anchors[0], mgx.DOTS)
+    batch = 1 if is_dot else sizes_of(anchors[0].results[0].type)[0]
+    found = SymbolicProduct(name, product, along=along, batch=batch)
     if moved is None:
-        return SymbolicProduct(name, product)
-    assert isinstance(match.problem.b, Image)
-    return SymbolicProduct(name, product, pixels(subsampled(match.problem.b)), moved[1])
+        return found
+    assert isinstance(image, Image)
+    return replace(found, image=pixels(subsampled(image)), filters=moved[1])
 
 
 @dataclass
@@ -167,7 +176,10 @@ class Parts:
 
 @dataclass(frozen=True)
 class Packed:
-    """The functions that pack an image, read by `image`, and its filters."""
+    """The functions that pack an image, read by `image`, and its filters.
+
+    A run launches the one for pixels that vectors divide, or the one for others.
+    """
 
     problem: SymbolicProduct
     image: Move
@@ -175,32 +187,73 @@ class Packed:
 
     def emit(self, program: OpenProgram, batch: Number) -> None:
         """Adds the functions."""
-        filters, image = self.problem.filters, self.problem.image
-        if filters is not None:
-            program.add(partial(self._filters, filters))
-        assert image is not None
-        output = next(
+        assert self.problem.image is not None
+        own = replace(self.problem.image, offset=0, batch=Axis(()))
+        multiples = Multiples(_PIXELS)
+
+        def whole(x: Axis) -> Axis:
+            """The axis with all strides as multiples, and the size of neighbours."""
+            return Axis(tuple((multiples(n) if s == 1 else n, multiples(s)) for n, s in x.factors))
+
+        parts = self.image.parts
+        vectors = replace(own, row=whole(own.row), column=whole(own.column))
+        whole(parts)
+        multiples(cast(int, self.image.offset))
+        if not multiples.odd:
+            self._emit(program, batch, vectors, 1)
+            return
+        self._emit(program, batch, own, 1 - multiples.holds)
+        if not multiples.never:
+            self._emit(program, batch, vectors, multiples.holds)
+
+    def _emit(self, program: OpenProgram, batch: Number, image: Matrix, share: Number) -> None:
+        filters = [self.problem.filters] if self.problem.filters is not None else []
+        sizes, strides = (
+            zip(*image.column.factors, strict=True) if image.column.factors else ((1,), (0,))
+        )
+        none = (0,) * len(sizes)
+        own = Packing(
+            image.argument, image.element, 0, image.batch, image.row, sizes, strides, none, none, 0
+        )
+        own = replace(own, near=math.gcd(own.channels // own.chunk, _NEAR))
+        moves = [self.image, self._written]
+        for packed in filters:
+            count = math.prod(sizes_of(self.parts.types[0][packed.argument]))
+            element = element_of(self.parts.types[0][packed.argument])
+            moves += [
+                Move(argument, Tensor(1, element, written), 0, Axis(()), size, size)
+                for argument, written, size in (
+                    (Argument("input", packed.argument), False, count),
+                    (SCRATCH, True, packed.elements),
+                )
+            ]
+
+        def number() -> Index:
+            """The image of a work-group; those behind the images' pack filters."""
+            return emit.div(block_number("x", MAX_THREADS), own.blocks)
+
+        grid = (share * (batch * own.blocks + sum(packed.blocks for packed in filters)), 1, 1)
+        with program.function(packing.THREADS, grid, (), number, moves) as (frame, part):
+            source, target, *others = frame.buffers
+            thread, block = thread_number(packing.THREADS), block_number("x", MAX_THREADS)
+            here = emit.sub(block, emit.mul(part, own.blocks))
+            inside: ir.Value | bool = True
+            if filters:
+                inside = emit.compare("slt", part, batch)
+                after = emit.sub(block, emit.mul(batch, own.blocks))
+                inputs = dict(zip((x.argument for x in filters), others[::2], strict=True))
+                packing.emit_packings(filters, inputs, others[1::2], (thread, after), False)
+            images = [own], {own.argument: source}, [target], (thread, here), True
+            emit.when(inside, partial(packing.emit_packings, *images))
+
+    @property
+    def _written(self) -> Move:
+        """The packed images in scratch memory."""
+        found = next(
             move for move in self.parts.moves
             if move.argument == SCRATCH and move.at == self.parts.image_at and move.parts.factors
         )  # fmt: skip
-        chunks = image.row.size // (CHUNK_BYTES // emit.element_bytes(image.element))
-        grid = (ceil_div(image.column.size, _PACKING), chunks, batch)
-        moves = [self.image, replace(output, tensor=replace(output.tensor, written=True))]
-        with program.function(_PACKING, grid, (), "z", moves) as (frame, _):
-            source, target = frame.buffers
-            block = emit.mul(block_number("x", MAX_THREADS), _PACKING)
-            thread = emit.add(block, thread_number(_PACKING))
-            own = replace(image, offset=0)
-            emit_channels_last(own, source, target, thread, block_number("y", chunks))
-
-    def _filters(self, filters: Packing, block: ir.Block, name: str) -> Launch:
-        count = math.prod(sizes_of(self.parts.types[0][filters.argument]))
-        assert isinstance(count, int)
-        read = Parameter(filters.element, count, Argument("input", filters.argument))
-        packed = Parameter(filters.element, filters.elements, SCRATCH)
-        groups = WorkGroups(packing.THREADS, (filters.blocks, 1, 1))
-        body = partial(packing.emit_packing, [filters])
-        return add_function(block, name, ({filters.argument: read}, [packed]), groups, body)
+        return replace(found, tensor=replace(found.tensor, written=True))
 
 
 def of_one_row(product: Product) -> Product:
@@ -213,16 +266,3 @@ def of_one_row(product: Product) -> Product:
     own = replace(problem, M=1, a=first(problem.a))
     sources = mapped(match.sources, first)
     return Product(replace(match, problem=own, sources=sources), first(product.result), {})
-
-
-def most_lanes(product: Product) -> int:
-    """Elements of a vector of 16 bytes, of the operand that has most."""
-    operands = [x for term in product.match.terms for x in (term.a, term.b)]
-    return CHUNK_BYTES // min(emit.element_bytes(x.element) for x in operands)
-
-
-def matrices(product: Product) -> list[Matrix]:
-    """The matrices that are read and written."""
-    match = product.match
-    operands = [x for term in match.terms for x in (term.a, term.b) if isinstance(x, Matrix)]
-    return [*operands, *match.reads, product.result]

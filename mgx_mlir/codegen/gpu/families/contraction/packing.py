@@ -29,8 +29,8 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.computed import compute
-from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 THREADS = 512
 
@@ -42,7 +42,8 @@ class Packing:
     `sizes`, `strides`, `before` and `after` (around it, where elements are `fill`) have one number
     for each spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
     thread, in elements; channels are padded to a multiple of it; 0 for as many as 16 bytes hold.
-    `computed`: the image that computes the elements; None where they are read unchanged.
+    `computed`: the image that computes the elements; None where they are read unchanged. `near`:
+    chunks of neighbouring threads; 0 for all of a pixel.
     """
 
     argument: int
@@ -58,6 +59,7 @@ class Packing:
     chunk: int = 0
     computed: ComputedImage | None = None
     fill: int = 0
+    near: int = 0
 
     def __post_init__(self) -> None:
         if not self.chunk:
@@ -91,7 +93,7 @@ class Packing:
     def width(self) -> int:
         """Pixels of a thread: neighbours along the last dimension, of one read."""
         most = max(emit.element_bytes(x.element) for x in (self, *self.tensors))
-        limit = math.gcd(CHUNK_BYTES // most, self.sizes[-1])
+        limit = math.gcd(CHUNK_BYTES // most, common_factor(self.sizes[-1]))
         for x in self.tensors:
             *outer, last = zip(self.sizes, x.strides, strict=True)
             if last[1] != 0:
@@ -158,28 +160,6 @@ def emit_packings(
         emit.when(inside, partial(_move, packing, inputs, output, number))
 
 
-def emit_channels_last(
-    pixels: Matrix, inputs: ir.Value, output: ir.Value, thread: Index, chunk: Index
-) -> None:
-    """Emits the work of a thread that moves a chunk of channels of a pixel of any image.
-
-    pixels: the image as a matrix [-, channel, pixel]. thread: the pixel's number. In `output`
-    pixels are neighbours, and channels in each.
-    """
-    size = emit.element_bytes(pixels.element)
-    count = CHUNK_BYTES // size
-    inside = [emit.compare("ult", thread, pixels.column.size)]
-    first = emit.mul(chunk, count)
-    place = emit.add(pixels.offset, pixels.column.offset(thread))
-    read = []
-    for i in range(count):
-        at = emit.add(place, pixels.row.offset(emit.add(first, i)))
-        read.append(memory.load(inputs, memory.guarded(at, inside, size), 1))
-    target = emit.linear(first, (thread, pixels.row.size))
-    elements = [memory.element(x, 0) for x in read]
-    memory.store(memory.joined(elements), output, memory.guarded(target, inside, size))
-
-
 def _move(
     packing: Packing, inputs: Mapping[int, ir.Value], target: ir.Value, number: Index
 ) -> None:
@@ -187,9 +167,13 @@ def _move(
     chunk, size = packing.chunk, emit.element_bytes(packing.element)
     chunks, width, padded = packing.channels // chunk, packing.width, packing.padded
     mine = emit.compare("ult", number, packing.threads)
-    channel = emit.mul(emit.rem(number, chunks), chunk)
-    rest = emit.div(number, chunks)
+    near = packing.near or chunks
+    which, rest = emit.rem(number, near), emit.div(number, near)
     group, rest = emit.rem(rest, packing.groups), emit.div(rest, packing.groups)
+    if near != chunks:
+        far, rest = emit.rem(rest, chunks // near), emit.div(rest, chunks // near)
+        which = emit.linear(which, (far, near))
+    channel = emit.mul(which, chunk)
 
     column = emit.mul(group, width)
     tensors = packing.tensors

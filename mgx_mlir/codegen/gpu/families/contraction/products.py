@@ -3,7 +3,8 @@
     %c = mgx.dot %a, %b : tensor<?x?x?xf16, #mgx.dims<[b, m, k]>>, tensor<?x?x?xf16, ...>
     %y = mgx.convolution %x, %w : tensor<?x?x?x16xf32, #mgx.dims<[batch, h, w, _]>>, ...
 
-Pointers advance to the work-group's matrix, or image, in 64 bits; within it offsets have 31 bits.
+Pointers advance to the work-group's matrix, or to the first image that its tile meets, in 64 bits;
+from there on offsets have 31 bits.
 The loop along a symbolic K has whole turns, and reads zeros behind the last element. There are
 functions for few results and for many, and, where vectors divide no symbolic K or stride for
 sure, functions for sizes that they divide. A run launches one: the grids of the others are 0.
@@ -12,14 +13,16 @@ sure, functions for sizes that they divide. A run launches one: the grids of the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import (
     Tensor,
     signature,
@@ -38,6 +41,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,
 )
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
+from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages, side_by_side
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     Tensors,
 )
@@ -48,8 +52,6 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
     Parts,
     SymbolicProduct,
     match_product,
-    matrices,
-    most_lanes,
     of_one_row,
 )
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
@@ -58,15 +60,18 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import Skinny, as_
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
+from mgx_mlir.codegen.gpu.families.contraction.variants import (
+    matrices,
+    most_lanes,
+    usual_product,
+    variants,
+)
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import (
     Axis,
     Contraction,
-    Edge,
-    Matrix,
-    Windows,
 )
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, in_ranges, scheduled
@@ -78,13 +83,17 @@ from mgx_mlir.sizes.arithmetic import (
     ceil_div,
     common_factor,
     is_more,
+    symbols,
 )
 
 # Runs of up to as many results as with all symbols of the first value have a schedule for symbols
 # of the second one. Symbols of images are their heights and widths.
 RANGES = ((256, 125), (1024, USUAL), (math.inf, 2048))
 USUAL_OF_ROW = 2048
-IMAGES = ((28, 14), (112, 56), (448, 224), (math.inf, 896))
+_SIDES = (8, 14, 20, 28, 40, 56, 79, 112, 158, 224, 317, 448, 896)
+IMAGES = tuple((int(1.19 * side) if side < _SIDES[-1] else math.inf, side) for side in _SIDES)
+# Schedules of a kernel: each is a function, which takes time to compile.
+_MOST = 3
 
 
 def _program(
@@ -102,23 +111,46 @@ def _program(
     if not forwards(*(axis for x in matrices(product) for axis in (x.row, x.column))):
         return Refusal("rows or columns that are read backwards")
     known = named_symbols([*inputs, *results])
-    ranges = RANGES if problem.name.endswith("dot") else IMAGES
-    moves = parts.moves[: first + len(results)]
+    # Pixels of many images are as those of large ones.
+    known |= {s.name: replace(s, high=1) for s in symbols(problem.batch)}
+    is_dot = problem.name.endswith("dot")
+    moves, images = parts.moves[: first + len(results)], None
+    if problem.along is not None:
+        images = CrossedImages(problem.along, product, whole.batch)
+        moves = [images.across(move) for move in moves]
+        joined = side_by_side(product, moves, problem.along).match.problem
+        whole = replace(whole, batch=1, M=joined.M, N=joined.N)
     before: tuple[Packed, ...] = ()
     if problem.image is not None:
         if not forwards(problem.image.row, problem.image.column, problem.image.batch):
             return Refusal("images that are read backwards")
         parts.read(problem.image)
         before = (Packed(problem, parts.moves[-1], parts),)
-    found = _Kernel(kernel, target, name, whole, product, moves, first, known, ranges, before)
-    return found.generated()
+    ranges = RANGES if is_dot else IMAGES
+    found = (kernel, target, name, whole, product, moves, first, known, ranges, before, images)
+    return _Kernel(*found).generated()
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A schedule of a kernel: its product of one matrix, or image, and that of a work-group's.
+
+    share: its launches in a run, 1 or 0. sums: scratch memory for the partial sums of split-K.
+    """
+
+    one: Product
+    variant: Product
+    tiling: Tiling
+    share: Number
+    sums: Move | None
 
 
 @dataclass
 class _Kernel:
     """A kernel: its product of all matrices, `whole`, and that of a work-group's, `product`.
 
-    moves: the tensors of `product`, of which `first` are read. ranges: as `RANGES`.
+    moves: the tensors of `product`, of which `first` are read. ranges: as `RANGES`. images: where
+    tiles cross from image to image; all of them are one matrix then.
     """
 
     kernel: mgx.KernelOp
@@ -131,31 +163,36 @@ class _Kernel:
     known: Mapping[str, Symbol]
     ranges: Sequence[tuple[float, int]]
     packed: Sequence[Packed] = ()
+    images: CrossedImages | None = None
 
     def generated(self) -> Generated[GpuProgram] | Refusal:
-        ways: list[tuple[Product, Tiling, Number]] = []
+        ways: list[_Way] = []
         rows: list[tuple[OneFunction, Number]] = []
-        variants = list(_variants(self.product, self.moves))
-        for number, (variant, part) in enumerate(variants):
+        both = list(variants(self.product, self.moves))
+        for number, (one, moves, part) in enumerate(both):
+            variant = side_by_side(one, moves, self.images.along) if self.images else one
             choice = _Choice(self, variant, number > 0)
             # Single elements make long code: sizes that no vector divides have no large tiles.
-            few = self.ranges[: len(self.ranges) - (number == 0 and len(variants) > 1)]
+            few = self.ranges[: len(self.ranges) - (number == 0 and len(both) > 1)]
             regimes = _ranges(self.whole, self.known, few)
-            found = scheduled(regimes, choice.best, choice.clocks)
+            found = scheduled(regimes, choice.best, choice.clocks, _MOST)
             if isinstance(found, Refusal):
                 return found
-            row = choice.row()
+            row = choice.row() if self.ranges is RANGES else None
             if row is not None:
                 rows.append((row, part - part * is_more(self.whole.M, 1)))
                 part = part * is_more(self.whole.M, 1)
-            ways += [(variant, tiling, regime.share * part) for tiling, regime in found]
-        scratch = [self._sums(tiling) for _, tiling, _ in ways]
+            ways += [
+                _Way(one, variant, tiling, share, self._sums(tiling, share))
+                for tiling, share in ((tiling, regime.share * part) for tiling, regime in found)
+            ]
+        scratch = [way.sums for way in ways]
         bytes_ = sum(
-            (share * move.size * move.tensor.bytes
-             for (*_, share), move in zip(ways, scratch, strict=True) if move), start=0,
-        )  # fmt: skip
-        least = min(tiling.schedule.columns(tiling.unit) for _, tiling, _ in ways)
-        limits = [MAX_BATCH - n for n in (ceil_div(self.whole.N, least), self.whole.batch)]
+            (way.share * way.sums.size * way.sums.tensor.bytes for way in ways if way.sums),
+            start=0,
+        )
+        least = min(way.tiling.schedule.columns(way.tiling.unit) for way in ways)
+        limits = [MAX_BATCH - n for n in (ceil_div(self.whole.N, least), self._count)]
         used = [move for move in scratch if move]
         start = self._start
         used += [packed.image for packed in self.packed]
@@ -163,12 +200,12 @@ class _Kernel:
         if refusal := program.refusal():
             return refusal
         for packed in self.packed:
-            packed.emit(program, self.whole.batch)
-        for (variant, tiling, share), sums in zip(ways, scratch, strict=True):
-            self._emit(program, variant, tiling, share, sums)
+            packed.emit(program, self._count)
+        for way in ways:
+            self._emit(program, way)
         for row, share in rows:
             self._emit_row(program, row, share)
-        words = dict.fromkeys(tiling.schedule.describe(tiling.unit) for _, tiling, _ in ways)
+        words = dict.fromkeys(way.tiling.schedule.describe(way.tiling.unit) for way in ways)
         words |= dict.fromkeys(f"for one row {row.describe()}" for row, _ in rows)
         return Generated(program.program(), f"any sizes, {', or '.join(words)}")
 
@@ -177,46 +214,63 @@ class _Kernel:
         """The sizes of inputs and results that a request names, which say nothing."""
         return [0] * self.first, [0] * (len(self.moves) - self.first)
 
-    def _sums(self, tiling: Tiling) -> Move | None:
+    def _sums(self, tiling: Tiling, share: Number) -> Move | None:
         """Scratch memory for the partial sums of split-K."""
         splits, problem = tiling.schedule.splits, self.product.match.problem
         if splits == 1:
             return None
-        size = splits * problem.M * problem.N
         element = element_of(ir.RankedTensorType.get([1], emit.element_type(problem.accumulator)))
-        parts = Axis(((self.whole.batch, size),))
         tensor = Tensor(1, element, written=True)
-        return Move(SCRATCH, tensor, 0, parts, self.whole.batch * size, size, self._start)
+        if self.images is not None:
+            size = splits * self.whole.M * finish.pitch(self.whole.N)
+            return Move(SCRATCH, tensor, 0, Axis(()), size, share * size, self._start)
+        size = splits * problem.M * problem.N
+        parts = Axis(((cast(int, self._count), size),))
+        return Move(SCRATCH, tensor, 0, parts, self._count * size, size, self._start)
+
+    @property
+    def _count(self) -> Number:
+        """The number of matrices, or of images."""
+        return self.images.count if self.images else self.whole.batch
 
     @property
     def _start(self) -> Number:
         """The bytes of packed operands, before partial sums."""
         return sum((packed.parts.end for packed in self.packed), start=0)
 
-    def _emit(
-        self, program: OpenProgram, variant: Product, tiling: Tiling, share: Number,
-        sums: Move | None,
-    ) -> None:  # fmt: skip
-        schedule, unit, whole = tiling.schedule, tiling.unit, self.whole
-        x = share * ceil_div(whole.M, schedule.rows(unit)) * schedule.splits
-        grid = (x, ceil_div(whole.N, schedule.columns(unit)), whole.batch)
-        generator = TilesGenerator(variant, self.counts, tiling, self.name, None, None)
+    def _emit(self, program: OpenProgram, way: _Way) -> None:
+        schedule, unit, whole = way.tiling.schedule, way.tiling.unit, self.whole
+        size = schedule.rows(unit), schedule.columns(unit)
+        x = way.share * ceil_div(whole.M, size[0]) * schedule.splits
+        grid: tuple[Number, Number, Number] = (x, ceil_div(whole.N, size[1]), whole.batch)
+        images, rows = self.images, None
+        parts: str | Callable[[], Index] = "z"
+        if images is not None:
+            rows = images.rows(size)
+            parts = partial(images.image, size, schedule.splits)
+        generator = TilesGenerator(way.variant, self.counts, way.tiling, self.name, None, rows)
         generator.cut = schedule.splits
-        moves = [*self.moves[: self.first], sums] if sums else self.moves
-        lds, first = generator.lds(), self.first
-        with program.function(tiling.threads, grid, lds, "z", moves) as (frame, _):
+        first, sums = self.first, way.sums
+        moves = [*self.moves[:first], sums] if sums else self.moves
+        with program.function(way.tiling.threads, grid, generator.lds(), parts, moves) as made:
+            frame, part = made
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
-            generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0]))
+            pixel = images.first(size, schedule.splits, part) if images else 0
+            generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], pixel))
         if sums is None:
             return
-        match = variant.match
-        grid = (share * finish.blocks(match), 1, whole.batch)
+        own, count = way.one, self._count
         moves = [*self.moves[:first], sums, *self.moves[first:]]
+        if images is not None:
+            own, count = way.variant, 1
+            moves = [images.all_of(move, way.share) for move in moves]
+        grid = (way.share * finish.blocks(own.match, images is not None), 1, count)
         with program.function(finish.THREADS, grid, (), "z", moves) as (frame, _):
-            inputs = {n: frame.pointers[n] for n in {x.argument for x in match.reads}}
+            inputs = {n: frame.pointers[n] for n in {x.argument for x in own.match.reads}}
             inputs[finish.PARTS] = frame.pointers[first]
             tensors = Tensors(inputs, frame.pointers[first + 1 :], None)
-            finish.emit_finish(match, variant.result, schedule.splits, "x", False, tensors)
+            how = schedule.splits, "x", False, tensors, images is not None
+            finish.emit_finish(own.match, own.result, *how)
 
     def _emit_row(self, program: OpenProgram, plan: OneFunction, share: Number) -> None:
         groups, first = plan.groups, self.first
@@ -240,7 +294,7 @@ class _Choice:
         """The variant where symbols have about this value."""
         own = self.own
         usual += self.aligned * (-usual % most_lanes(self.variant))
-        common = _usual(self.variant, own.known, usual)
+        common = usual_product(self.variant, own.known, usual)
         if refusal := problem_refusal(common.match, None, own.target):
             return refusal
         return Request(common.match, common, False, own.counts, own.target, own.name)
@@ -299,87 +353,6 @@ def _ranges(
     ends = [value_of(results, known, int(min(end, MAX_BATCH))) for end, _ in ranges]
     for share, number in in_ranges(problem.batch * results, ends):
         yield Regime(share, ranges[number][1])
-
-
-def _variants(product: Product, moves: Sequence[Move]) -> Iterator[tuple[Product, Number]]:
-    """The product, and where that is another one, that of sizes which vectors divide: each
-    with its launches, 1 or 0."""
-    lanes = most_lanes(product)
-    odd: list[Number] = []
-
-    def aligned(size: int) -> int:
-        if common_factor(size) % lanes == 0 or size == 1:
-            return size
-        odd.append(size)
-        return size // lanes * lanes
-
-    def axis(x: Axis) -> Axis:
-        last = len(x.factors) - 1
-        inner = bool(x.factors) and x.factors[-1][1] == 1
-        return Axis(
-            tuple(
-                (aligned(n) if inner and i == last else n, aligned(s))
-                for i, (n, s) in enumerate(x.factors)
-            )
-        )
-
-    def matrix(x: Matrix) -> Matrix:
-        batch = Axis(tuple((n, math.lcm(s, lanes)) for n, s in x.batch.factors))
-        return replace(x, batch=batch, row=axis(x.row), column=axis(x.column))
-
-    if any(isinstance(x, Windows) for x in matrices(product)):
-        yield product, 1
-        return
-    match = product.match
-    terms = [
-        replace(t, N=aligned(t.N), K=aligned(t.K), a=matrix(t.a), b=matrix(t.b))
-        for t in match.terms
-        if isinstance(t.b, Matrix)
-    ]
-    own = replace(
-        match, problem=terms[0], added=tuple(terms[1:]), sources=mapped(match.sources, matrix)
-    )
-    found = Product(own, matrix(product.result), {})
-    for move in moves:
-        aligned(cast(int, move.offset))
-        for _, stride in move.parts.factors:
-            aligned(stride)
-    if not odd or any(isinstance(size, int) for size in odd):
-        yield product, 1
-        return
-    rest: Number = sum((size - size // lanes * lanes for size in dict.fromkeys(odd)), 0)
-    yield product, is_more(rest, 0)
-    yield found, 1 - is_more(rest, 0)
-
-
-def _usual(product: Product, known: Mapping[str, Symbol], usual: int) -> Product:
-    """The product of the sizes that a schedule is chosen for."""
-
-    def at(size: Number) -> int:
-        return value_of(size, known, usual)
-
-    def axis(x: Axis) -> Axis:
-        return Axis(tuple((max(1, at(n)), at(s)) for n, s in x.factors))
-
-    def static(x: Matrix) -> Matrix:
-        found = replace(x, offset=at(x.offset), row=axis(x.row), column=axis(x.column))
-        if isinstance(found, Windows):
-            edges = tuple(
-                Edge(*(at(getattr(edge, f.name)) for f in fields(Edge))) for edge in found.edges
-            )
-            return replace(found, edges=edges)
-        return found
-
-    def term(x: Contraction) -> Contraction:
-        assert isinstance(x.b, Matrix)
-        M, N, K = (max(1, at(size)) for size in (x.M, x.N, x.K))
-        return replace(x, M=M, N=N, K=K, a=static(x.a), b=static(x.b))
-
-    match = product.match
-    first, *others = map(term, match.terms)
-    sources = mapped(match.sources, static)
-    own = replace(match, problem=first, added=tuple(others), sources=sources)
-    return Product(own, static(product.result), {})
 
 
 FAMILY = Family("products", 25, Matched(match_product, _program), symbolic=True, given=False)
