@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -16,7 +17,7 @@ from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Image, Matrix
 
 # Rows of B that are on their way from memory while one is packed: they lie too far apart for the
 # processor to foresee them.
@@ -46,11 +47,11 @@ class Packed:
 class Copy:
     """A copy of an operand's elements of one batch, from k on, `depth` of them, into a block.
 
-    `source`: the operand's memory. `accumulator`: the element type of the block. `lanes`: those of
-    the vectors that are moved.
+    `source`: the operand's memory, or what gives vectors of a computed one. `accumulator`: the
+    element type of the block. `lanes`: those of the vectors that are moved.
     """
 
-    source: ir.Value
+    source: Any  # ir.Value | Vectors
     target: Packed
     accumulator: str
     lanes: int
@@ -153,9 +154,9 @@ def _pack_a_by_rows(copy: Copy, matrix: Matrix, places: Sequence[Index]) -> None
 def pack_b(copy: Copy, matrix: Matrix, first: Index, vectors: Index) -> None:
     """Packs rows k .. k + depth of B, `vectors` vectors of columns from `first` on."""
     start = matrix.start(copy.batch)
-    if matrix.column.contiguous(copy.lanes):
+    if matrix.column.contiguous(copy.lanes) and not isinstance(matrix, Computed):
         _pack_b_by_rows(copy, matrix, start, first, vectors)
-    elif matrix.row.contiguous(copy.lanes):
+    elif isinstance(matrix, Computed) or matrix.row.contiguous(copy.lanes):
         _pack_b_by_squares(copy, matrix, start, first, vectors)
     else:
         _pack_b_by_elements(copy, matrix, start, first, vectors)
@@ -195,23 +196,23 @@ def _pack_b_by_squares(
 
     def block(j: Index) -> None:
         column = emit.mul(j, lanes)
-        places = []
-        for lane in range(lanes):
-            here = emit.add(emit.add(first, column), lane)
-            if columns % lanes:
-                here = emit.minimum(here, columns - 1)
-            places.append(emit.add(start, matrix.column.offset(here)))
+        own = [emit.add(emit.add(first, column), lane) for lane in range(lanes)]
+        if columns % lanes:
+            own = [emit.minimum(here, columns - 1) for here in own]
+        places = [emit.add(start, matrix.column.offset(here)) for here in own]
+
+        def part(number: int, i: Index, mask: ir.Value | None) -> ir.Value:
+            k = emit.add(copy.k, i)
+            if isinstance(matrix, Computed):
+                return copy.source(copy.batch, k, own[number], lanes, True)
+            here = emit.add(places[number], matrix.row.offset(k))
+            return emit.load_vector(copy.source, here, lanes, mask)
 
         def square(i: Index) -> None:
-            moved = matrix.row.offset(emit.add(copy.k, i))
             mask = None if exact else emit.lane_mask(emit.sub(copy.depth, i), lanes)
             rows = [
-                emit.convert(
-                    emit.load_vector(copy.source, emit.add(place, moved), lanes, mask),
-                    matrix.element,
-                    copy.accumulator,
-                )
-                for place in places
+                emit.convert(part(number, i, mask), matrix.element, copy.accumulator)
+                for number in range(lanes)
             ]
             for number, x in enumerate(transpose(rows)):
                 row = emit.add(i, number)

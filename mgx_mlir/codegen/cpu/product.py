@@ -30,7 +30,7 @@ from mgx_mlir.codegen.cpu.skinny import (
     Vectors,
     reads_computed,
 )
-from mgx_mlir.codegen.cpu.ways import Way, clocks, is_given, ways_of
+from mgx_mlir.codegen.cpu.ways import Way, clocks, expands_once, is_given, ways_of
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import WinogradSchedule, choose_winograd
 from mgx_mlir.codegen.problem.computed import vector_of
@@ -67,7 +67,8 @@ def add_contraction(
         image, memory = transposing_launch(builder, image, inputs)
         inputs = {**inputs, image.argument: memory}
         match = replace(match, problem=replace(match.problem, b=image))
-    if not reads_computed(match.problem, machine):
+    problem = match.problem
+    if not (reads_computed(problem, machine) or expands_once(problem, machine)):
         match, inputs = with_operands(builder, match, inputs)
     ways = ways_of(match, machine)
     for way in ways:

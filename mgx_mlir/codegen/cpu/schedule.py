@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.pack import InPlace
-from mgx_mlir.codegen.problem.problem import Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # Bytes of the second-level cache that one packed block of B may take, by the bytes of a vector:
@@ -312,6 +312,8 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
     plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False, joined)
     # Each item packs its block again: with many items, packing first is worth the barrier.
+    if isinstance(problem.b, Computed):
+        return replace(plan, item_rows=ceil_div(problem.M, rows) * rows)
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
     size = plan.packed_size(problem) * emit.element_bytes(plan.packed_element(problem))
     few = again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES
@@ -324,8 +326,11 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
 def packs_once(problem: Contraction) -> bool:
     """Whether B is packed once for all items, whatever that costs: it is most likely a weight.
 
-    The runtime then keeps the packed block from run to run.
+    The runtime then keeps the packed block from run to run. A computed one would take the room that
+    few bits save.
     """
+    if isinstance(problem.b, Computed):
+        return False
     return isinstance(problem.b, Matrix) and problem.b.argument >= 0 and problem.batch == 1
 
 

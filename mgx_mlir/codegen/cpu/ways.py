@@ -11,14 +11,17 @@ from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.contraction import emit_contraction
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, usual
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, is_direct
+from mgx_mlir.codegen.problem.computed import readable
 from mgx_mlir.codegen.problem.match import Match, mapped
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Size, is_more
 
 # The most rows of which each reads B where it lies, whose columns or rows are contiguous: for more,
 # packing B first costs less.
 MOST_ALONG, MOST_ACROSS = 6, 3
+# The most rows for which an item expands a block of B: their sums lie on the stack.
+MOST_EXPANDED = 512
 
 
 def clocks(work: float) -> float:
@@ -104,12 +107,21 @@ def _skinny_offer(match: Match, machine: Machine) -> Offer | Refusal:
 
 def _tiles_offer(match: Match, machine: Machine) -> Offer | Refusal:
     problem = match.problem
-    if isinstance(problem.b, Computed) or isinstance(problem.a, Computed):
+    is_computed = isinstance(problem.b, Computed) or isinstance(problem.a, Computed)
+    if is_computed and not expands_once(problem, machine):
         return Refusal("an operand that is computed as it is read")
     plan = choose(problem, machine)
     items, generate = plan.items(problem), partial(emit_contraction, problem, plan)
     way = Way(match, items, generate, plan, words=str(plan))
     return Offer(str(plan), lambda: way, clocks(plan.work(problem)))
+
+
+def expands_once(problem: Contraction, machine: Machine) -> bool:
+    """Whether tiles take a product whose B is computed: an item expands its block for all rows."""
+    b, lanes = problem.b, machine.lanes(problem.accumulator)
+    if not isinstance(b, Computed) or isinstance(problem.a, Computed) or usual(problem) != problem:
+        return False
+    return problem.M <= MOST_EXPANDED and problem.K % lanes == 0 and readable(b, True, lanes)
 
 
 def rows_as_matrices(match: Match) -> Match:
