@@ -187,3 +187,22 @@ def test_sizes_that_choose_between_ranks_have_a_program_for_each_branch() -> Non
         wanted = x[:, 0] if shape[1] == 1 else -x
         np.testing.assert_array_equal(compiled.run({"x": x})["y"], np.maximum(wanted, 0))
     assert compiled.compiled == 2
+
+
+@pytest.mark.parametrize("sizes", [(1, 4, 2, 1), (4, 1, 3)])
+def test_a_branch_of_one_size_alone_is_not_for_others(sizes: tuple[int, ...]) -> None:
+    """Where the first run has it, its program has no open size left."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]> g (float[2, t] x) => (y) <int64 one = {1}> {
+            whole = Shape(x) size = Gather(whole, one) is_one = Equal(size, one)
+            last = Constant <value_ints = [-1]> ()
+            y = If (is_one) <then_branch = t () => (s) { s = Squeeze(x, last) },
+                             else_branch = e () => (i) { i = Neg(x) }>
+        }
+    """)
+    compiled = mgx_mlir.Model(model, warm=None)
+    for size in sizes:
+        x = np.random.default_rng(size).normal(size=(2, size)).astype(np.float32)
+        wanted = x[:, 0] if size == 1 else -x
+        np.testing.assert_array_equal(compiled.run({"x": x})["y"], wanted)
+    assert compiled.compiled == 2

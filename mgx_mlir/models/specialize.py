@@ -224,8 +224,8 @@ class SpecializedModel:
 
     def _serves(self, program: Program, inputs: Arrays) -> bool:
         """Whether a program for any sizes is for inputs of these."""
-        if not isinstance(program, SizedProgram):
-            return True
+        if not isinstance(program, SizedProgram):  # a branch that runs of one size alone take
+            return all(inputs[s.name].shape == s.shape for s in program.inputs if s.name in inputs)
         try:
             program.program(inputs)
         except UsageError as error:
