@@ -31,6 +31,7 @@ VARIABLES: dict[str, str] = {
     "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
     "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
+    "MGX_QUIET": "1: tools say nothing but results and errors, as with --quiet",
     "MGX_THREADS": "threads that run a program on the CPU (default: all cores)",
     "MGX_TRUST": "whose machine code in files runs: none (default), all, or public keys (a:b)",
     "MGX_TUNING": "any (default) or none: whether finalizing looks up tuned schedules in databases",
@@ -122,6 +123,11 @@ class Settings:
             vouched_gpu_code=gpu_code == "vouched",
             tuning=tuning == "any",
         )
+
+
+def is_quiet(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether tools say nothing but results and errors."""
+    return environment.get("MGX_QUIET", "") not in ("", "0")
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:

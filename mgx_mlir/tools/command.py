@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mgx_mlir.settings import is_quiet
 from mgx_mlir.suggest import instead
 from mgx_mlir.text import printable_output
 
@@ -113,6 +114,8 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     """The option that shows the log."""
     text = "say what each stage does; twice: each pass and each kernel too"
     parser.add_argument("-v", "--verbose", action="count", default=0, help=text)
+    parser.add_argument("-q", "--quiet", action="store_true",
+                        help="say nothing but results and errors: --log-level error")  # fmt: skip
     parser.add_argument("--log-level", choices=[*_LEVELS], metavar="LEVEL",
                         help=f"the least level of the log: {', '.join(_LEVELS)}")  # fmt: skip
     from mgx_mlir.tools.files import written
@@ -130,6 +133,8 @@ def log(options: argparse.Namespace) -> Iterator[None]:
     logger = logging.getLogger("mgx_mlir")
     before = logger.level
     by_count = ("warning", "info", "debug")[min(options.verbose, 2)]
+    if options.quiet or (is_quiet() and not options.verbose):
+        by_count = "error"
     with contextlib.ExitStack() as stack:
         for file in options.log_file or (None,):
             handler = _handler(file)

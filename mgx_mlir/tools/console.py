@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,10 @@ Tick = Callable[[str, int, int], None]
 def progress(what: str) -> Iterator[Tick]:
     """Shows progress, on a terminal only; the block calls the value that it is given.
 
-    The line goes to standard error and disappears at the end, so that results stay clean.
+    The line goes to standard error and disappears at the end, so that results stay clean. Nothing
+    is shown where the log is of errors alone.
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield lambda text, done, total: None
         return
     from rich.console import Console
@@ -44,6 +46,17 @@ def progress(what: str) -> Iterator[Tick]:
             status.update(f"{what}: {text}{count}")
 
         yield tick
+
+
+def is_quiet() -> bool:
+    """Whether the log is of errors alone."""
+    return not logging.getLogger("mgx_mlir").isEnabledFor(logging.WARNING)
+
+
+def note(text: str) -> None:
+    """Prints what a verb did that writes files; nothing where the log is of errors alone."""
+    if not is_quiet():
+        print(text)
 
 
 def write_bytes(data: bytes) -> None:

@@ -150,3 +150,15 @@ def test_other_verbs_tune_first(
         main(["run", "--tune=most", small])
     with pytest.raises(mgx_mlir.MgxError, match="exhaustive"):
         mgx_mlir.compile(small, CHIP, tune="most")
+
+
+def test_tune_says_what_it_kept(
+    small: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", small, "--target", CHIP, "--tried", "1"]
+    assert main(words) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"{folder / NAME}: 3 problems") and "-o writes an artifact" in last
+    monkeypatch.setenv("MGX_CACHE_DIR", "none")
+    assert main(words) == 0
+    assert "nothing was kept" in capsys.readouterr().out.splitlines()[-1]

@@ -129,7 +129,7 @@ def _compile(
     from mgx_mlir.artifact.writer import check_version
     from mgx_mlir.compiler import Report
     from mgx_mlir.loader import finalize
-    from mgx_mlir.tools.console import print_report, progress
+    from mgx_mlir.tools.console import note, print_report, progress
 
     _check_devices(options)
     files = stage_files(options.output or _default_output(options), options.devices)
@@ -164,7 +164,7 @@ def _compile(
     else:
         for artifact, file in zip(artifacts, files, strict=True):
             artifact.save(file, weights=options.weights, version=options.artifact_version)
-            print(f"{file}: {size_text(file.stat().st_size)}\n{artifact.summary()}")
+            note(f"{file}: {size_text(file.stat().st_size)}\n{artifact.summary()}")
     if options.report is not None:
         _write_page(artifacts[0], report, options)
     print_report(report, options)

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.loader import finalize, started
     from mgx_mlir.models import ep_context
     from mgx_mlir.models.islands import find_islands
-    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.console import note, progress
     from mgx_mlir.tools.editing import model_of
     from mgx_mlir.tools.files import chips
     from mgx_mlir.trust import sign
@@ -100,6 +100,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         output = options.output or _default_output(options)
         for file in ep_context.save_context_model(found, output, options.beside):
-            print(f"{file}: {size_text(file.stat().st_size)}")
-    print(found)
+            note(f"{file}: {size_text(file.stat().st_size)}")
+    note(str(found))
     return 0

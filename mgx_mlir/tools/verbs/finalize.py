@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.errors import UsageError, UserError
     from mgx_mlir.loader import kernel_cache
-    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.console import note, progress
     from mgx_mlir.tools.files import chips, expect_artifact
 
     expect_artifact(options.artifact, options.verb)
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
     if options.cache_only and cache is not None:
         if cache.unwritten:
             raise UserError(f"the cache is not filled: {cache.unwritten}")
-        print(f"{options.artifact}: kernels for {options.arch} are in the cache")
+        note(f"{options.artifact}: kernels for {options.arch} are in the cache")
         return 0
     artifact.save(output)
-    print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
+    note(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     return 0

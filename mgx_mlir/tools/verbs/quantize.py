@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.compiler import Report
     from mgx_mlir.errors import UsageError
     from mgx_mlir.models.compile import compile_to_bytecode
-    from mgx_mlir.tools.console import print_report
+    from mgx_mlir.tools.console import note, print_report
     from mgx_mlir.tools.editing import plain_model_of
 
     shared.expect_model(options, "inspect {} shows what an artifact holds")
@@ -72,12 +72,12 @@ def run(options: argparse.Namespace) -> int:
         compile_to_bytecode(made.source, given, report=report).save(output)
     beside = output.with_name(f"{output.name}.data")
     size = sum(file.stat().st_size for file in (output, beside) if file.is_file())
-    print(f"{output}: {size_text(size)}")
+    note(f"{output}: {size_text(size)}")
     kinds = Counter(choice.precision for choice in made.choices)
-    print("products: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+    note("products: " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
     for choice in made.choices:
         if choice.reason:
-            print(f"  {choice.operator} '{name_text(choice.node)}' stays in f32: {choice.reason}")
+            note(f"  {choice.operator} '{name_text(choice.node)}' stays in f32: {choice.reason}")
     if options.calibrate is not None:
         _measure(made, options)
     print_report(report, options)
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 def _measure(made: Quantized, options: argparse.Namespace) -> None:
     """Prints the error beside the f32 model, and writes the report."""
     from mgx_mlir.artifact.files import write_atomically
-    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.console import note, progress
     from mgx_mlir.tools.quantizing_report import print_accuracy
     from mgx_mlir.tools.report.accuracy import page
 
@@ -99,4 +99,4 @@ def _measure(made: Quantized, options: argparse.Namespace) -> None:
         graph = made.network.source.model.graph
         text = page(options.model.name, accuracy, made.choices, made.steps, graph)
         write_atomically(options.report, text.encode())
-        print(f"{options.report}: the error at each node")
+        note(f"{options.report}: the error at each node")

@@ -30,14 +30,15 @@ def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir import trust
     from mgx_mlir.errors import UsageError
+    from mgx_mlir.tools.console import note
     from mgx_mlir.tools.files import expect_artifact
 
     if options.new_key is not None:
         if options.artifact is not None or options.key is not None:
             raise UsageError("--new-key makes a key and signs nothing; sign with --key")
         key = trust.new_key(options.new_key)
-        print(f"{options.new_key}: the private key of {key}; keep it secret")
-        print(f"{options.new_key.with_suffix('.pub.pem')}: the public key, for MGX_TRUST")
+        note(f"{options.new_key}: the private key of {key}; keep it secret")
+        note(f"{options.new_key.with_suffix('.pub.pem')}: the public key, for MGX_TRUST")
         return 0
     if options.artifact is None or options.key is None:
         raise UsageError("name an artifact and a key: mgx sign X.mgx --key KEY.pem")
@@ -49,6 +50,6 @@ def run(options: argparse.Namespace) -> int:
     artifact = trust.sign(artifact, options.key)
     artifact.save(output)
     covered = ", ".join(name.partition(":")[0] for name in artifact.code_objects)
-    print(f"{output}: signed by {artifact.signatures[-1].key}, the program and its code for "
+    note(f"{output}: signed by {artifact.signatures[-1].key}, the program and its code for "
           f"{covered or 'no target'}")  # fmt: skip
     return 0

@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir.errors import UsageError
+    from mgx_mlir.tools.console import note
     from mgx_mlir.tools.files import expect_artifact
 
     expect_artifact(options.artifact, options.verb)
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     (folder / "1" / "model.py").write_text(source.read_text())
     artifact.save(folder / "1" / "model.mgx")
     (folder / "config.pbtxt").write_text(config)
-    print(f"{folder}: config.pbtxt, 1/model.py, 1/model.mgx")
+    note(f"{folder}: config.pbtxt, 1/model.py, 1/model.mgx")
     return 0
 
 

@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from mgx_mlir.tools.numbers import real, whole
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.record import Artifact
+    from mgx_mlir.settings import Settings
     from mgx_mlir.tuning.database import Database
     from mgx_mlir.tuning.record import Record
     from mgx_mlir.tuning.work import Work
@@ -87,7 +89,7 @@ def _artifact(options: argparse.Namespace) -> Artifact:
 
 def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
     import mgx_mlir
-    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools import console
     from mgx_mlir.tuning.measure import Timing
     from mgx_mlir.tuning.search import Effort
     from mgx_mlir.tuning.tune import target_of
@@ -100,7 +102,7 @@ def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
         found.append((work, record, known))
         _told(work, record, known)
 
-    with progress("tuning") as tick:
+    with console.progress("tuning") as tick:
         artifact = mgx_mlir.tune(
             artifact,
             options.target,
@@ -120,8 +122,25 @@ def _tune(artifact: Artifact, options: argparse.Namespace) -> int:
         from mgx_mlir.tools.report.tuning import page
 
         write_atomically(options.report, page(options.model.name, found).encode())
-    print(artifact.summary())
+    console.note(artifact.summary())
+    console.note(_kept(found, options, settings))
     return 0
+
+
+def _kept(
+    found: Sequence[tuple[Work, Record, bool]], options: argparse.Namespace, settings: Settings
+) -> str:
+    """Where the results went, in words."""
+    from mgx_mlir.tuning.database import NAME
+
+    better = sum(record.schedule is not None for _, record, _ in found)
+    said = f"{len(found)} problems, {better} with a schedule better than the estimate's"
+    if options.output is not None:
+        return f"{options.output}: {said}"
+    if settings.cache_dir is None:
+        return f"{said}; nothing was kept: MGX_CACHE_DIR is 'none', and no -o names a file"
+    where = settings.cache_dir / NAME
+    return f"{where}: {said}; finalizing takes them from there, and -o writes an artifact"
 
 
 def _told(work: Work, record: Record, known: bool) -> None:
