@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, load, store
@@ -76,8 +76,10 @@ class Reducer:
             return a.float(self.count, total) if is_float else a.int(self.count, total)
         number = arith.index_cast(I64.storage(), index_constant(self.count))
         if is_float:
-            return arith.sitofp(total.type, number)
-        return change(a, I64, self.accumulator, number)
+            one = arith.sitofp(self.accumulator.storage(), number)
+        else:
+            one = change(Arithmetic(), I64, self.accumulator, number)
+        return vector.broadcast(total.type, one) if isinstance(total.type, ir.VectorType) else one
 
 
 def reducer_of(op: ir.OpView) -> Reducer:

@@ -53,10 +53,11 @@ class Case:
         )
 
 
-def softmax(dims: str, element: str) -> Case:
-    one = tensor(dims.rpartition(",")[0] + ",1", "f32")
+def softmax(dims: str, element: str, axis: int = -1) -> Case:
+    sizes = dims.split(",")
+    axis %= len(sizes)
+    one = tensor(",".join("1" if d == axis else size for d, size in enumerate(sizes)), "f32")
     wide = tensor(dims, "f32")
-    rank = dims.count(",")
     convert = element != "f32"
     ops = "%y = mgx.fused_reduce(%x0) axes = [AXIS] : (@T0) -> @R {\n^bb0(%a: @T0):\n"
     ops += f"%w = mgx.convert %a : @T0 -> {wide}\n" if convert else ""
@@ -73,12 +74,19 @@ def softmax(dims: str, element: str) -> Case:
     ops += f"mgx.yield {'%z' if convert else '%q'} : @R\n}}"
 
     def meaning(x: np.ndarray) -> np.ndarray:
-        powers = np.exp(x - x.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
+        powers = np.exp(x - x.max(axis, keepdims=True))
+        return powers / powers.sum(axis, keepdims=True)
 
     pair = (dims, element)
-    name = f"softmax of {dims} {element}"
-    return Case(name, (pair,), pair, ops.replace("AXIS", str(rank)), meaning)
+    name = f"softmax {axis} of {dims} {element}"
+    return Case(name, (pair,), pair, ops.replace("AXIS", str(axis)), meaning)
+
+
+def mean(dims: str, result: str, axes: list[int], element: str) -> Case:
+    """The mean along some dimensions."""
+    ops = f"%y = mgx.reduce_mean %x0 axes = {axes} : @T0 -> @R"
+    meaning = lambda x: x.mean(tuple(axes), keepdims=True)  # noqa: E731
+    return Case(f"mean {axes} of {dims}", ((dims, element),), (result, element), ops, meaning)
 
 
 def added(dims: str, other: str, element: str) -> Case:
@@ -280,6 +288,17 @@ OPEN = (
     below_maximum("a,3,b", "b"),
     below_maximum("a,5,b", "a,1,b"),
     below_maximum("2,b,a", "b,1"),
+    mean("2,a,b", "2,1,1", [1, 2], "f16"),
+)
+# Rows that lie across memory.
+ACROSS = (
+    softmax("a,b", "f16", 0),
+    softmax("b,a", "f32", 0),
+    softmax("2,a,b", "f16", 1),
+    softmax("a,5,b", "f32", 1),
+    softmax("b,a,24", "f16", 1),
+    mean("2,a,b", "2,1,b", [1], "f16"),
+    mean("a,b", "1,b", [0], "f32"),
 )
 MOVES = (
     joined("a,b,8", "a,3,8", "a,2*b+3,8", 1, "f16"),
@@ -327,9 +346,10 @@ SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # which they do not: both sides of the ends of regimes.
 LENGTHS = ((2, 300), (1500, 1), (9000, 1), (3, 256), (264, 5), (1024, 3), (1032, 1), (4104, 1))
 
+HEIGHTS = ((33, 40), (300, 8), (20, 131), (2, 512))
 WIDTHS = ((9, 48), (2, 16), (33, 80), (6, 56))
 SIDES = ((64, 40), (24, 131), (257, 8), (129, 67))
-MORE = ((OPEN, LENGTHS), (TRANSPOSED, SIDES), (IMAGES, WIDTHS))
+MORE = ((OPEN, LENGTHS), (ACROSS, HEIGHTS), (TRANSPOSED, SIDES), (IMAGES, WIDTHS))
 
 
 def _size(text: str, known: dict[str, int]) -> int:
@@ -342,7 +362,7 @@ def _size(text: str, known: dict[str, int]) -> int:
 def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
-    for case in (*CASES, *TRANSPOSED, *OPEN, *MOVES, *IMAGES, *PRODUCTS):
+    for case in (*CASES, *TRANSPOSED, *OPEN, *ACROSS, *MOVES, *IMAGES, *PRODUCTS):
         words = "any sizes, "
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())

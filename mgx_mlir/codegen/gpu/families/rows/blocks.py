@@ -17,6 +17,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.choice import least
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
@@ -28,7 +29,7 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS as MOST_THREADS
-from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule, schedules
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import counted, in_ranges, scheduled
@@ -37,9 +38,11 @@ from mgx_mlir.sizes.arithmetic import Number, ceil_div
 # Numbers of rows up to an end, and the one that schedules are chosen for: no block of them is
 # whole.
 _ROWS = ((1024, 509), (math.inf, 16381))
-# Ends of the lengths of rows that vectors divide, and the number of rows that schedules are chosen
-# for. Of other rows: waves of a work-group, and elements that a thread keeps; 0: it keeps none.
-_ENDS, _MANY = (256, 1024, 4096, math.inf), 4096
+# Ends of the lengths of rows that vectors divide, and the elements that schedules are chosen for.
+# Of other rows: waves of a work-group, and elements that a thread keeps; 0: it keeps none.
+_ENDS, _MANY = (256, 1024, 4096, 16384, math.inf), 1 << 24
+# Ends of the lengths of rows that lie across memory, and their number.
+_HIGH, _MANY_ACROSS = (32, 128, math.inf), 4096
 _WAVES = ((1, 2), (4, 8), (16, 8), (16, 0))
 
 
@@ -49,17 +52,39 @@ def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Re
     every += [result.operand for result in rows.results]
     if not all(operand.forwards for operand in every):
         return Refusal("rows that are read backwards")
-    divided, own = divided_by(rows)
-    odd = 1 if is_across(rows) else divided.odd
+    across = is_across(rows)
+    divided, own = divided_by(rows, across)
+    odd = divided.odd
     found: list[tuple[Number, RowSchedule]] = []
     for problem, share, one_by_one in ((rows, odd, True), (own, 1 - odd, False)):
         if share == 0:
             continue
-        made = _of_length(problem, target, one_by_one)
+        if across:
+            made = _across(problem, target)
+        else:
+            made = _of_length(problem, target, one_by_one)
         if isinstance(made, Refusal):
             return made
         found += [(share * part, schedule) for part, schedule in made]
     return found
+
+
+def _across(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Refusal:
+    """The schedules of rows that lie across memory."""
+    found: dict[RowSchedule, Number] = {}
+    for regime in counted(rows.columns, [(end, int(min(end, 4096))) for end in _HIGH]):
+        count = rows.rows if isinstance(rows.rows, int) else _MANY_ACROSS
+        usual, size = replace(rows, rows=count, columns=regime.usual), target.wave_size
+        kept = isinstance(rows.columns, int) or regime.most < math.inf
+        some = schedules(regime.usual, lanes_of(rows, True), size, True)
+        legal = [s for s in some if kept or not s.resident]
+        legal = [s for s in legal if not schedule_refusal(usual, s, target)]
+        words = RowSchedule.describe
+        best = least(legal, lambda s, own=usual: clocks(own, s, target), words)  # type: ignore[misc]
+        if best is None:
+            return Refusal(f"no schedule fits {target.name}")
+        found[best] = found.get(best, 0) + regime.share
+    return [(share, schedule) for schedule, share in found.items()]
 
 
 def _of_length(
@@ -81,11 +106,10 @@ def _of_length(
         return _one_by_one(rows, target)
     found = []
     for regime in counted(rows.columns, [(end, int(min(end, 1 << 16))) for end in _ENDS]):
-        usual = replace(rows, rows=_MANY, columns=regime.usual)
-        schedule = choose(usual, target, whole=True) if regime.most < math.inf else None
-        if schedule is None or not schedule.resident:
-            lanes = lanes_of(rows, False)
-            schedule = RowSchedule(MOST_THREADS, 1, lanes, 1, False, False)
+        usual = replace(rows, rows=_MANY // max(1024, regime.usual), columns=regime.usual)
+        schedule = choose(usual, target, whole=True)
+        if schedule is None:
+            return Refusal(f"no schedule fits {target.name}")
         found.append((regime.share, _single(rows, schedule)))
     return found
 
@@ -121,16 +145,24 @@ def _size(x: MemoryOperand) -> Number:
     return math.prod((n for axis in (x.outer, x.inner) for n, _ in axis.factors), start=1)
 
 
-def divided_by(rows: Rows) -> tuple[Divided, Rows]:
-    """The rows whose vectors divide the rows' lengths and strides, and the condition for it."""
-    divided = Divided.of(rows.operands)
+def divided_by(rows: Rows, across: bool) -> tuple[Divided, Rows]:
+    """The rows whose vectors, along or across them, divide lengths and strides, and the condition
+    for it."""
+    every = [x.transposed for x in rows.operands] if across else rows.operands
+    divided = Divided.of(every)
+
+    def own(x: MemoryOperand) -> MemoryOperand:
+        return divided.operand(x.transposed).transposed if across else divided.operand(x)
+
     sources = {
-        value: divided.operand(x) if isinstance(x, MemoryOperand) and rows.is_whole(value) else x
+        value: own(x) if isinstance(x, MemoryOperand) and rows.is_whole(value) else x
         for value, x in rows.sources.items()
     }
-    results = tuple(
-        replace(x, operand=divided.operand(x.operand)) if x.whole else x for x in rows.results
-    )
+    results = tuple(replace(x, operand=own(x.operand)) if x.whole else x for x in rows.results)
+    if across:
+        return divided, replace(
+            rows, sources=sources, results=results, rows=divided.number(rows.rows)
+        )
     columns = divided.number(rows.columns)
     return divided, replace(rows, sources=sources, results=results, columns=columns)
 
@@ -138,7 +170,7 @@ def divided_by(rows: Rows) -> tuple[Divided, Rows]:
 def build(rows: Rows, launches: Launches, schedule: RowSchedule, target: Target) -> None:
     """Adds the function of rows with symbolic sizes to those of `launches`."""
     if schedule.lanes > lanes_of(rows, False):
-        _, rows = divided_by(rows)
+        _, rows = divided_by(rows, False)
     count = schedule.together
     parts = _Parts(launches, ceil_div(rows.rows, count), count)
     sources = {

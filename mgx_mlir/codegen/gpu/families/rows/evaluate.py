@@ -88,6 +88,13 @@ class Evaluator:
                 self._known.update(self._compute(op, operands))
         return self._known[value]
 
+    def is_zero_outside(self, value: ir.Value) -> bool:
+        """Whether a whole value's elements outside of a row, which are read as 0, are 0."""
+        if value in self.rows.sources:
+            return True
+        op = self._producer[value]
+        return isinstance(op, mgx.ConvertOp) and self.is_zero_outside(op.operands[0])
+
     def prepare(self, values: Sequence[ir.Value]) -> None:
         """Computes the values of a row that `values` depend on, at this insertion point."""
         for value in values:
@@ -152,7 +159,8 @@ class Reduction:
             assert self._arg is not None
             columns = evaluator.layout.columns_of(chunk)
             found = (load(a, self._arg.element, x), columns)
-        if chunk.inside is None:
+        is_neutral = self._initial == (0,) and evaluator.is_zero_outside(self.value)
+        if chunk.inside is None or is_neutral:
             return found
         return tuple(
             arith.select(chunk.inside, value, nothing)
