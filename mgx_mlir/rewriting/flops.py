@@ -19,7 +19,8 @@ def flops_of(kernel: mgx.KernelOp) -> int:
     type_ = ir.FunctionType(kernel.function_type.value)
     if not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results)):
         return 0
-    return _block(kernel.regions[0].blocks[0], 1)
+    found = _block(kernel.regions[0].blocks[0], 1)
+    return found if isinstance(found, int) else 0  # a size inside may be a formula
 
 
 def flops_of_op(op: ir.OpView) -> int:
