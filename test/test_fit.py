@@ -12,7 +12,7 @@ from onnx import parser
 
 import mgx_mlir
 from mgx_mlir.artifact.code_object import MOST_GROUPS, Argument, CodeObject, Launch
-from mgx_mlir.artifact.fit import check_fit
+from mgx_mlir.artifact.fit import check_code
 from mgx_mlir.artifact.interface import Interface, Operand
 from mgx_mlir.artifact.plan import Buffer, Loop, Plan, Row, Step, TensorSpec
 from mgx_mlir.artifact.record import Artifact
@@ -169,11 +169,11 @@ def test_an_output_takes_the_memory_of_inputs_that_the_kernel_lets_it() -> None:
     code = CodeObject("cpu", b"", (), 0, {})
     over = replace(code, interface=Interface((operand, operand), (replace(operand, over=(1,)),)))
     plan = Plan(specs, (output,), 0, buffers, (Step(0, (0, 1, 2)),))
-    check_fit(replace(plan, in_place=((0, 1),)), [over])
+    check_code(replace(plan, in_place=((0, 1),)), [over])
     for wrong in (
         replace(plan, in_place=((0, 0),)),
         replace(plan, in_place=((0, 1),), steps=plan.steps * 2),  # another step has the input
         replace(plan, in_place=((0, 1),), steps=(Step(0, (1, 1, 2)),)),
     ):
         with pytest.raises(ArtifactError, match="cannot have the memory of input"):
-            check_fit(wrong, [over])
+            check_code(wrong, [over])

@@ -73,6 +73,7 @@ typedef struct mgx_open_options {
   size_t struct_bytes;
   int32_t allow_absolute; /* 1: weights may lie outside of the artifact's folder. */
   int32_t borrow;         /* 1: mgx_artifact_open_memory copies nothing: the bytes outlive it */
+  const char *folder; /* Of mgx_artifact_open_memory: where weights beside lie; NULL: nowhere */
 } mgx_open_options;
 
 /* Opens a file, which is mapped, or the bytes of one, and checks all but the weights, whose hashes
@@ -87,7 +88,7 @@ MGX_API void mgx_artifact_release(mgx_artifact *artifact);
 typedef struct mgx_artifact_info {
   size_t struct_bytes;
   const char *name;
-  const char *producer;     /* "mgx-mlir 0.1.0" */
+  const char *producer; /* "mgx-mlir 0.1.0" */
   const char *content_hash; /* 64 hexadecimal digits: equal programs have equal ones. */
   const char *host_operators; /* Operators between compiled parts, which only mgx-mlir runs: such
                                  an artifact has no program here. NULL: none. */
@@ -138,10 +139,10 @@ typedef struct mgx_tensor_info {
   size_t struct_bytes;
   const char *name;
   mgx_type type;
-  uint32_t rank;                 /* at most MGX_MOST_DIMENSIONS */
-  const int64_t *sizes;          /* `rank` sizes; -1 where a run gives the size. */
+  uint32_t rank; /* at most MGX_MOST_DIMENSIONS */
+  const int64_t *sizes; /* `rank` sizes; -1 where a run gives the size. */
   const char *const *size_texts; /* The same as texts: "16", "batch", "4*seq". */
-  int32_t may_share;             /* Of an output: the input whose memory it may have; -1: none. */
+  int32_t may_share; /* Of an output: the input whose memory it may have; -1: none. */
 } mgx_tensor_info;
 
 #define MGX_MOST_DIMENSIONS 64
@@ -178,10 +179,10 @@ MGX_API mgx_error *mgx_device_count(const mgx_device_options *options, size_t *c
 
 typedef struct mgx_device_info {
   size_t struct_bytes;
-  const char *name;   /* "cpu", "AMD Instinct MI300X" */
+  const char *name; /* "cpu", "AMD Instinct MI300X" */
   const char *target; /* "gfx942"; of the CPU the best level that it runs: "x86-64-v3" */
   int32_t is_gpu;
-  int32_t number;  /* of a GPU */
+  int32_t number; /* of a GPU */
   int32_t threads; /* of a CPU */
   uint64_t memory_bytes;
 } mgx_device_info;
@@ -189,10 +190,10 @@ typedef struct mgx_device_info {
 MGX_API mgx_error *mgx_device_get_info(const mgx_device *device, mgx_device_info *info);
 
 typedef enum mgx_memory {
-  MGX_MEMORY_ANY = 0,    /* HIP is asked whose it is */
-  MGX_MEMORY_HOST = 1,   /* of the process */
+  MGX_MEMORY_ANY = 0, /* HIP is asked whose it is */
+  MGX_MEMORY_HOST = 1, /* of the process */
   MGX_MEMORY_DEVICE = 2, /* of the GPU */
-  MGX_MEMORY_PINNED = 3  /* of the process, and the GPU copies from it without a pause */
+  MGX_MEMORY_PINNED = 3 /* of the process, and the GPU copies from it without a pause */
 } mgx_memory;
 
 /* Memory for tensors, aligned to 256 bytes. On a CPU all kinds are the process's. */
@@ -359,6 +360,11 @@ typedef struct mgx_assembly {
    code: a program of it needs no consent, and runs it on any device. That parts fit together is
    checked; hashes are not. */
 MGX_API mgx_error *mgx_artifact_assemble(const mgx_assembly *assembly, mgx_artifact **artifact);
+
+/* Whether a plan points into what it has, and, where `check_code` is 1, gives the code, whose
+   `data` may be NULL here, the memory that it touches: for the plan's own sizes, or some of
+   symbolic ones. */
+MGX_API mgx_error *mgx_artifact_check(const mgx_assembly *assembly, int32_t check_code);
 
 typedef void (*mgx_text_function)(void *user, const char *text);
 

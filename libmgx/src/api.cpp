@@ -93,9 +93,12 @@ mgx_error *mgx_artifact_open_memory(const void *data, size_t bytes, const mgx_op
   return guarded([&] {
     given(data, "data");
     given(artifact, "artifact");
-    bool borrow = options_of(options).borrow == 1;
-    auto memory = borrow ? Bytes::borrow(data, bytes) : Bytes::copy(data, bytes);
-    *artifact = new mgx_artifact(Artifact::read(std::move(memory)));
+    mgx_open_options own = options_of(options);
+    std::string folder = own.folder ? own.folder : "";
+    auto memory =
+        own.borrow == 1 ? Bytes::borrow(data, bytes, folder) : Bytes::copy(data, bytes, folder);
+    bool anywhere = own.allow_absolute == 1;
+    *artifact = new mgx_artifact(Artifact::read(std::move(memory), anywhere));
   });
 }
 
@@ -104,6 +107,10 @@ mgx_error *mgx_artifact_assemble(const mgx_assembly *assembly, mgx_artifact **ar
     given(artifact, "artifact");
     *artifact = new mgx_artifact(Artifact::assembled(options_of(assembly)));
   });
+}
+
+mgx_error *mgx_artifact_check(const mgx_assembly *assembly, int32_t check_code) {
+  return guarded([&] { Artifact::check(options_of(assembly), check_code == 1); });
 }
 
 mgx_error *mgx_code_load(const void *data, size_t bytes, mgx_loaded **code) {

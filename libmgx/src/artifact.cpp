@@ -263,8 +263,9 @@ std::shared_ptr<const Artifact> Artifact::open(const std::string &path, bool all
   }
 }
 
-std::shared_ptr<const Artifact> Artifact::read(std::shared_ptr<const Bytes> bytes) {
-  return ArtifactReader(std::move(bytes), false).read();
+std::shared_ptr<const Artifact> Artifact::read(std::shared_ptr<const Bytes> bytes,
+                                               bool allow_absolute) {
+  return ArtifactReader(std::move(bytes), allow_absolute).read();
 }
 
 } // namespace mgx

@@ -34,13 +34,27 @@ Weight weight_of(const mgx_weight &given) {
   return weight;
 }
 
-void check_parts(const Artifact &artifact, const Code &code) {
-  for (const Plan *plan : artifact.plan.plans()) {
+Code code_of(const mgx_assembly &assembly) {
+  Code code;
+  for (size_t i = 0; i < assembly.code_count; ++i) {
+    const mgx_code &one = assembly.code[i];
+    std::string_view data(static_cast<const char *>(one.data), one.bytes);
+    code.push_back(CodeObject::read(parsed(one.record, "a code object"), data, sha256(data)));
+  }
+  return code;
+}
+
+void check_kernels(const Plan &root, const Code &code) {
+  for (const Plan *plan : root.plans())
     walk(plan->steps, [&](const Step &step) {
       if (step.kernel >= static_cast<int64_t>(code.size()))
         bad_artifact("plan: the step of '", step.node, "' runs kernel ", step.kernel,
                      ", which is missing");
     });
+}
+
+void check_weights(const Artifact &artifact) {
+  for (const Plan *plan : artifact.plan.plans())
     for (const Buffer &buffer : plan->buffers) {
       if (buffer.kind != Memory::weight)
         continue;
@@ -51,7 +65,6 @@ void check_parts(const Artifact &artifact, const Code &code) {
         bad_artifact("weight '", buffer.key, "' has ", weight->bytes, " bytes; the plan says ",
                      buffer.bytes);
     }
-  }
 }
 
 } // namespace
@@ -59,22 +72,27 @@ void check_parts(const Artifact &artifact, const Code &code) {
 std::shared_ptr<const Artifact> Artifact::assembled(const mgx_assembly &assembly) {
   auto result = std::make_shared<Artifact>();
   result->plan = Plan::read(parsed(assembly.plan, "plan"));
-  Code &code = result->code[""];
-  for (size_t i = 0; i < assembly.code_count; ++i) {
-    const mgx_code &one = assembly.code[i];
-    std::string_view data(static_cast<const char *>(one.data), one.bytes);
-    code.push_back(CodeObject::read(parsed(one.record, "a code object"), data, sha256(data)));
-    if (i == 0)
-      result->targets.push_back(code[0].arch);
-  }
+  Code &code = result->code[""] = code_of(assembly);
+  if (!code.empty())
+    result->targets.push_back(code[0].arch);
   for (size_t i = 0; i < assembly.weight_count; ++i) {
     Weight weight = weight_of(assembly.weights[i]);
     if (!result->by_key.emplace(weight.key, i).second)
       fail(MGX_ERROR_USAGE, "two weights have the key '", weight.key, "'");
     result->weights.push_back(std::move(weight));
   }
-  check_parts(*result, code);
+  check_kernels(result->plan, code);
+  check_weights(*result);
   return result;
+}
+
+void Artifact::check(const mgx_assembly &assembly, bool with_code) {
+  Plan plan = Plan::read(parsed(assembly.plan, "plan"));
+  if (!with_code)
+    return;
+  Code code = code_of(assembly);
+  check_kernels(plan, code);
+  check_code(plan, code);
 }
 
 } // namespace mgx

@@ -50,8 +50,10 @@ std::shared_ptr<const Bytes> Bytes::map(const std::string &path) {
   return bytes;
 }
 
-std::shared_ptr<const Bytes> Bytes::copy(const void *data, size_t count) {
+std::shared_ptr<const Bytes> Bytes::copy(const void *data, size_t count,
+                                         const std::string &folder) {
   std::shared_ptr<Bytes> bytes(new Bytes);
+  bytes->folder = folder;
   auto *own = static_cast<char *>(::operator new(count + 1, std::align_val_t(4096)));
   if (count)
     std::memcpy(own, data, count);
@@ -61,8 +63,10 @@ std::shared_ptr<const Bytes> Bytes::copy(const void *data, size_t count) {
   return bytes;
 }
 
-std::shared_ptr<const Bytes> Bytes::borrow(const void *data, size_t count) {
+std::shared_ptr<const Bytes> Bytes::borrow(const void *data, size_t count,
+                                           const std::string &folder) {
   std::shared_ptr<Bytes> bytes(new Bytes);
+  bytes->folder = folder;
   bytes->data = static_cast<const char *>(data);
   bytes->count = count;
   return bytes;

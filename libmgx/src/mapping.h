@@ -12,8 +12,10 @@ class Bytes {
 public:
   // Maps a regular file. Errors name the path.
   static std::shared_ptr<const Bytes> map(const std::string &path);
-  static std::shared_ptr<const Bytes> copy(const void *data, size_t count);
-  static std::shared_ptr<const Bytes> borrow(const void *data, size_t count);
+  static std::shared_ptr<const Bytes> copy(const void *data, size_t count,
+                                           const std::string &folder);
+  static std::shared_ptr<const Bytes> borrow(const void *data, size_t count,
+                                             const std::string &folder);
 
   Bytes(const Bytes &) = delete;
   Bytes &operator=(const Bytes &) = delete;
@@ -22,7 +24,7 @@ public:
   std::string_view view() const { return {data, count}; }
   bool mapped() const { return is_mapped; }
 
-  std::string folder; // Of a file, absolute.
+  std::string folder; // Of the file, absolute; empty for none.
 
 private:
   Bytes() = default;

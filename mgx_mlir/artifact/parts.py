@@ -1,7 +1,6 @@
 """A program in parts: compiled segments, and nodes of the host between them. Pure data.
 
 The graphs of a model are its main graph and the bodies of its control flow that the host runs.
-`Parts.from_json` accepts hostile input and answers with ArtifactError.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mgx_mlir.artifact.plan import Plan
-from mgx_mlir.errors import ArtifactError
 from mgx_mlir.text import name_text
 
 
@@ -90,19 +88,14 @@ class Parts:
         }
 
     @staticmethod
-    def from_json(value: Any, model: bytes) -> Parts:
-        """The parts in JSON values. Raises ArtifactError where anything is out of range."""
-        weights, graphs = _typed(value, "weights", dict), _typed(value, "graphs", dict)
-        if not all(isinstance(key, str) for key in weights.values()):
-            raise ArtifactError("parts: 'weights' holds more than keys")
-        if "" not in graphs:
-            raise ArtifactError("parts: the steps of the main graph are missing")
+    def of_checked(value: Any, model: bytes) -> Parts:
+        """The parts in JSON values that libmgx has checked."""
         return Parts(
             model,
-            tuple(_texts(value, "inputs")),
-            weights,
-            {place: tuple(map(_part, _typed(graphs, place, list))) for place in graphs},
-            _typed(value, "signature", str),
+            tuple(value["inputs"]),
+            value["weights"],
+            {place: tuple(map(_part, steps)) for place, steps in value["graphs"].items()},
+            value["signature"],
         )
 
     def summary(self) -> list[str]:
@@ -120,26 +113,7 @@ class Parts:
 
 
 def _part(value: Any) -> Part:
-    nodes = _typed(value, "nodes", list)
-    if not nodes or not all(type(n) is int and 0 <= n < 1 << 32 for n in nodes):
-        raise ArtifactError(f"parts: 'nodes' holds {nodes!r:.80}, no numbers of nodes")
+    nodes = tuple(value["nodes"])
     if "operator" in value:
-        operator = _typed(value, "operator", str)
-        if not operator or len(nodes) != 1:
-            raise ArtifactError("parts: a step of the host is one node of a named operator")
-        return Part(tuple(nodes), operator)
-    plans = tuple(map(Plan.from_json, _typed(value, "plans", list)))
-    return Part(tuple(nodes), "", plans, _typed({"reason": "", **value}, "reason", str))
-
-
-def _typed(value: Any, name: str, kind: type) -> Any:
-    if not isinstance(value, dict) or type(value.get(name)) is not kind:
-        raise ArtifactError(f"parts: '{name:.80}' is missing or no {kind.__name__}")
-    return value[name]
-
-
-def _texts(value: Any, name: str) -> list[str]:
-    found: list[str] = _typed(value, name, list)
-    if not all(isinstance(text, str) for text in found):
-        raise ArtifactError(f"parts: '{name}' holds more than text")
-    return found
+        return Part(nodes, value["operator"])
+    return Part(nodes, "", tuple(map(Plan.of_checked, value["plans"])), value.get("reason", ""))

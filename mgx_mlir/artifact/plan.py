@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from ctypes import byref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mgx_mlir.artifact import library
 from mgx_mlir.artifact.interface import ITEM_BYTES
-from mgx_mlir.artifact.json_reader import MAX_BYTES, Reader
+from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.steps import (
     CONDITION_BYTES,
     ENDLESS,
-    MAX_DEPTH,
     MAX_LOOP_ITERATIONS,
     TRIPS_BYTES,
     AnyStep,
@@ -27,7 +28,6 @@ from mgx_mlir.artifact.steps import (
     Row,
     Step,
     bodies,
-    called,
     named_buffers,
     read_steps,
     steps_json,
@@ -35,8 +35,7 @@ from mgx_mlir.artifact.steps import (
 )
 from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.sizes.arithmetic import Symbol, symbols
-from mgx_mlir.sizes.parser import parse
+from mgx_mlir.sizes.arithmetic import Symbol
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.code_object import CodeObject
@@ -45,8 +44,6 @@ __all__ = [
     "CONDITION_BYTES",
     "DTYPES",
     "ENDLESS",
-    "MAX_BYTES",
-    "MAX_DEPTH",
     "MAX_LOOP_ITERATIONS",
     "TRIPS_BYTES",
     "AnyStep",
@@ -64,8 +61,6 @@ __all__ = [
 ]
 
 DTYPES = frozenset(row.numpy for row in ELEMENTS)
-# Kernels read vectors of so many bytes: what `mgx-plan-memory` aligns every tensor to.
-ARENA_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -198,101 +193,31 @@ class Plan:
     @staticmethod
     def from_json(value: Any) -> Plan:
         """The plan in JSON values. Raises ArtifactError where anything is out of range."""
-        reader = Reader("plan")
-        dims, formulas = _symbolic(reader, value)
-        reader.low = -len(formulas)
-        plan = Plan(
-            tuple(_spec(reader, v) for v in reader.list(value, "inputs")),
-            tuple(_spec(reader, v) for v in reader.list(value, "outputs")),
-            reader.integer(value, "arena_bytes"),
-            tuple(_buffer(reader, v) for v in reader.list(value, "buffers")),
-            read_steps(reader, value, "steps", 0),
-            dims,
-            formulas,
-            _programs(reader, value, dims),
-            _pairs(reader, value, "in_place"),
-            _pairs(reader, value, "limits", reader.low),
+        _check(value)
+        return Plan.of_checked(value)
+
+    @staticmethod
+    def of_checked(value: Any) -> Plan:
+        """The plan in JSON values that libmgx has checked."""
+        return Plan(
+            tuple(map(_spec, value["inputs"])),
+            tuple(map(_spec, value["outputs"])),
+            value["arena_bytes"],
+            tuple(map(_buffer, value["buffers"])),
+            read_steps(value["steps"]),
+            tuple(map(_dim, value.get("dims", ()))),
+            tuple(value["formulas"]) if "dims" in value else (),
+            tuple(
+                (one["sizes"], Plan.of_checked(one["plan"]))
+                for one in (value.get("programs", ()) if "dims" in value else ())
+            ),
+            tuple(map(tuple, value.get("in_place", ()))),
+            tuple(map(tuple, value.get("limits", ()))),
         )
-        plan.check()
-        return plan
 
     def check(self) -> None:
         """Raises ArtifactError when a buffer or a step points out of range."""
-        tensors = {"input": self.inputs, "output": self.outputs}
-        for number, b in enumerate(self.buffers):
-            if b.kind == "arena" and not self.dims and b.offset + b.bytes > self.arena_bytes:
-                raise ArtifactError(f"plan: buffer {number} ends beyond the arena")
-            if b.kind == "arena" and not self.dims and b.bytes and b.offset % ARENA_ALIGNMENT:
-                raise ArtifactError(
-                    f"plan: buffer {number} lies at {b.offset}, which is misaligned"
-                )
-            specs = tensors.get(b.kind)
-            if specs is None:
-                continue
-            if b.index >= len(specs):
-                raise ArtifactError(f"plan: buffer {number} names {b.kind} {b.index} of none")
-            size = specs[b.index].nbytes  # formulas are checked once they are bound
-            if size >= 0 and b.bytes >= 0 and size != b.bytes:
-                raise ArtifactError(
-                    f"plan: buffer {number} has {b.bytes} bytes of {b.kind} "
-                    f"'{specs[b.index].name:.80}', which has {size}"
-                )
-        for output, source in self.in_place:
-            if output >= len(self.outputs) or source >= len(self.inputs):
-                raise ArtifactError(f"plan: output {output} in the place of input {source} of none")
-        for number, _ in self.limits:
-            if number >= len(self.inputs):
-                raise ArtifactError(f"plan: a limit of input {number} of none")
-            spec = self.inputs[number]
-            if spec.dtype not in _INTEGERS or any(n != 1 for n in spec.shape):
-                raise ArtifactError(f"plan: a limit of input '{spec.name}', which is no integer")
-        self._check_steps(self.steps, False)
-
-    def _check_steps(self, steps: Sequence[AnyStep], in_loop: bool) -> None:
-        for step in steps:
-            used = named_buffers(step)
-            if any(not 0 <= number < len(self.buffers) for number in used):
-                raise ArtifactError(f"{called(step)} names a buffer that does not exist")
-            sizes = [self.buffers[number].bytes for number in used]
-            if isinstance(step, Step):
-                self._check_copy(step)
-            elif isinstance(step, Row):
-                self._check_row(step, in_loop)
-            elif isinstance(step, Branch) and sizes != [CONDITION_BYTES]:
-                raise ArtifactError(f"{called(step)} has a condition of {sizes[0]} bytes")
-            elif isinstance(step, Loop) and sizes != [
-                TRIPS_BYTES, CONDITION_BYTES, CONDITION_BYTES,
-            ]:  # fmt: skip
-                raise ArtifactError(f"{called(step)} has a count or a condition of a wrong size")
-            for inner in bodies(step):
-                self._check_steps(inner, isinstance(step, Loop))
-
-    def _check_copy(self, step: Step) -> None:
-        if step.kernel >= 0:
-            return  # see fit.py
-        if len(step.arguments) != 2:
-            raise ArtifactError(f"{called(step)} is a copy without source and target")
-        source, target = (self.buffers[number] for number in step.arguments)
-        if source.bytes != target.bytes:
-            raise ArtifactError(f"{called(step)} copies between buffers of two sizes")
-        if target.kind not in WRITABLE:
-            raise ArtifactError(f"{called(step)} copies into a buffer of kind '{target.kind}'")
-        self._check_apart(step, source, target)
-
-    def _check_apart(self, step: AnyStep, source: Buffer, target: Buffer) -> None:
-        if not self.dims and source.overlaps(target):
-            raise ArtifactError(f"{called(step)} copies memory to a part of itself")
-
-    def _check_row(self, step: Row, in_loop: bool) -> None:
-        if not in_loop:
-            raise ArtifactError(f"{called(step)} fills a row outside of a loop")
-        source, target = self.buffers[step.source], self.buffers[step.target]
-        known = source.bytes >= 0 and target.bytes >= 0  # formulas are checked once they are bound
-        whole = target.bytes % source.bytes == 0 if source.bytes else not target.bytes
-        whole = whole or not known
-        if target.kind not in WRITABLE or not whole:
-            raise ArtifactError(f"{called(step)} fills rows of a buffer that has none of its size")
-        self._check_apart(step, source, target)
+        _check(self.to_json())
 
 
 def renumbered(plan: Plan, numbers: Sequence[int] | Mapping[int, int]) -> Plan:
@@ -312,84 +237,39 @@ def renumbered(plan: Plan, numbers: Sequence[int] | Mapping[int, int]) -> Plan:
     return replace(plan, steps=all_of(plan.steps), programs=programs)
 
 
-WRITABLE = ("arena", "output")
-_INTEGERS = ("int32", "int64")
-
-
 def _dim_json(dim: Symbol) -> dict[str, Any]:
     high = {} if dim.high is None else {"max": dim.high}
     optimals = {"optimals": list(dim.optimals)} if dim.optimals else {}
     return {"name": dim.name, "min": dim.low, **high, **optimals}
 
 
-def _symbolic(reader: Reader, value: Any) -> tuple[tuple[Symbol, ...], tuple[str, ...]]:
-    """The dims and formulas of a plan in JSON; none of a static plan."""
-    if "dims" not in value:
-        return (), ()
-    dims = []
-    for entry in reader.list(value, "dims"):
-        low = reader.integer(entry, "min")
-        high = reader.integer(entry, "max", low) if "max" in entry else None
-        optimals = reader.integers(entry, "optimals") if "optimals" in entry else ()
-        dims.append(Symbol(reader.text(entry, "name"), low, high, optimals))
-    formulas = reader.list(value, "formulas")
-    known = {dim.name: dim for dim in dims}
-    for text in formulas:
-        try:
-            if {s.name for s in symbols(parse(text, known))} <= known.keys():
-                continue
-        except (TypeError, ValueError):
-            pass
-        raise ArtifactError(f"plan: {text!r:.80} is not a formula of its dims")
-    return tuple(dims), tuple(formulas)
-
-
-def _programs(
-    reader: Reader, value: Any, dims: Sequence[Symbol]
-) -> tuple[tuple[Mapping[str, int], Plan], ...]:
-    if not dims or "programs" not in value:
-        return ()
-    found = []
-    for entry in reader.list(value, "programs"):
-        sizes, names = reader.field(entry, "sizes", dict), {dim.name for dim in dims}
-        if set(sizes) != names:
-            raise ArtifactError("plan: a program for some sizes has other symbols than the plan")
-        known = {name: reader.bounded(size, "sizes", 1) for name, size in sizes.items()}
-        plan = Plan.from_json(reader.field(entry, "plan", dict))
-        if plan.dims:
-            raise ArtifactError("plan: a program for some sizes has a plan for any")
-        found.append((known, plan))
-    return tuple(found)
-
-
-def _pairs(reader: Reader, value: Any, key: str, low: int = 0) -> tuple[tuple[int, int], ...]:
-    """Pairs of numbers, of which the second are at least `low`."""
-    found = []
-    for pair in reader.list(value, key) if key in value else []:
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise ArtifactError(f"plan: '{key}' holds other than pairs of numbers")
-        found.append((reader.bounded(pair[0], key), reader.bounded(pair[1], key, low)))
-    return tuple(found)
+def _check(value: Any) -> None:
+    """Raises ArtifactError where JSON values are no plan, by libmgx."""
+    try:
+        text = canonical_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArtifactError(f"plan: {error}") from error
+    assembly = library.made(library.Assembly, plan=text)
+    library.call("mgx_artifact_check", byref(assembly), 0)
 
 
 def _spec_json(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "dtype": spec.dtype, "shape": list(spec.shape)}
 
 
-def _spec(reader: Reader, value: Any) -> TensorSpec:
-    dtype = reader.text(value, "dtype")
-    if dtype not in DTYPES:
-        raise ArtifactError(f"plan: '{dtype}' is not an element type")
-    shape = reader.integers(value, "shape", reader.low)
-    return TensorSpec(reader.text(value, "name"), dtype, shape)
+def _dim(value: Any) -> Symbol:
+    return Symbol(value["name"], value["min"], value.get("max"), tuple(value.get("optimals", ())))
 
 
-def _buffer(reader: Reader, value: Any) -> Buffer:
-    kind, size = reader.text(value, "kind"), reader.integer(value, "bytes", reader.low)
+def _spec(value: Any) -> TensorSpec:
+    return TensorSpec(value["name"], value["dtype"], tuple(value["shape"]))
+
+
+def _buffer(value: Any) -> Buffer:
+    """Any other field belongs to a buffer of another kind."""
+    kind, size = value["kind"], value["bytes"]
     if kind == "arena":
-        return Buffer(kind, size, offset=reader.integer(value, "offset"))
+        return Buffer(kind, size, offset=value["offset"])
     if kind == "weight":
-        return Buffer(kind, size, key=reader.text(value, "key"))
-    if kind in ("input", "output"):
-        return Buffer(kind, size, index=reader.integer(value, "index"))
-    raise ArtifactError(f"plan: '{kind}' is not a kind of buffer")
+        return Buffer(kind, size, key=value["key"])
+    return Buffer(kind, size, index=value["index"])

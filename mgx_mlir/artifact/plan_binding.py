@@ -109,9 +109,9 @@ def dim_text(dim: Symbol) -> str:
 
 
 def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
-    """The plan for symbols of these sizes.
+    """The plan for symbols of these sizes; whether it fits together is checked when it is run.
 
-    Raises ArtifactError where it does not fit together for them.
+    Raises ArtifactError where formulas have no values for them.
     """
     if not plan.dims:
         return plan
@@ -125,7 +125,7 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
     def spec(one: TensorSpec) -> TensorSpec:
         return replace(one, shape=tuple(bound(n, found) for n in one.shape))
 
-    static = Plan(
+    return Plan(
         tuple(spec(one) for one in plan.inputs),
         tuple(spec(one) for one in plan.outputs),
         arena,
@@ -133,8 +133,6 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
         plan.steps,
         limits=tuple((number, bound(most, found)) for number, most in plan.limits),
     )
-    static.check()
-    return static
 
 
 def _placed(buffers: Sequence[Buffer], steps: Sequence[AnyStep]) -> tuple[list[Buffer], int]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-_HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
 @dataclass(frozen=True)
@@ -25,19 +22,6 @@ class Signature:
 
     def to_json(self) -> dict[str, Any]:
         return {"key": self.key, "code": dict(self.code), "value": self.value}
-
-    @classmethod
-    def from_json(cls, record: Any) -> Signature:
-        """Reads `to_json`'s form; ValueError for anything else."""
-        if not isinstance(record, dict) or not isinstance(record.get("code"), dict):
-            raise ValueError(f"a signature has a key, code hashes and a value, got {record!r:.80}")
-        for name, size in (("key", 64), ("value", 128)):
-            text = record.get(name)
-            if not isinstance(text, str) or len(text) != size or not _HEX.fullmatch(text):
-                raise ValueError(f"a signature's {name} is {size} hexadecimal digits")
-        if not all(isinstance(digest, str) for digest in record["code"].values()):
-            raise ValueError("a signature's code hashes are texts")
-        return cls(record["key"], record["code"], record["value"])
 
 
 def statement(content_hash: str, code: Mapping[str, str]) -> bytes:

@@ -6,11 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mgx_mlir.artifact.json_reader import Reader
-from mgx_mlir.errors import ArtifactError
-
-# Control flow deeper than this is refused.
-MAX_DEPTH = 64
 # A condition is one byte, a number of trips an int64.
 CONDITION_BYTES = 1
 TRIPS_BYTES = 8
@@ -102,11 +97,6 @@ def named_buffers(step: AnyStep) -> tuple[int, ...]:
     return step.trips, step.condition, step.again
 
 
-def called(step: AnyStep) -> str:
-    """The step in words, for messages."""
-    return f"plan: the {type(step).__name__.lower()} of '{step.node:.200}'"
-
-
 def steps_json(steps: Sequence[AnyStep], counts: bool) -> list[dict[str, Any]]:
     """The steps as JSON values; without `counts`, with the fields alone that affect results."""
 
@@ -126,29 +116,21 @@ def steps_json(steps: Sequence[AnyStep], counts: bool) -> list[dict[str, Any]]:
     return [one(s) | {"node": s.node} for s in steps]
 
 
-def read_steps(reader: Reader, value: Any, name: str, depth: int) -> tuple[AnyStep, ...]:
-    """The steps in field `name` of JSON values. Raises ArtifactError."""
-    if depth > MAX_DEPTH:
-        raise ArtifactError(f"plan: control flow is more than {MAX_DEPTH} levels deep")
-    return tuple(_step(reader, v, depth) for v in reader.list(value, name))
+def read_steps(values: Sequence[Any]) -> tuple[AnyStep, ...]:
+    """The steps of JSON values, which are checked."""
+    return tuple(map(_step, values))
 
 
-def _step(reader: Reader, value: Any, depth: int) -> AnyStep:
-    node = reader.text(value, "node")
+def _step(value: Any) -> AnyStep:
+    node = value["node"]
     if "if" in value:
-        then, otherwise = (read_steps(reader, value, name, depth + 1) for name in ("then", "else"))
-        return Branch(reader.integer(value, "if"), then, otherwise, node)
+        return Branch(value["if"], read_steps(value["then"]), read_steps(value["else"]), node)
     if "loop" in value:
-        trips, condition = reader.integer(value, "loop"), reader.integer(value, "condition")
-        again = reader.integer(value, "again")
-        most = reader.integer(value, "most", high=ENDLESS) if "most" in value else 0
-        body = read_steps(reader, value, "body", depth + 1)
-        return Loop(trips, condition, again, body, node, most)
+        conditions = value["condition"], value["again"]
+        return Loop(
+            value["loop"], *conditions, read_steps(value["body"]), node, value.get("most", 0)
+        )
     if "row" in value:
-        places = reader.integers(value, "row")
-        if len(places) != 2:
-            raise ArtifactError("plan: 'row' holds no source and target")
-        return Row(places[0], places[1], node)
-    flops = reader.integer(value, "flops", high=1 << 62) if "flops" in value else 0
-    kernel = reader.integer(value, "kernel", low=-1)
-    return Step(kernel, reader.integers(value, "arguments"), node, flops)
+        source, target = value["row"]
+        return Row(source, target, node)
+    return Step(value["kernel"], tuple(value["arguments"]), node, value.get("flops", 0))

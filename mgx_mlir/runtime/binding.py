@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
-from mgx_mlir.artifact.fit import check_fit
+from mgx_mlir.artifact.fit import check_code
 from mgx_mlir.artifact.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -112,8 +112,7 @@ class BoundPlan:
 
 def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
     """The plan's steps in order. Raises ArtifactError where the parts do not fit together."""
-    plan.check()
-    check_fit(plan, code_objects)
+    check_code(plan, code_objects)
     binder = _Binder(plan, code_objects)
     binder.bound.parts = binder.parts(plan.steps)
     return binder.bound

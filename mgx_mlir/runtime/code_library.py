@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.library import Handle, call
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.runtime.library import Handle, call
 
 
 def check_trusted(code: CodeObject) -> None:

@@ -12,15 +12,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mgx_mlir.artifact import library
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.library import MAPPED, SPLAT, Handle, Tensor, call, made
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import UsageError
-from mgx_mlir.runtime import library
 from mgx_mlir.runtime.code_library import check_trusted
-from mgx_mlir.runtime.library import MAPPED, SPLAT, Handle, Tensor, call, made
 
 Weights: TypeAlias = Mapping[str, "Weight | np.ndarray"]
 Shapes: TypeAlias = Sequence[tuple[int, ...]]

@@ -12,11 +12,11 @@ import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.artifact.library import Interruptible, ProfileFunction, call, check, library
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.arrays import host_array, host_output, scalar_of
-from mgx_mlir.runtime.library import Interruptible, ProfileFunction, call, check, library
 from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, tensors
 from mgx_mlir.runtime.memory import host_bytes
 from mgx_mlir.runtime.step_time import StepTime, steps_of

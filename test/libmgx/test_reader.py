@@ -1,4 +1,4 @@
-"""libmgx refuses the files that the Python package refuses, and with the same kind of error."""
+"""Files that are no artifacts are refused, by libmgx and by the package, which reads through it."""
 
 from __future__ import annotations
 

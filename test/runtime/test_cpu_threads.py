@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 
-from mgx_mlir.runtime.library import library
+from mgx_mlir.artifact.library import library
 
 
 class _NativeStep(ctypes.Structure):

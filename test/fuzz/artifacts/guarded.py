@@ -50,8 +50,8 @@ def read_only(value: np.ndarray) -> np.ndarray:
 
 def install() -> None:
     """Guards the arena and the weights of programs on the host."""
+    from mgx_mlir.artifact.library import library
     from mgx_mlir.runtime import loaded
-    from mgx_mlir.runtime.library import library
 
     ctypes.c_int.in_dll(library(), "mgx_cpu_guard").value = 1
     placed = loaded.row_major

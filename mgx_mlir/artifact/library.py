@@ -67,6 +67,7 @@ class Code(ctypes.Structure):
 
 
 SPLAT, MAPPED = 1, 2
+OpenOptions = _struct("OpenOptions", allow_absolute=c_int32, borrow=c_int32, folder=c_char_p)
 Assembly = _struct(
     "Assembly", plan=c_char_p, code=POINTER(Code), codes=c_size_t, weights=POINTER(Weight),
     weight_count=c_size_t,
@@ -96,6 +97,8 @@ TextFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _TENSORS = (c_void_p, c_size_t)
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "mgx_artifact_assemble": (c_void_p, c_void_p),
+    "mgx_artifact_check": (c_void_p, c_int32),
+    "mgx_artifact_open_memory": (c_void_p, c_size_t, c_void_p, c_void_p),
     "mgx_code_function": (c_void_p, c_char_p, c_void_p),
     "mgx_code_load": (c_char_p, c_size_t, c_void_p),
     "mgx_device_open": (c_char_p, c_void_p, c_void_p),
