@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from mgx_mlir.chain import Chain
     from mgx_mlir.compiler import CompileOptions
     from mgx_mlir.errors import MgxError
-    from mgx_mlir.importer import check_model, parse_onnx
+    from mgx_mlir.importer import parse_onnx
     from mgx_mlir.loader import finalize, load, save
     from mgx_mlir.models.chain import compile_stages
     from mgx_mlir.models.compile import compile, compile_to_bytecode
     from mgx_mlir.models.generation import generate
-    from mgx_mlir.models.specialize import SpecializedModel
     from mgx_mlir.models.staged import Model
     from mgx_mlir.models.staged.check import check
     from mgx_mlir.models.tune import tune
     from mgx_mlir.quantization import Calibration, Precision, quantize
     from mgx_mlir.rewriting.graph import Graph
     from mgx_mlir.runtime.program import Program
+    from mgx_mlir.runtime.runnable import Runnable
     from mgx_mlir.sizes.range import Range
 
 _HOME = {
@@ -52,10 +52,9 @@ _HOME = {
     "Precision": "quantization",
     "Program": "runtime.program",
     "Range": "sizes.range",
-    "SpecializedModel": "models.specialize",
+    "Runnable": "runtime.runnable",
     "Target": "artifact.target",
     "check": "models.staged.check",
-    "check_model": "importer",
     "compile": "models.compile",
     "compile_stages": "models.chain",
     "compile_to_bytecode": "models.compile",
@@ -79,11 +78,10 @@ __all__ = [
     "Precision",
     "Program",
     "Range",
-    "SpecializedModel",
+    "Runnable",
     "Target",
     "__version__",
     "check",
-    "check_model",
     "compile",
     "compile_stages",
     "compile_to_bytecode",
@@ -96,10 +94,23 @@ __all__ = [
     "tune",
 ]
 
+# Names that go, and those that take their places.
+_GOING = {
+    "SpecializedModel": ("models.specialize", "Model"),
+    "check_model": ("importer", "check"),
+}
+
 # Not for type checkers, which would take every misspelt name for one that it gives.
 if not TYPE_CHECKING:
 
     def __getattr__(name):
+        if name in _GOING:
+            import warnings
+
+            home, other = _GOING[name]
+            said = f"mgx_mlir.{name} goes with the next release; use mgx_mlir.{other}"
+            warnings.warn(said, DeprecationWarning, stacklevel=2)
+            return getattr(importlib.import_module(f"mgx_mlir.{home}"), name)
         if name not in _HOME:
             from mgx_mlir.suggest import instead
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import mgx_mlir
+from mgx_mlir import importer
 from mgx_mlir.arguments import wrong_argument
 from mgx_mlir.errors import CompilerError, Edge, UsageError
 
@@ -36,7 +37,7 @@ def artifact():
         (lambda: mgx_mlir.load(), "missing 1 required positional argument: 'path'"),
         (lambda: mgx_mlir.finalize("x.mgx"), "'arch'"),
         (lambda: mgx_mlir.parse_onnx(MODEL, foo=1), "unexpected keyword argument 'foo'"),
-        (lambda: mgx_mlir.check_model(MODEL, foo=1), "unexpected keyword argument 'foo'"),
+        (lambda: importer.check_model(MODEL, foo=1), "unexpected keyword argument 'foo'"),
         (lambda: mgx_mlir.quantize(MODEL), "'precision'"),
         (lambda: mgx_mlir.Model(), "'model'"),
         (lambda: mgx_mlir.Target.get(3), "by a str such as 'cpu', not by 3"),

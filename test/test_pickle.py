@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir.errors import UsageError
+from mgx_mlir.models.specialize import SpecializedModel
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
 
@@ -57,7 +58,7 @@ def made(kind: str, tmp_path: Path) -> Any:
                   size_threshold=0)  # fmt: skip
         return mgx_mlir.Model(tmp_path / "m.onnx")
     if kind == "specialized":
-        return mgx_mlir.SpecializedModel(model())
+        return SpecializedModel(model())
     return mgx_mlir.compile(model(), "gfx942", input_dims={"x": [2, 24]})
 
 

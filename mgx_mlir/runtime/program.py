@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.arrays import host_array, host_output, scalar_of
 from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, tensors
 from mgx_mlir.runtime.memory import host_bytes
+from mgx_mlir.runtime.runnable import Pending, Progress, check_on_host, started
 from mgx_mlir.runtime.step_time import StepTime, steps_of
 from mgx_mlir.settings import available_cores
 from mgx_mlir.suggest import instead, listed
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SMALL = 1 << 20
-Progress = Callable[[int, int], None]
 
 
 class Program:
@@ -137,7 +137,12 @@ class Program:
 
     @Edge("running the program")
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
     ) -> dict[str, Any]:
         """The outputs by name. `outputs` may name arrays to write into, which are then the results.
 
@@ -148,6 +153,8 @@ class Program:
         not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
         element type that the program has.
         """
+        if stream is not None or results != "numpy":
+            check_on_host(stream, results)
         given, result = self._arrays(inputs, outputs)
         table = self._filled(given, result.values())
         arguments = self._loaded.handle, table.inputs, len(given), table.outputs, len(result)
@@ -158,6 +165,22 @@ class Program:
             check(error)
         self._tables.append(table)
         return result if not outputs else {n: outputs.get(n, array) for n, array in result.items()}
+
+    @Edge("running the program")
+    def run_async(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+    ) -> Pending:
+        """As `run`, but gives a handle at once; its `result()` waits, and raises what `run` does.
+
+        Inputs and outputs must not be changed before.
+        """
+        check_on_host(stream, results)
+        return started(self.run, inputs, outputs)
 
     @Edge("timing the program")
     def profile(

@@ -32,22 +32,31 @@ class SizedProgram(Program):
 
     @Edge("running the program")
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None, **options: Any
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
     ) -> dict[str, Any]:
         """The outputs by name, as `Program.run` gives them for inputs of these sizes.
 
         Raises UsageError where the inputs' shapes do not fit each other or the sizes that the
         program is for, and what that program's `run` raises.
         """
-        return self.program(inputs).run(inputs, outputs, **options)
+        return self.program(inputs).run(inputs, outputs, stream=stream, results=results)
 
     @Edge("running the program")
     def run_async(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None, **options: Any
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
     ) -> Any:
-        """As `HipProgram.run_async`, on a GPU."""
-        program: Any = self.program(inputs)
-        return program.run_async(inputs, outputs, **options)
+        """As `Program.run_async`."""
+        return self.program(inputs).run_async(inputs, outputs, stream=stream, results=results)
 
     @Edge("timing the program")
     def profile(self, inputs: Mapping[str, Any], *arguments: Any, **named: Any) -> Any:

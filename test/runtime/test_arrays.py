@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir.errors import UsageError
+from mgx_mlir.models.specialize import SpecializedModel
 from mgx_mlir.quantization import samples
 from mgx_mlir.runtime.arrays import host_array, host_output
 from mgx_mlir.runtime.dlpack import export_capsule, import_tensor
@@ -86,7 +87,7 @@ def runs() -> dict[str, Callable[[Any], Any]]:
     """All that takes arrays of callers."""
     given = mgx_mlir.compile(model(), input_dims={"x": [4]})
     for_any = mgx_mlir.compile(model(), mode="full-dynamic")
-    whole, specialized = mgx_mlir.Model(model()), mgx_mlir.SpecializedModel(model())
+    whole, specialized = mgx_mlir.Model(model()), SpecializedModel(model())
     return {
         "program": lambda x: given.run({"x": x})["y"],
         "any sizes": lambda x: for_any.run({"x": x})["y"],

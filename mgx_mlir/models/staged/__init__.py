@@ -36,6 +36,8 @@ from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
 from mgx_mlir.models.staged.stored import prepared, read_source
 from mgx_mlir.runtime.arrays import host_array, scalar_of
+from mgx_mlir.runtime.runnable import Progress, check_in_parts, written
+from mgx_mlir.runtime.step_time import StepTime
 from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
@@ -194,9 +196,19 @@ class Model:
         return self._staged.host_nodes if self._staged is not None else []
 
     @Edge("running the model")
-    def run(self, inputs: Mapping[str, Any], *, seed: int | None = None) -> dict[str, Any]:
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+        seed: int | None = None,
+    ) -> dict[str, Any]:
         """The outputs by name: arrays (strings: of objects), lists, dicts, or None.
 
+        `outputs`, `stream` and `results` are those of `Program.run`; a model in parts, which the
+        host runs a part of, has neither streams nor results on a device.
         Inputs and outputs have the forms that onnx's `numpy_helper` gives their types. `seed`
         replaces the model's. Raises what `mgx_mlir.compile` and `Program.run` raise, and
         ModelError where a node of the host gets a value that it cannot use.
@@ -204,7 +216,9 @@ class Model:
         values = self._taken(inputs)
         replaced = frozenset(values) & frozenset(self._source.defaults)
         if replaced:
-            return self._replacing(replaced).run(values, seed=seed)
+            return self._replacing(replaced).run(
+                values, outputs, stream=stream, results=results, seed=seed
+            )
         self._check(values)
         if self._staged is None and all(is_tensor(value) for value in values.values()):
             try:
@@ -212,22 +226,47 @@ class Model:
             except UnsupportedError as error:
                 self._staged = self.staged(values, error)
             else:
-                return program.run(values)
+                return program.run(values, outputs, stream=stream, results=results)
         if self._staged is None:
             self._staged = self.staged(values)
         values = {n: _conformed(values[n], declared) for n, declared in self.input_types.items()}
-        results = self._staged.run(values, Context(self._seed if seed is None else seed))
-        return dict(zip(self.outputs, results, strict=True))
+        check_in_parts(stream, results)
+        found = self._staged.run(values, Context(self._seed if seed is None else seed))
+        return written(dict(zip(self.outputs, found, strict=True)), outputs or {})
 
     def run_async(
-        self, inputs: Mapping[str, Any], *, seed: int | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+        seed: int | None = None,
     ) -> Future[dict[str, Any]]:
         """As `run`, in another thread: gives a handle at once, with `result()` and `done()`.
 
         Inputs must not be changed before. Runs of one model go on together, at most `_THREADS`.
         `result()` raises what `run` raises.
         """
-        return self._threads.submit(self.run, inputs, seed=seed)
+        return self._threads.submit(
+            self.run, inputs, outputs, stream=stream, results=results, seed=seed
+        )
+
+    @Edge("timing the model")
+    def profile(
+        self,
+        inputs: Mapping[str, Any],
+        runs: int = 1,
+        progress: Progress = lambda done, total: None,
+    ) -> list[StepTime]:
+        """As `Program.profile`. Raises UsageError for a model in parts."""
+        program = self.program(inputs)
+        if program is None:
+            raise UsageError(
+                f"{self._source.name} runs in parts, which have no steps in common; mgx check says "
+                "what the host runs, and mgx perf times whole runs"
+            )
+        return program.profile(inputs, runs, progress)
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

@@ -1,4 +1,4 @@
-"""Times of a program's steps on its device, between events.
+"""Times of a HipProgram's steps on its device, between events.
 
 On the emulated device events give time only with MGX_EMULATOR_PROFILE=1; it is modelled.
 """
@@ -16,7 +16,6 @@ from mgx_mlir.runtime.binding import Place, Repeat, Section
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
-from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.ranges import named_range
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 from mgx_mlir.runtime.step_time import StepTime, steps_of
@@ -25,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 
 def step_times(
-    program: HipProgram,
+    program: Any,
     inputs: Mapping[str, Any],
     runs: int,
     progress: Progress = lambda done, total: None,
@@ -44,7 +43,7 @@ def step_times(
 class StepTimer:
     """The times of a program's steps, added up run by run; others may run in between."""
 
-    def __init__(self, program: HipProgram, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, program: Any, inputs: Mapping[str, Any]) -> None:
         """Inputs go to the device, and a first run is made, before anything is timed."""
         program.run(inputs)
         self._program = program
@@ -73,7 +72,7 @@ class StepTimer:
 class _Timed:
     """One run on a context, whose inputs are those of the run before, launch by launch."""
 
-    def __init__(self, context: Context, program: HipProgram, times: list[StepTime]) -> None:
+    def __init__(self, context: Context, program: Any, times: list[StepTime]) -> None:
         self._context = context
         self._steps = program.prepared.steps
         self._times = times
@@ -129,7 +128,7 @@ class _Timed:
         self._context.row(loop, number)
 
 
-def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: int) -> float:
+def host_overhead(program: Any, inputs: Mapping[str, np.ndarray], runs: int) -> float:
     """Milliseconds that a run takes beside its HIP calls, in the middle of `runs` runs.
 
     Tensors are on the device. The time of giving launches and of waiting is not counted.
@@ -157,7 +156,7 @@ def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: i
     return statistics.median(times) * 1e3
 
 
-def host_calls(program: HipProgram, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+def host_calls(program: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """The calls of one run from the host's arrays: name, start and duration in milliseconds.
 
     'inputs' are checked and copied, 'launches' given to the stream, 'wait' is until they are done,

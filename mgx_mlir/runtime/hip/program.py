@@ -22,12 +22,13 @@ from mgx_mlir.runtime.hip.outputs import OutputPool
 from mgx_mlir.runtime.hip.pending import PendingRun
 from mgx_mlir.runtime.hip.pool import ContextPool
 from mgx_mlir.runtime.hip.prepared import Prepared
+from mgx_mlir.runtime.hip.profile import step_times
 from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
 from mgx_mlir.runtime.loaded import Shapes
 from mgx_mlir.runtime.memory import check_memory
 from mgx_mlir.runtime.program import Program
-
-RESULTS = ("numpy", "device")
+from mgx_mlir.runtime.runnable import RESULTS, Progress
+from mgx_mlir.runtime.step_time import StepTime
 
 
 class HipProgram(Program):
@@ -133,6 +134,16 @@ class HipProgram(Program):
         what runs, a thread of the run's own submits the chosen steps.
         """
         return self._submit(inputs, outputs, stream, results, True)[0]
+
+    @Edge("timing the program")
+    def profile(
+        self,
+        inputs: Mapping[str, Any],
+        runs: int = 1,
+        progress: Progress = lambda done, total: None,
+    ) -> list[StepTime]:
+        """As `Program.profile`, between events of the device."""
+        return step_times(self, inputs, runs, progress)
 
     def _submit(
         self,
