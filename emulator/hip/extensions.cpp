@@ -117,6 +117,8 @@ MGX_EXTENSION int mgxEmulatorProfileReset(int ordinal) {
   });
 }
 
+MGX_EXTENSION int mgxEmulatorModelsTimes(void) { return settings().profile ? 1 : 0; }
+
 MGX_EXTENSION const char* mgxEmulatorDevicesJson(void) {
   thread_local std::string text;
   return text_of(text, [] {

@@ -17,6 +17,8 @@ const char* mgxEmulatorLastFault(void);
 // empty without MGX_EMULATOR_PROFILE=1. Null for a device that does not exist.
 const char* mgxEmulatorProfileJson(int device);
 int mgxEmulatorProfileReset(int device);
+// 1 where events give modelled times: MGX_EMULATOR_PROFILE was set at the first call.
+int mgxEmulatorModelsTimes(void);
 
 // The devices and the facts of their chips, as JSON.
 const char* mgxEmulatorDevicesJson(void);

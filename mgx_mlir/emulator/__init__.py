@@ -215,6 +215,11 @@ def profile(device: int = 0) -> dict[str, Any]:
     return record
 
 
+def models_times() -> bool:
+    """Whether events of the opened library give modelled times, and not its own."""
+    return bool(_library().mgxEmulatorModelsTimes())
+
+
 def reset_profile(device: int = 0) -> None:
     """Forgets the counts of a device."""
     _check(_library().mgxEmulatorProfileReset(device), f"there is no emulated device {device}")

@@ -117,3 +117,21 @@ def test_perf_times_the_host() -> None:
     assert abs(sum(row["share"] for row in record["kernels"]) - 1) < 1e-6
     assert len(record["steps"]) >= len(record["kernels"])
     assert sum(step["ms"] for step in record["steps"]) > 0
+
+
+def test_perf_in_a_process_that_opened_the_emulator_before() -> None:
+    """It models no times then, since nobody asked for that at its first call."""
+    script = f"""
+from mgx_mlir import emulator
+from mgx_mlir.tools.mgx import main
+emulator.enable(["gfx942"])
+emulator.devices()
+main(["perf", {DIGITS!r}, "--target", "gfx942", "--runs", "1"])
+"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MGX_EMULAT")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "ms (emulated)" in done.stdout and "modelled" not in done.stdout

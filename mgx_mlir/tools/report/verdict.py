@@ -100,7 +100,7 @@ def _percent(share: float) -> str:
 
 def _host(record: Mapping[str, Any]) -> float:
     """Milliseconds of the host beside its HIP calls, where they are a machine's own."""
-    if record["times"] == "modelled":
+    if record["times"] != "measured":
         return 0.0
     return min(record.get("host_ms", {}).values(), default=0.0)
 

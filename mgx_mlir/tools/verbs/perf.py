@@ -144,14 +144,25 @@ def _facts(
         )
 
 
+def _kind_of_times() -> str:
+    """Whose times a device's are: 'measured', 'modelled' by the emulated one, or 'emulated': its
+    own, where it was opened before it was asked to model them."""
+    from mgx_mlir import emulator
+    from mgx_mlir.runtime.hip.library import library_kind
+
+    if library_kind() != "emulated":
+        return "measured"
+    return "modelled" if emulator.models_times() else "emulated"
+
+
 def _measure(
     program: Program | Model,
     inputs: Mapping[str, np.ndarray],
     options: argparse.Namespace,
     tick: Tick,
 ) -> dict[str, Any]:
+    from mgx_mlir.artifact.target import kind_of
     from mgx_mlir.models.staged import Model
-    from mgx_mlir.runtime.hip.library import library_kind
     from mgx_mlir.runtime.sized import SizedProgram
 
     if isinstance(program, SizedProgram):
@@ -163,8 +174,8 @@ def _measure(
         run_ms = {kind: _runs(program, inputs, options.runs, tick, "runs")}
         record |= {"device": shared.target_of(options), "run_ms": run_ms}
         if isinstance(program, Model):
-            times = "modelled" if library_kind() == "emulated" else "measured"
-            return record | {"times": times}
+            on_host = kind_of(shared.target_of(options)) == "cpu"
+            return record | {"times": "measured" if on_host else _kind_of_times()}
         record |= {"times": "measured"}
         return record if options.only_runs else record | _on_host(program, inputs, options, tick)
     from mgx_mlir.runtime.hip.profile import host_overhead, step_times
@@ -176,7 +187,7 @@ def _measure(
         del kinds["graph"]
     record |= {
         "device": str(device),
-        "times": "modelled" if library_kind() == "emulated" else "measured",
+        "times": _kind_of_times(),
         "memory_bytes": program.memory_bytes,
         "run_ms": {
             name: _runs(each, inputs, options.runs, tick, f"runs, {name}")
@@ -285,14 +296,14 @@ def _by_kernel(found: list[StepTime], why: Sequence[str] = ()) -> list[dict[str,
 
 def _text(record: Mapping[str, Any]) -> str:
     lines = [f"{record['model']} on {record['device']}, {record['runs']} runs of each kind"]
-    modelled = record["times"] == "modelled"
+    times = record["times"]
     if "kernels" in record:
-        lines += ["", *_table(record["kernels"], modelled), ""]
-        of = "of the kernels, modelled" if modelled else "of the kernels"
+        lines += ["", *_table(record["kernels"], times), ""]
+        of = "of the kernels" if times == "measured" else f"of the kernels, {times}"
         lines.append(f"{of}: {_figures(record['kernels_ms'])} ms")
-    note = "  (the emulator's own time, not the chip's)" if modelled else ""
-    for kind, times in record["run_ms"].items():
-        lines.append(f"a run, {kind}: {_figures(times)} ms{note}")
+    note = "" if times == "measured" else "  (the emulator's own time, not the chip's)"
+    for kind, spent in record["run_ms"].items():
+        lines.append(f"a run, {kind}: {_figures(spent)} ms{note}")
     runs = record["run_ms"]
     if "graph" in runs and "plain" in runs:
         ratio = runs["graph"]["p50"] / runs["plain"]["p50"]
@@ -324,8 +335,8 @@ def _figures(times: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in times.items())
 
 
-def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
-    unit = "ms (modelled)" if modelled else "ms"
+def _table(kernels: list[dict[str, Any]], times: str) -> list[str]:
+    unit = "ms" if times == "measured" else f"ms ({times})"
     peak = "peak" if kernels and "peak" in kernels[0] else ""
     lines = [
         f"{'kernel':>6} {'launches':>8} {unit:>13} {'share':>6} {'MB':>9} {'GB/s':>8} "
@@ -341,7 +352,11 @@ def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
     spent = total["ms"] or 1.0
     total |= {"share": 1.0, "gb_per_s": total["bytes"] / spent / 1e6}
     total |= {"gflop_per_s": total["flops"] / spent / 1e6}
-    marked = "modelled from the chip's facts, not measured" if modelled else "kernels alone"
+    marked = {
+        "measured": "kernels alone",
+        "modelled": "modelled from the chip's facts, not measured",
+        "emulated": "the emulator's own time, not the chip's",
+    }[times]
     return [*lines, f"{'all':>6} {_cells(total)} {marked}"]
 
 

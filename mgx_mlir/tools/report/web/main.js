@@ -22,8 +22,9 @@ function cards(root) {
   root.append(html("div", {class: "cards"}, found.map(([name, value, note]) =>
     html("div", {class: "card"}, [html("span", {class: "small soft"}, name), html("b", {}, value),
       html("span", {class: "small soft"}, note)]))));
-  if (DATA.times === "modelled") root.append(html("p", {class: "soft small"},
-    "Times of kernels come from a model of the chip; those of runs are the emulator's own."));
+  if (DATA.times && DATA.times !== "measured") root.append(html("p", {class: "soft small"},
+    (DATA.times === "modelled" ? "Times of kernels come from a model of the chip; those of runs are" : "Times are") +
+    " the emulator's own."));
 }
 
 function theme() {
