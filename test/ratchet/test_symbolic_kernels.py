@@ -20,6 +20,14 @@ CASES = (
     ("channels first 3x3 256>256 14", "gfx1100", 1.4),
     ("product by weights", "gfx1100", 1.3),
     ("any pixels, channels last 1x1", "gfx942", 1.5),
+    ("rows Transpose", "gfx942", 1.25),
+    ("rows Softmax of axis 0", "gfx1100", 1.25),
+    ("rows TopK", "gfx942", 1.1),
+    ("rows CumSum", "gfx1100", 1.2),
+    ("images MaxPool", "gfx942", 1.3),
+    ("images GlobalAveragePool", "gfx942", 1.25),
+    ("images Resize", "gfx942", 1.6),
+    ("attention 16x1024x64", "gfx942", 1.2),
 )
 GATE = CASES[:2]
 

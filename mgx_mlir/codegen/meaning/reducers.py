@@ -76,7 +76,7 @@ class Reducer:
             return a.float(self.count, total) if is_float else a.int(self.count, total)
         number = arith.index_cast(I64.storage(), index_constant(self.count))
         if is_float:
-            one = arith.sitofp(self.accumulator.storage(), number)
+            one: ir.Value = arith.sitofp(self.accumulator.storage(), number)
         else:
             one = change(Arithmetic(), I64, self.accumulator, number)
         return vector.broadcast(total.type, one) if isinstance(total.type, ir.VectorType) else one

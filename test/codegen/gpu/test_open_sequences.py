@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, str, list[Feeds]]] = {
     "rows": (
         "float[a, b] x) => (float[a, b] y",
         f"{ONE} y = CumSum(x, one)",
-        many(lambda a, b: {"x": floats(a, b)}, (1, 5), (3, 700), (70, 33)),
+        many(lambda a, b: {"x": floats(a, b)}, (1, 5), (3, 700), (70, 33), (400, 512), (2, 1040)),
     ),
     "rows from the end": (
         "int64[a, b] x) => (int64[a, b] y",
@@ -78,7 +78,8 @@ CASES: dict[str, tuple[str, str, list[Feeds]]] = {
         "float[a, b] x) => (float[a, 5] y, int64[a, 5] i",
         "k = Constant <value_ints = [5]> () y, i = TopK(x, k)",
         many(lambda a, b: {"x": numbers(-50, 50, a, b).astype(np.float32)},
-             (1, 5), (2, 300), (3, 9000), (1, 40000)),
+             (1, 5), (9, 128), (5, 129), (2, 300), (3, 1024), (2, 1025), (2, 4096), (1, 4097),
+             (2, 8192), (3, 9000), (1, 70001)),
     ),
     "the least along another axis": (
         "int64[40, a] x) => (int64[3, a] y, int64[3, a] i",

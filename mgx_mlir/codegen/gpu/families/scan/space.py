@@ -67,13 +67,17 @@ def regimes(scan: Scan | NonZero, target: Target) -> list[tuple[Number, ScanSche
     few, parts = 1 - is_more(rows, target.compute_units), _PARTS_ALONE if rows == 1 else _PARTS
     divided, own = divided_by(scan)
     odd = divided.odd if divided.rests else 0
-    return [
-        (share * part, _cut(one, some, target))
-        for one, share in ((scan, odd), (own, 1 - odd))
-        for is_cut in (few * is_more(columns, _SHORT * target.wave_size * lanes_of(one)),)
-        for some, part in ((1, 1 - is_cut), (parts, is_cut))
-        if share != 0
-    ]
+    found: list[tuple[Number, ScanSchedule]] = []
+    for one, share in ((scan, odd), (own, 1 - odd)):
+        whole, cut = _cut(one, 1, target), _cut(one, parts, target)
+        step = target.wave_size * lanes_of(one)
+        is_cut = few * is_more(columns, _SHORT * step)
+        is_short: Number = 0
+        if not whole.across and not isinstance(whole.chunks, int):
+            is_short = 1 - is_more(columns, UNROLL // 2 * step)
+            found.append((share * is_short, replace(whole, chunks=UNROLL // 2)))
+        found += [(share * (1 - is_cut - is_short), whole), (share * is_cut, cut)]
+    return [(share, schedule) for share, schedule in found if share != 0]
 
 
 def divided_by(scan: Scan | NonZero) -> tuple[Divided, Scan | NonZero]:

@@ -36,11 +36,12 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load
 from mgx_mlir.codegen.meaning.element import I64, SIGNED, Element
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import in_ranges
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, is_more
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
-_SHORT = 1 << 14  # elements of a row of symbolic length that work-groups of fewer threads take
-_HELD = 4  # numbers of such a row that a thread holds
+_SORTED = (128, 1024)  # lengths of rows of symbolic length up to which a work-group sorts them
+_HELD = (4, 8)  # numbers that a thread holds of such a row, or of a piece
 _INDEX_BITS = 31  # of a column's number, where rows have any length
 _OUTPUTS = (Argument("output", 0), Argument("output", 1))
 Buffers = dict[Argument, ir.Value]
@@ -107,7 +108,9 @@ class _Functions:
             row, first = emit.div(number, round_.parts), emit.rem(number, round_.parts)
             first = emit.mul(first, piece)
             words, found = group.lds
-            bits = topk.columns.bit_length() if isinstance(topk.columns, int) else _INDEX_BITS
+            is_whole = source is None and round_.parts == 1 and not round_.is_loop
+            most = piece if is_whole else (1 << _INDEX_BITS) - 1
+            bits = (topk.columns if isinstance(topk.columns, int) else most).bit_length()
             select = Select(topk.k, bits, words, found, thread, self.target)
 
             def piece_of(start: Index, before: Sequence[Halves] = ()) -> None:
@@ -318,9 +321,9 @@ class _Functions:
 def _regimes(topk: Topk, target: Target) -> list[tuple[Number, TopKSchedule]] | Refusal:
     """The schedules of symbolic sizes.
 
-    Rows of given length have that of one row. Of other rows, work-groups select the k first of
-    each piece, and one work-group a row the k first of these; where k is large, or a size, pieces
-    are sorted and merged.
+    Rows of given length have that of one row. Of other rows, short ones are sorted, and work-groups
+    select the k first of longer ones, or of their pieces, and one work-group a row the k first of
+    these; where k is large, or a size, pieces are sorted and merged.
     """
     if isinstance(topk.columns, int):
         if isinstance(topk.k, int):
@@ -328,13 +331,16 @@ def _regimes(topk: Topk, target: Target) -> list[tuple[Number, TopKSchedule]] | 
         return Refusal("a number of elements that is a size, of rows of given length")
     if not isinstance(topk.k, int) or topk.k > MOST // 2:
         return [(1, TopKSchedule(MOST // 2, 1, ceil_div(topk.columns, MOST), ()))]
-    is_long = is_more(topk.columns, _SHORT)
-    found: list[tuple[Number, TopKSchedule]] = []
-    for share, threads in ((1 - is_long, 512), (is_long, MOST_THREADS)):
-        pieces = Round(ceil_div(topk.columns, threads * _HELD), threads, _HELD)
-        last = Round(1, threads, _HELD, is_loop=True)
-        found.append((share, TopKSchedule(MOST // 2, 1, 1, (pieces, last))))
-    return found
+    ways = [(size, TopKSchedule.sorting(size, 1)) for size in _SORTED if topk.k <= size]
+    for held in _HELD:
+        one = Round(1, MOST_THREADS, held)
+        ways.append((MOST_THREADS * held, TopKSchedule(MOST // 2, 1, 1, (one,))))
+    held = _HELD[0]
+    pieces = Round(ceil_div(topk.columns, MOST_THREADS * held), MOST_THREADS, held)
+    last = Round(1, MOST_THREADS, held, is_loop=True)
+    ways.append((math.inf, TopKSchedule(MOST // 2, 1, 1, (pieces, last))))
+    shares = in_ranges(topk.columns, [end for end, _ in ways])
+    return [(share, ways[number][1]) for share, number in shares]
 
 
 def _launches(kernel: mgx.KernelOp, topk: Topk) -> Launches:

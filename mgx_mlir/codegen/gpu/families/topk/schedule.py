@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, run_of
@@ -54,7 +54,7 @@ class TopKSchedule:
         size = max(2, 1 << (columns - 1).bit_length())
         if columns > MOST:
             size = run_of(topk.rows * columns, units)
-        threads, runs, rounds = size // 2, ceil_div(columns, size), []
+        runs, rounds = ceil_div(columns, size), []
         if columns > MOST and k <= MOST // 2:
             while columns > _LAST:
                 fitting = (n for n in _PIECES if topk.rows * ceil_div(columns, n) <= 2 * units)
@@ -62,7 +62,13 @@ class TopKSchedule:
                 rounds.append(Round.of(columns, piece))
                 columns = rounds[-1].parts * k
             rounds.append(Round.of(columns, columns))
-        return TopKSchedule(threads, max(1, _BLOCK // threads), runs, tuple(rounds))
+        return replace(TopKSchedule.sorting(size, runs), rounds=tuple(rounds))
+
+    @staticmethod
+    def sorting(size: int, runs: int) -> TopKSchedule:
+        """Sorts of so many elements, of pieces of each row."""
+        threads = size // 2
+        return TopKSchedule(threads, max(1, _BLOCK // threads), runs, ())
 
     def describe(self) -> str:
         """The schedule in words."""
