@@ -1,4 +1,5 @@
-"""The functions of a kernel of moves: each work-group copies vectors of one of the parts."""
+"""The functions of a kernel of moves, and of pointwise work beside them: each work-group has a
+piece of one of the parts."""
 
 from __future__ import annotations
 
@@ -18,7 +19,18 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
-from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad, match_moves
+from mgx_mlir.codegen.gpu.families.moves.match import (
+    Copy,
+    Gather,
+    Move,
+    Moves,
+    Pad,
+    Part,
+    match_moves,
+)
+from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import BOOL
 from mgx_mlir.codegen.meaning.pointwise import number
@@ -26,6 +38,8 @@ from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # The most parts of a concat in one function: more take longer to tell apart than to copy.
 MAX_PARTS = 16
+# The most elements that a thread has in flight, of all operands of pointwise work together.
+_IN_FLIGHT = 128
 _CHOSEN = 4  # elements, each with its own index, that a thread takes at a time
 
 
@@ -43,8 +57,10 @@ class MoveSchedule:
 
 
 def choose(moves: Moves, target: Target) -> MoveSchedule:
-    """The widest vectors that no part cuts; several for a thread where there are many."""
+    """The widest vectors that no part cuts; several for a thread where there are many copies."""
     lanes = tuple(lanes_of(part) for part in moves.parts)
+    if not moves.is_one:
+        return MoveSchedule(lanes, 1)
     vectors = sum(part.size // n for part, n in zip(moves.parts, lanes, strict=True))
     if not isinstance(vectors, int):
         return MoveSchedule(lanes, 1)
@@ -52,8 +68,14 @@ def choose(moves: Moves, target: Target) -> MoveSchedule:
     return MoveSchedule(lanes, times)
 
 
-def lanes_of(part: Move) -> int:
+def lanes_of(part: Part) -> int:
     """Elements of a vector: neighbours that are either all copied, or all padding."""
+    if isinstance(part, Elements):
+        lanes = vector_lanes(part.size, part.operands)
+        lanes = min([lanes, *(r.part.width(lanes) for r in part.results if r.part is not None)])
+        while lanes > 1 and lanes * len(part.operands) > _IN_FLIGHT:
+            lanes //= 2
+        return lanes
     if isinstance(part, Gather):
         if part.run == 1:
             lanes = min(_CHOSEN, vector_lanes(part.size, [part.target]))
@@ -72,46 +94,25 @@ def lanes_of(part: Move) -> int:
 
 def build(moves: Moves, launches: Launches, schedule: MoveSchedule, _target: Target) -> None:
     """Adds the functions, each of some parts, to those of `launches`."""
-    for first in range(0, len(moves.parts), MAX_PARTS):
-        some = slice(first, first + MAX_PARTS)
+    most = MAX_PARTS if moves.is_one else len(moves.parts)
+    for first in range(0, len(moves.parts), most):
+        some = slice(first, first + most)
         parts = list(zip(moves.parts[some], schedule.lanes[some], strict=True))
         _function(launches, parts, schedule.times)
 
 
-def _function(launches: Launches, parts: Sequence[tuple[Move, int]], times: int) -> None:
+def _function(launches: Launches, parts: Sequence[tuple[Part, int]], times: int) -> None:
     """A function of some parts, each with the number of elements of its vectors."""
-    read, count = launches.inputs(inputs_of(parts)), sum(blocks_of(parts, times))
-    with launches.groups(read, launches.results, BLOCK, count) as group:
+    read = launches.inputs(sorted({number for part, _ in parts for number in _read(part)}))
+    counts = [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
+    with launches.groups(read, launches.results, BLOCK, sum(counts)) as group:
         buffers = {a.index: group.buffers[a] for a in read}
-        emit_parts(parts, times, group.number, buffers, group.buffers[launches.results[0]])
+        outputs = [group.buffers[a] for a in launches.results]
 
+        def work(part: Part, lanes: int) -> Callable[[Index], None]:
+            return lambda block: _emit(part, lanes, times, block, buffers, outputs)
 
-def inputs_of(parts: Sequence[tuple[Move, int]]) -> list[int]:
-    """The numbers of the inputs that parts read."""
-    return sorted({operand.argument for part, _ in parts for operand in _read(part)})
-
-
-def blocks_of(parts: Sequence[tuple[Move, int]], times: int) -> list[int]:
-    """The work-groups of each part."""
-    return [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
-
-
-def emit_parts(
-    parts: Sequence[tuple[Move, int]],
-    times: int,
-    here: Index,
-    buffers: dict[int, ir.Value],
-    output: ir.Value,
-) -> None:
-    """Builds the work of a thread in work-group number `here` of all parts'.
-
-    buffers: raw buffers of the inputs by number.
-    """
-
-    def work(part: Move, lanes: int) -> Callable[[Index], None]:
-        return lambda block: emit_part(part, lanes, times, block, buffers, output)
-
-    beside(here, blocks_of(parts, times), [work(*pair) for pair in parts])
+        beside(group.number, counts, [work(*pair) for pair in parts])
 
 
 def beside(here: Index, counts: Sequence[int], works: Sequence[Callable[[Index], None]]) -> None:
@@ -130,24 +131,35 @@ def beside(here: Index, counts: Sequence[int], works: Sequence[Callable[[Index],
         emit.when(mine, partial(work, block))
 
 
-def _read(part: Move) -> list[MemoryOperand]:
+def _read(part: Part) -> list[int]:
+    """The numbers of the inputs that a part reads."""
+    if isinstance(part, Elements):
+        return part.used
     if isinstance(part, Gather):
-        return [part.source, *(c.indices for c in part.places.coordinates)]
-    return [part.source] if isinstance(part.source, MemoryOperand) else []
+        places = [c.indices.argument for c in part.places.coordinates]
+        return [part.source.argument, *places]
+    return [part.source.argument] if isinstance(part.source, MemoryOperand) else []
 
 
-def emit_part(
-    part: Move,
+def _emit(
+    part: Part,
     lanes: int,
     times: int,
     block: Index,
     buffers: dict[int, ir.Value],
-    output: ir.Value,
+    outputs: Sequence[ir.Value],
 ) -> None:
-    """Builds the work of a thread on a part; `block` is its work-group's number within the part."""
+    """Builds the work of a thread on a part; `block` is its work-group's number within the part.
+
+    Raw buffers: those of the inputs by number, and those of all results.
+    """
     first = emit.add(emit.mul(block, BLOCK * times), builder.thread_number(BLOCK))
     bounded = part.size % (lanes * BLOCK * times) != 0
-    vectors = []
+    if isinstance(part, Elements):
+        own = PointwiseSchedule(BLOCK, lanes, 1)
+        emit_elements(part, own, buffers, outputs, emit.mul(first, lanes), bounded)
+        return
+    output, vectors = outputs[part.target.argument], []
     for n in range(times):
         offset = emit.mul(emit.add(first, n * BLOCK), lanes)
         inside = [emit.compare("slt", offset, part.size)] if bounded else []

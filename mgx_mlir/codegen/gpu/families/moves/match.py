@@ -12,6 +12,7 @@ from mlir import ir
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of, is_free
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.meaning.ops.movement import word
@@ -76,14 +77,20 @@ class Pad:
 
 
 Move: TypeAlias = "Copy | Gather | Pad"
+Part: TypeAlias = "Move | Elements"
 
 
 @dataclass(frozen=True)
 class Moves:
-    """A kernel of one result in parts; each element belongs to one part."""
+    """A kernel in parts; each element of its results belongs to one part."""
 
     name: str
-    parts: tuple[Move, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one result is made by moves alone."""
+        return not any(isinstance(x, Elements) or x.target.argument for x in self.parts)
 
 
 def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:

@@ -6,15 +6,15 @@ A concat may read what a pointwise op of the kernel computes: that is stored whe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
 
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.families.family import is_free
-from mgx_mlir.codegen.gpu.families.moves.match import Copy, Move, move_of, places_of
-from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, Result, elements_of
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front, is_free
+from mgx_mlir.codegen.gpu.families.moves.generator import build, choose
+from mgx_mlir.codegen.gpu.families.moves.match import Copy, Moves, Part, move_of, places_of
+from mgx_mlir.codegen.gpu.families.pointwise.match import Result, elements_of
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
@@ -24,18 +24,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.rewriting.symbolic import shape_of
 
-Part: TypeAlias = "Move | Elements"
 
-
-@dataclass(frozen=True)
-class Beside:
-    """A kernel in parts; each element of its results belongs to one part."""
-
-    name: str
-    parts: tuple[Part, ...]
-
-
-def match_beside(kernel: mgx.KernelOp) -> Beside | Refusal | None:
+def match_beside(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     """The kernel as parts, or why it does not match; None where it holds other work."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     work = [op for op in ops if not is_free(op)]
@@ -69,7 +59,7 @@ def match_beside(kernel: mgx.KernelOp) -> Beside | Refusal | None:
         if isinstance(found, Refusal):
             return found
         parts.append(found)
-    return Beside("works beside each other", tuple(parts))
+    return Moves("works beside each other", tuple(parts))
 
 
 def _concat(
@@ -123,3 +113,7 @@ def _copy(value: ir.Value, place: MemoryOperand) -> Copy | Refusal:
     inner = Axis.of(*(factor for dim in view.dims for factor in dim))
     element = element_of(value.type)
     return Copy(size, MemoryOperand(view.argument, element, view.offset, Axis(()), inner), place)
+
+
+_program = Scheduled(match_beside, choose, build, launches=inputs_in_front)
+FAMILY = Family("beside", 80, _program, symbolic=True)

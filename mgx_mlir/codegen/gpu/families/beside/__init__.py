@@ -1,1 +1,0 @@
-"""Kernels of independent pointwise work and moves, in one launch."""
