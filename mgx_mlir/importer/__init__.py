@@ -20,7 +20,6 @@ from mgx_mlir.advice import OpenDim, sizes
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import context, mgx
-from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import (
     CompilerError,
     Edge,
@@ -30,6 +29,7 @@ from mgx_mlir.errors import (
     UnsupportedError,
 )
 from mgx_mlir.importer import (
+    bounds,
     budget,
     element_types,
     io_types,
@@ -315,8 +315,7 @@ class _Program:
         """The verified graph."""
         with ir.InsertionPoint(self.block):
             func.ReturnOp([self.constants.materialise(v) for v in self.outputs])
-        for argument in self.block.arguments:
-            self._limit(argument)
+        bounds.lower(self.main, self.conversion.limits)
         self._compare_outputs()
         set_signature(self.main)
         set_required_numbers(self.main, list(self.conversion.required))
@@ -345,20 +344,6 @@ class _Program:
                     f"{self.source.name}: output '{declared.name}' is {tensors.show(made)}, and "
                     f"the model declares {tensors.show(stated)}"
                 )
-
-    def _limit(self, argument: ir.Value) -> None:
-        """Lowers the greatest sizes of an input to those that the model's constants leave."""
-        limits = self.conversion.limits
-        dims = dims_of(argument.type)
-        for place, dim in enumerate(dims):
-            symbol = alone(tensors.size(dim.name)) if isinstance(dim, mgx.DimAttr) else None
-            if isinstance(dim, mgx.DimAttr) and symbol is not None and symbol.name in limits:
-                most = min(limits[symbol.name], dim.max or limits[symbol.name])
-                if dim.min > most:
-                    raise UnsupportedError(f"its constants are for '{dim.name}' up to {most}")
-                optimals = [size for size in dim.optimals if size <= most]
-                dims[place] = mgx.DimAttr.get(dim.name, dim.min, most, optimals)
-        argument.set_type(mgx.tensor_type(dims, ir.RankedTensorType(argument.type).element_type))
 
     def _with_ranges(self, dims: Sequence[Dim]) -> list[int | mgx.DimAttr | str | None]:
         """The dimensions with the bounds of those that have some."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import parse_onnx
@@ -109,6 +109,20 @@ def test_ranges_are_carried_with_the_names():
     both = Range(2, 4)
     made = signature(two_inputs(None, 3), input_dims={"a": [both, 3]}, dim_params={"batch": both})
     assert "#mgx.dims<[a_d0 : 2 ... 4, _]>" in made
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Softmax", "Tanh", "Clip"])
+def test_a_table_limits_sizes_in_all_types(kind):
+    """Ops whose operands and results are of one type read an input of the size too."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[b, n] x) => '
+        "(float[b, n] y, float[k, 3] z) { size = Shape <start = 1, end = 2> (x) none = Constant <value_ints = [0]> ()"
+        f"z = Slice (table, none, size, none) y = {kind} (x) }}"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(floats(20, 3), "table"))
+    made = signature(model)
+    assert "n : 1 ... 20" in made.partition("->")[0]
+    assert "n : 1 ... 20" in made.partition("->")[2]
 
 
 @pytest.mark.parametrize(
