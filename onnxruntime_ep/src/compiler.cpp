@@ -4,8 +4,11 @@
 #include "hash.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -19,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char *LIST = "islands.txt", *HEADING = "mgx-islands 1";
+constexpr const char *LIST = "islands.txt", *HEADING = "mgx-islands 1", *MADE_BY = "made-by.txt";
 constexpr size_t MOST_SHOWN = 4000; // of the compiler's words
 
 std::string key_of(const Model &model, const std::vector<std::string> &words) {
@@ -128,6 +131,28 @@ void run(std::vector<std::string> words, const Options &options, const fs::path 
   throw Error("the compiler '" + words[0] + "' " + end + ": " + said);
 }
 
+// The version that the compiler says it has, asked once a process; "" where it cannot be run.
+std::string version_of(const Options &options) {
+  static std::mutex asking;
+  static std::map<std::string, std::string> known;
+  std::lock_guard<std::mutex> hold(asking);
+  auto [found, is_new] = known.try_emplace(options.compiler);
+  if (!is_new)
+    return found->second;
+  std::string said = (fs::temp_directory_path() / "mgx-version.XXXXXX").string();
+  int file = mkstemp(said.data());
+  if (file < 0)
+    return "";
+  close(file);
+  try {
+    run({options.compiler, "--version"}, options, said);
+    found->second = read_file(said);
+  } catch (const Error &) { // What is compiled already runs without it.
+  }
+  fs::remove(said);
+  return found->second;
+}
+
 // Reads the list of islands: a line each of the artifact's file and the numbers of its nodes.
 std::vector<Compiled> read_list(const fs::path &folder, size_t node_count) {
   std::ifstream file(folder / LIST);
@@ -156,6 +181,11 @@ std::vector<Compiled> read_list(const fs::path &folder, size_t node_count) {
 std::vector<Compiled> compile(const Model &model, const Options &options,
                               const std::vector<std::string> &words, const OrtLogger *logger) {
   fs::path entry = options.cache_dir / "onnxruntime" / key_of(model, words);
+  std::string version = version_of(options);
+  if (fs::exists(entry / LIST) && !version.empty() && read_file(entry / MADE_BY) != version) {
+    log(logger, ORT_INFO, "compiled by another version: " + entry.string());
+    fs::remove_all(entry);
+  }
   if (fs::exists(entry / LIST)) {
     count(&Counters::found);
     log(logger, ORT_INFO, "compiled before: " + entry.string());
@@ -177,6 +207,7 @@ std::vector<Compiled> compile(const Model &model, const Options &options,
   read_list(draft.folder, model.nodes.size());
   fs::remove(file);
   fs::remove(draft.folder / WEIGHTS);
+  write_file(draft.folder / MADE_BY, {{version.data(), version.size()}});
   draft.keep();
   return read_list(entry, model.nodes.size());
 }

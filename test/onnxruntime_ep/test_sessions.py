@@ -65,6 +65,19 @@ def test_a_second_session_needs_no_compiler(tmp_path: Path, counted: Any) -> Non
     assert (counted()["compiled"], counted()["found"]) == (1, 1)
 
 
+def test_a_newer_compiler_compiles_again(tmp_path: Path, counted: Any) -> None:
+    newer = tmp_path / "mgx"
+    newer.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo mgx-mlir 999 && exit\n'
+        f'exec {provider.COMPILER} "$@"\n'
+    )
+    newer.chmod(0o755)
+    for compiler in (provider.COMPILER, str(newer), str(newer), "/none"):
+        session = provider.session(product(), cache_dir=str(tmp_path), compiler=compiler)
+        expect_results_of_the_cpu(session, product(), {"x": array(2, 40)})
+    assert (counted()["compiled"], counted()["found"]) == (2, 2)
+
+
 def test_other_weights_are_another_model(tmp_path: Path, counted: Any) -> None:
     for scale in (1, 2):
         model = product()
