@@ -116,7 +116,8 @@ def test_a_table_limits_sizes_in_all_types(kind):
     """Ops whose operands and results are of one type read an input of the size too."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 18]> g (float[b, n] x) => '
-        "(float[b, n] y, float[k, 3] z) { size = Shape <start = 1, end = 2> (x) none = Constant <value_ints = [0]> ()"
+        "(float[b, n] y, float[k, 3] z) { size = Shape <start = 1, end = 2> (x) "
+        "none = Constant <value_ints = [0]> ()"
         f"z = Slice (table, none, size, none) y = {kind} (x) }}"
     )
     model.graph.initializer.append(numpy_helper.from_array(floats(20, 3), "table"))
