@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mlir import ir
+
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.schedule import Machine, idle_share
 from mgx_mlir.codegen.cpu.window_copy import Scene, scene_of
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
@@ -18,12 +20,14 @@ DEPTH = 576
 # Bytes of the second-level cache that a copy, and the sums of an item, may take.
 COPY_BYTES, SUMS_BYTES = 192 << 10, 256 << 10
 # Multiply-adds that are worth a work item, and work items that are enough for all threads.
-ITEM_MULTIPLY_ADDS, ITEMS = 1 << 20, 16
+ITEM_MULTIPLY_ADDS, ITEMS = 1 << 19, 16
 # Costs in multiply-adds of a vector: an element of the copy in all lanes and a vector of filters,
 # a vector that is copied, and a vector of filters that comes from memory.
 LOAD_PIXEL, LOAD_FILTER, COPY, STREAM = 0.15, 0.3, 2.0, 4.0
 # Multiply-adds in flight that hide their latency.
 CHAINS = 8
+# Bytes of filters, and pixels that use them, that are worth packing.
+PACKED_BYTES, PACKED_PIXELS = 256 << 10, 16
 ELEMENTS = frozenset(("f32", "f64", "f16", "bf16"))
 
 
@@ -101,6 +105,69 @@ def _filter_steps(column: Axis, scene: Scene) -> tuple[int, tuple[int, int]] | N
 def _number(index: Index) -> int:
     assert isinstance(index, int)
     return index
+
+
+# Packed filters -------------------------------------------------------------------------------
+
+
+def is_worth_packing(pixels: Pixels) -> bool:
+    """Whether filters are so many that tiles read them from far: a vector of each k is a page away
+    from the next, of which the processor foresees nothing."""
+    problem, element = pixels.problem, emit.element_bytes(pixels.filters.element)
+    return problem.M * problem.K * element >= PACKED_BYTES and problem.N >= PACKED_PIXELS
+
+
+def _groups(pixels: Pixels) -> Axis:
+    """The groups of filters that lie apart."""
+    return Axis(tuple(factor for factor in pixels.filters.batch.factors if factor[1]))
+
+
+def filter_vectors(pixels: Pixels, lanes: int) -> int:
+    """Vectors of packed filters, of all groups."""
+    return _groups(pixels).size * ceil_div(pixels.problem.M, lanes)
+
+
+def packed_filters(pixels: Pixels, lanes: int) -> Pixels:
+    """The convolution with filters [group, vector of filters, (window, channel), lane]."""
+    problem, (_, wide) = pixels.problem, pixels.scene.window
+    whole = ceil_div(problem.M, lanes) * lanes * problem.K
+    factors: list[tuple[int, int]] = []
+    for size, stride in reversed(pixels.filters.batch.factors):
+        factors.insert(0, (size, whole if stride else 0))
+        whole *= size if stride else 1
+    channel = pixels.scene.channels * lanes
+    # A vector begins at a multiple of lanes, of which each lies K elements from the one before.
+    filters = replace(
+        pixels.filters, offset=0, batch=Axis(tuple(factors)), row=Axis(((problem.M, problem.K),))
+    )
+    return replace(pixels, filters=filters, c_step=lanes, taps=(wide * channel, channel))
+
+
+def pack_vector(
+    pixels: Pixels, packed: Pixels, lanes: int, source: ir.Value, target: ir.Value, number: Index
+) -> None:
+    """Packs one vector of filters."""
+    filters, (high, wide) = pixels.filters, pixels.scene.window
+    count = ceil_div(pixels.problem.M, lanes)
+    first = emit.mul(emit.rem(number, count), lanes)
+    start = emit.add(filters.offset, _groups(pixels).offset(emit.div(number, count)))
+    start = emit.add(start, filters.row.offset(first))
+    to = emit.mul(number, pixels.problem.K * lanes)
+    mask = emit.lane_mask(emit.sub(pixels.problem.M, first), lanes)
+
+    def tap(kh: int, kw: int) -> None:
+        here = emit.add(start, kh * pixels.taps[0] + kw * pixels.taps[1])
+        there = emit.add(to, kh * packed.taps[0] + kw * packed.taps[1])
+
+        def channel(c: Index) -> None:
+            x = emit.load_vector(source, emit.linear(here, (c, pixels.c_step)), lanes, mask)
+            emit.store_vector(x, target, emit.linear(there, (c, packed.c_step)))
+
+        emit.loop(0, pixels.scene.channels, 1, channel)
+
+    for kh in range(high):
+        for kw in range(wide):
+            tap(kh, kw)
 
 
 def as_rows(match: Match) -> Match:
@@ -203,8 +270,7 @@ def _item_cost(pixels: Pixels, plan: PixelSchedule, element: int) -> tuple[float
     over = sums > SUMS_BYTES and plan.chunk < scene.channels
     total = problem.batch * problem.M * problem.N * problem.K
     enough = max(1, min(ITEMS, total // ITEM_MULTIPLY_ADDS))
-    # The last round of items leaves threads idle, about the half of an item.
-    idle = total / lanes / max(items, 1) / 2 if items < enough else 0
+    idle = total / lanes * idle_share(items, enough)
     chunks = ceil_div(scene.channels, plan.chunk)
     copies = items * chunks * ceil_div(scene.copied(plan.rows, plan.chunk), lanes) * COPY
     rest = plan.rows % plan.high

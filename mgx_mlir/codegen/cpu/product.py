@@ -22,8 +22,12 @@ from mgx_mlir.codegen.cpu.pixels import (
     PixelSchedule,
     as_rows,
     choose_pixels,
+    filter_vectors,
+    is_worth_packing,
     least_tile_cost,
     match_pixels,
+    pack_vector,
+    packed_filters,
 )
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, usual
 from mgx_mlir.codegen.cpu.skinny import (
@@ -169,6 +173,10 @@ def _add_image(
     assert isinstance(plan, WinogradSchedule | PixelSchedule)
     if isinstance(plan, WinogradSchedule):
         filters.append(_transforming_launch(builder, image, plan, inputs))
+    elif is_worth_packing(image):
+        packed = packed_filters(image, plan.lanes)
+        filters.append(_filters_launch(builder, image, packed, plan.lanes, inputs))
+        generate = partial(emit_pixels, packed, plan)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
@@ -218,6 +226,21 @@ def _transforming_launch(
 
     source = inputs[image.filters.argument]
     builder.add([source, scratch], plan.filter_items(image), body, _kept(source, scratch))
+    return scratch
+
+
+def _filters_launch(
+    builder: Builder, image: Pixels, packed: Pixels, lanes: int, inputs: Mapping[int, Memory]
+) -> Memory:
+    """Adds the launch that packs the filters of a convolution into scratch, vector by vector."""
+    count = filter_vectors(image, lanes)
+    scratch = builder.scratch(count * image.problem.K * lanes, image.filters.element)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        emit.loop(begin, end, 1, partial(pack_vector, image, packed, lanes, *pointers))
+
+    source = inputs[image.filters.argument]
+    builder.add([source, scratch], count, body, _kept(source, scratch))
     return scratch
 
 

@@ -46,6 +46,8 @@ BYTES = frozenset(("i8", "ui8"))
 JOINED = {2: "i16", 4: "i8"}
 # Rows, columns and depth, and matrices, that a schedule is chosen for where they are formulas.
 USUAL, USUAL_BATCH = 512, 16
+# Numbers of threads that work is shared out to.
+THREADS = (2, 4, 8, 16)
 # The most rows of a tile that are runs in place: each needs a register for where it begins.
 IN_PLACE_ROWS = 12
 # Sums in flight that hide the latency of a multiply-add.
@@ -332,6 +334,16 @@ def packs_once(problem: Contraction) -> bool:
     if isinstance(problem.b, Computed):
         return False
     return isinstance(problem.b, Matrix) and problem.b.argument >= 0 and problem.batch == 1
+
+
+def idle_share(items: int, enough: int = 16) -> float:
+    """The time that threads are idle in the last round of some items, as a share of the work.
+
+    17 items take 16 threads as long as 32 do. It is that of 2, 4, 8 and 16 threads together, as far
+    as so many have enough work; one thread, for which it is nothing, counts as much as these.
+    """
+    shares = [ceil_div(items, n) * n / items - 1 for n in THREADS if n <= enough and items]
+    return sum(shares) / (2 * len(THREADS))
 
 
 def register_tiles(registers: int) -> Iterator[tuple[int, int]]:

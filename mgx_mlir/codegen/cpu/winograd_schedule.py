@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mgx_mlir.codegen.cpu.pixels import Pixels
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.schedule import Machine, idle_share
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -126,8 +126,7 @@ def _cost(pixels: Pixels, plan: WinogradSchedule) -> float:
     block += ceil_div(filters, plan.vectors) * plan.vectors * (load + (groups - 1) * _LOAD_NEAR)
     products = plan.blocks(pixels) * POSITIONS * channels * block
     transforms = ceil_div(channels, plan.lanes) * _TRANSFORM_PIXELS + filters * _TRANSFORM_SUMS
-    # An image of few items leaves threads idle.
-    idle = products / plan.items(pixels) / 2 if plan.items(pixels) < 4 else 0
+    idle = products * idle_share(plan.items(pixels))
     return (
         problem.batch * (products + high * wide * transforms)
         + idle

@@ -8,8 +8,8 @@ import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
 from mgx_mlir.artifact.target import Target, executable_levels
-from mgx_mlir.codegen.cpu import product, winograd_schedule
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu import pixels, product, winograd_schedule
+from mgx_mlir.codegen.cpu.schedule import Machine, idle_share
 
 LEVELS = [t.name for t in executable_levels() if t.name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")]
 
@@ -211,3 +211,16 @@ def test_tiles_fill_the_registers_of_a_level() -> None:
         assert plan.lanes == machine.lanes("f32")
         used = (plan.high * plan.wide + 1) * plan.vectors + 1
         assert machine.registers // 2 < used <= machine.registers
+
+
+def test_work_is_cut_so_that_threads_end_together():
+    assert idle_share(16) == idle_share(32) == 0
+    assert idle_share(17) > idle_share(15) > idle_share(48)
+    assert idle_share(3, enough=2) == idle_share(3, enough=3)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_filters_that_are_packed(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pixels, "PACKED_BYTES", 0)
+    monkeypatch.setattr(pixels, "PACKED_PIXELS", 0)
+    check(CASES[name], LEVELS[-1], "_filters_launch")
