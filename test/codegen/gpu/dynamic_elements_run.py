@@ -320,6 +320,7 @@ IMAGES = (
     resized("linear", "2,3,a,b", "2,3,2*a,2*b", "1.0, 1.0, 2.0, 2.0", "f16"),
     resized("linear", "2,3,a,b", "2,3,3*a,3*b", "1.0, 1.0, 3.0, 3.0", "f32"),
     resized("nearest", "2,a,b,8", "2,2*a,4*b,8", "1.0, 2.0, 4.0, 1.0", "f16"),
+    resized("linear", "2,3,a,b", "2,3,5,7", "1.0, 1.0, inf, inf", "f32"),
     resized("nearest", "2,3,a,b", "2,3,b,a+3", "1.0, 1.0, inf, inf", "f32", nearest_mode="floor"),
     resized(
         "cubic", "a,3,b,b", "a,3,4*b,4*b", "1.0, 1.0, 4.0, 4.0", "f32", coordinate_mode="asymmetric"

@@ -149,7 +149,8 @@ def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
         return Refusal(f"{name}: no elements")
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
     taps: dict[int, Taps | Formula] = {}
-    symbolic, outside, nearest = not result.type.has_static_shape, 0.0, True
+    symbolic = not all(x.type.has_static_shape for x in (op.x, result))
+    outside, nearest = 0.0, True
     if isinstance(op, mgx.PadOp):
         if symbolic:
             return Refusal(f"{name}: padding of symbolic sizes")
