@@ -176,7 +176,9 @@ def direct(function: str, *arguments: int, kernel: str = "", purpose: str = "") 
 def current_device() -> int:
     """The thread's current device. Raises DeviceError."""
     number = ctypes.c_int()
-    direct("hipGetDevice", ctypes.addressof(number))
+    status = _c_function("hipGetDevice", 1)(ctypes.addressof(number))  # each run asks
+    if status:
+        raise failure(hip_python().hipError_t(status), "hipGetDevice")
     return number.value
 
 

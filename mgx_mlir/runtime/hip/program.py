@@ -114,7 +114,7 @@ class HipProgram(Program):
         DeviceError. After an error the program runs again.
         """
         pending, on_device = self._submit(inputs, outputs, stream, results, False)
-        if stream is not None and on_device:
+        if on_device:
             return pending.detach()
         return pending.result()
 
@@ -153,12 +153,18 @@ class HipProgram(Program):
         results: str,
         at_once: bool,
     ) -> tuple[PendingRun, bool]:
-        """The run, and whether everything of it is on the device. `at_once`: waits for nothing."""
+        """The run, and whether all of it is on the device, and follows a stream of the caller.
+
+        `at_once`: waits for nothing.
+        """
         if results not in RESULTS:
             raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
-        outputs = {} if outputs is None else outputs
-        self._check_names("input", self.inputs, inputs, complete=True)
-        self._check_names("output", self.outputs, outputs, complete=False)
+        if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
+            self._check_names("input", self.inputs, inputs, complete=True)
+        if outputs is None:
+            outputs = {}
+        elif not isinstance(outputs, dict) or outputs.keys() != self._output_bytes.keys():
+            self._check_names("output", self.outputs, outputs, complete=False)
         handle = None if stream is None else _stream_handle(stream)
         with Current(self.device.ordinal):
             context = self.pool.acquire()
@@ -171,7 +177,9 @@ class HipProgram(Program):
                     pending.continue_on(context.worker(), self.device.ordinal, rest)
                 else:
                     rest()
-                on_device = not any(isinstance(v, np.ndarray) for v in (*given, *found.values()))
+                on_device = handle is not None and not any(
+                    isinstance(value, np.ndarray) for value in (*given, *found.values())
+                )
                 return pending, on_device
             except BaseException as error:
                 pending.fail(error)
@@ -190,7 +198,8 @@ class HipProgram(Program):
         stream = context.stream if handle is None else handle
         ordinal = self.device.ordinal
         given = [self._tensor("input", s, inputs[s.name], stream) for s in self.inputs]
-        self._check_limits(given)
+        if self.plan.limits:
+            self._check_limits(given)
         found: dict[str, Any] = {}
         for spec in self.outputs:
             if spec.name in outputs:
@@ -202,7 +211,8 @@ class HipProgram(Program):
                 )
             else:
                 found[spec.name] = self._output(spec, None)
-        self._check_overlaps(given, found, outputs)
+        if outputs:
+            self._check_overlaps(given, found, outputs)
         pending.keep((given, found))
         context.begin(stream)
         for index, value in enumerate(given):
@@ -234,8 +244,9 @@ class HipProgram(Program):
             for value in (*given, *found.values()):
                 if isinstance(value, DeviceTensor):
                     value.used_until(event)
-        shown = {name: outputs.get(name, value) for name, value in found.items()}
-        pending.submitted(shown, event)
+        if outputs:
+            found = {name: outputs.get(name, value) for name, value in found.items()}
+        pending.submitted(dict(found), event)
 
     def _point(
         self, context: Context, tensor: tuple[str, int], value: np.ndarray | DeviceTensor,
@@ -265,19 +276,26 @@ class HipProgram(Program):
     def _tensor(
         self, what: str, spec: TensorSpec, value: Any, stream: Any
     ) -> np.ndarray | DeviceTensor:
-        found = device_tensor(value, f"{what} '{spec.name}'", self.device.ordinal, stream)
-        if found is None:
-            return self._input(spec, value)
-        self._check(what, spec, found)
+        found = self._on_device(what, spec, value, stream)
+        return self._input(spec, value) if found is None else found
+
+    def _on_device(
+        self, what: str, spec: TensorSpec, value: Any, stream: Any
+    ) -> DeviceTensor | None:
+        """A tensor of the program's device, ready for the stream; None for one on the host."""
+        found: DeviceTensor | None
+        if type(value) is DeviceTensor and value.is_ready(self.device.ordinal):
+            found = value
+        else:
+            found = device_tensor(value, f"{what} '{spec.name}'", self.device.ordinal, stream)
+        if found is not None:
+            self._check(what, spec, found)
         return found
 
     def _own_output(self, spec: TensorSpec, value: Any, stream: Any) -> np.ndarray | DeviceTensor:
         """The caller's tensor for an output."""
-        found = device_tensor(value, f"output '{spec.name}'", self.device.ordinal, stream)
-        if found is not None:
-            self._check("output", spec, found)
-            return found
-        return self._output(spec, value)
+        found = self._on_device("output", spec, value, stream)
+        return self._output(spec, value) if found is None else found
 
     def _check_limits(self, given: Sequence[Any]) -> None:
         """Raises UsageError where an array in the host's memory exceeds its input's limit."""

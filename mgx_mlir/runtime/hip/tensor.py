@@ -85,6 +85,11 @@ class DeviceTensor:
                     call("hipMemcpy", to, source, array.nbytes // rows, kind)
         return array
 
+    def is_ready(self, ordinal: int) -> bool:
+        """Whether runs on that device take the tensor as it is: no stream writes it still."""
+        ready = self._ready is None and self.ordinal == ordinal
+        return ready and not self.address % self.dtype.itemsize
+
     def written_by(self, event: Event | None) -> None:
         """The tensor holds its value after the event; None: now."""
         self._ready = event
