@@ -75,3 +75,24 @@ def test_the_example_in_cpp_describes_and_runs(
     done = run(program, path, "cpu:1", MGX_CACHE_DIR="none")
     assert done.returncode == 1
     assert "nothing vouches for its machine code" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler")
+def test_the_example_in_rust_gives_what_python_gives(
+    files: dict[str, bytes], folder: Path, tmp_path: Path
+) -> None:
+    program, path = tmp_path / "run", tmp_path / "model.mgx"
+    source = str(ROOT / "examples/libmgx/run.rs")
+    link = ("-L", str(NATIVE), "-C", f"link-arg=-Wl,-rpath,{NATIVE}")
+    subprocess.run(["rustc", "-O", source, *link, "-o", str(program)], check=True)
+    path.write_bytes(files["some sizes and any"])
+    done = run(program, path, "cpu:1", "n=3", MGX_CACHE_DIR=str(folder / "cache"))
+    assert (done.returncode, done.stderr) == (0, "")
+    settings = Settings(cache_dir=folder / "cache", threads=1)
+    model = mgx_mlir.compile(PythonArtifact.open(path), "cpu", settings=settings)
+    (wanted,) = model.run({"x": np.ones((3, 24), np.float32)}).values()
+    shown = done.stdout.partition("]: [")[2].partition("]")[0]
+    np.testing.assert_allclose([float(n) for n in shown.split(",")], wanted.ravel()[:4], rtol=1e-5)
+    done = run(program, path, "cpu:1", "n=3", MGX_CACHE_DIR="none")
+    assert done.returncode == 1 and "nothing vouches" in done.stderr
