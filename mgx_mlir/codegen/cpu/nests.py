@@ -114,8 +114,10 @@ class Functions:
     ) -> None:
         """Adds a function with pointers to `places`; `body` as `KernelBuilder.add`'s.
 
-        One that makes something to keep gets no sizes.
+        One that makes something to keep gets no sizes; one of no items is left out.
         """
+        if items == 0:
+            return
         names = () if kept else self.symbols
         if kept:
             self.kept[len(self.places)] = kept
