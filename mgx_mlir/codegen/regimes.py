@@ -82,13 +82,13 @@ def scheduled(
     regimes: Iterable[Regime],
     choose: Callable[[int], S | Refusal],
     clocks: Callable[[S, int], float] | None = None,
-    most: int = 1 << 10,
+    most: float = math.inf,
 ) -> list[tuple[S, Regime]] | Refusal:
     """The schedules of all regimes, each with the regimes that it is for as one.
 
-    choose: gives the schedule for a size. clocks: the estimate of a schedule for a size; with it,
-    neighbouring regimes share a schedule that is `CLOSE` for each, or less so where more than
-    `most` schedules were left.
+    choose: gives the schedule for a size. clocks: the estimate of a schedule for a size; with it, a
+    regime takes the schedule of the one after it where that is `CLOSE`. most: schedules at
+    the most, for which such ones serve neighbours that come near the best of each.
     """
     found: list[tuple[S, Regime]] = []
     for regime in regimes:
@@ -97,7 +97,9 @@ def scheduled(
             return schedule
         found.append((schedule, regime))
     if clocks is not None:
-        found = _joined(found, clocks, most)
+        close = _joined(found, clocks)
+        fits = len({schedule for schedule, _ in close}) <= most
+        found = close if fits else _covered(found, clocks, int(most))
     joined: dict[S, Regime] = {}
     for schedule, regime in found:
         before = joined.get(schedule)
@@ -107,42 +109,36 @@ def scheduled(
 
 
 def _joined(
-    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float], most: int
+    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float]
 ) -> list[tuple[S, Regime]]:
-    """The regimes with as few schedules as are close, and with `most` of any."""
-    known: dict[tuple[S, int], float] = {}
-
-    def ratio(schedule: S, number: int) -> float:
-        """How much longer a schedule takes than the best one of a regime."""
-        own, usual = found[number][0], found[number][1].usual
-        for one in (own, schedule):
-            if (one, usual) not in known:
-                known[one, usual] = clocks(one, usual)
-        best = known[own, usual]
-        return known[schedule, usual] / best if best < math.inf else math.inf
-
-    close = CLOSE
-    joined = _covered(found, ratio, close)
-    while len({schedule for schedule, _ in joined}) > most:
-        close *= 1.05
-        joined = _covered(found, ratio, close)
-    return joined
+    """The regimes, with the schedules of those after them where these are close."""
+    chosen = [schedule for schedule, _ in found]
+    for number in reversed(range(len(found))):
+        usual = found[number][1].usual
+        best = clocks(chosen[number], usual)
+        close = CLOSE * best if best < math.inf else -1
+        if number + 1 < len(found) and clocks(chosen[number + 1], usual) <= close:
+            chosen[number] = chosen[number + 1]
+    return [(schedule, regime) for schedule, (_, regime) in zip(chosen, found, strict=True)]
 
 
 def _covered(
-    found: list[tuple[S, Regime]], ratio: Callable[[S, int], float], close: float
+    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float], most: int
 ) -> list[tuple[S, Regime]]:
-    """The regimes, each neighbours that a schedule serves with it: so many times the best clocks
-    at most."""
-    joined: list[tuple[S, Regime]] = []
-    while len(joined) < len(found):
-        rest = range(len(joined), len(found))
-        served = {
-            schedule: list(takewhile(lambda x: x <= close, (ratio(schedule, n) for n in rest)))
-            for schedule, _ in reversed(found)
-        }
-        best = min(served, key=lambda one: (-len(served[one]), math.fsum(served[one])))
-        count = len(served[best])
-        chosen = best if count else found[rest.start][0]
-        joined += [(chosen, regime) for _, regime in found[rest.start :][: max(count, 1)]]
+    """The regimes with `most` schedules, each for neighbours: those that are close to the best."""
+    known = {(own, r.usual): clocks(own, r.usual) for own, _ in found for _, r in found}
+    ratios = {
+        own: [known[own, r.usual] / known[best, r.usual] for best, r in found] for own, _ in found
+    }
+    close, joined = CLOSE, found
+    while len({schedule for schedule, _ in joined}) > most:
+        joined = []
+        while len(joined) < len(found):
+            first = len(joined)
+            served = {
+                one: list(takewhile(close.__ge__, own[first:])) for one, own in ratios.items()
+            }
+            best = min(served, key=lambda one: (-len(served[one]), sum(served[one])))
+            joined += [(best, regime) for _, regime in found[first : first + len(served[best])]]
+        close *= 1.05
     return joined

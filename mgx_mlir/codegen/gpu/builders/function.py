@@ -231,41 +231,15 @@ def rows_of_block(
     rows: int,
     count: ir.Value,
     several: bool = True,
-    along: str = "x",
 ) -> tuple[ir.Value, ...]:
-    """Pointers to the rows of the work-group, which has `rows` of the `count` in all along x, or
-    another dimension of the grid.
+    """Pointers to the rows of the work-group, which has `rows` of the `count` in all along x.
 
     steps: elements from row to row of each; pointers without a step stay as they are. Where there
     are not `several` such blocks of rows, each work-group has all rows.
     """
     i64 = ir.IntegerType.get_signless(64)
-    block = emit.value(block_number(along, MAX_THREADS if several else 1))
+    block = emit.value(block_number("x", MAX_THREADS if several else 1))
     first = arith.muli(arith.index_castui(i64, block), arith.constant(i64, rows))
-    return _rows_from(pointers, steps, first, rows, count)
-
-
-def rows_from(
-    pointers: Sequence[ir.Value],
-    steps: Sequence[int | None],
-    first: ir.Value,
-    rows: int,
-    count: ir.Value,
-) -> tuple[ir.Value, ...]:
-    """Pointers to `rows` rows from number `first` on, an index; or to those of `count` that are
-    left. steps: as above."""
-    first = arith.index_castui(ir.IntegerType.get_signless(64), first)
-    return _rows_from(pointers, steps, first, rows, count)
-
-
-def _rows_from(
-    pointers: Sequence[ir.Value],
-    steps: Sequence[int | None],
-    first: ir.Value,
-    rows: int,
-    count: ir.Value,
-) -> tuple[ir.Value, ...]:
-    i64 = first.type
     own = arith.minui(arith.subi(count, first), arith.constant(i64, rows))
     moved = []
     for pointer, step in zip(pointers, steps, strict=True):

@@ -69,7 +69,8 @@ class Launches:
 
     The one result may be the memory of an input among `overwritable`. inputs_first: the order of
     the arguments, with which LLVM's order of instructions varies. limits: numbers of which none
-    may be below 0 in a run. Needs an active MLIR context and location.
+    may be below 0 in a run. formulas: those of a program that this one is a part of. Needs an
+    active MLIR context and location.
 
     Sizes of a kernel with symbolic sizes are arguments of each function, its grids and its scratch
     memory formulas of them; a function of no work-groups is not launched.
@@ -81,6 +82,7 @@ class Launches:
         overwritable: frozenset[int] = frozenset(),
         inputs_first: bool = False,
         limits: Sequence[Number] = (),
+        formulas: Formulas | None = None,
     ) -> None:
         self._name, types = builder.signature(kernel)
         self._inputs_first = inputs_first
@@ -92,7 +94,7 @@ class Launches:
                 self._tensors[Argument(kind, number)] = tensor  # type: ignore[arg-type]
         self.results = [Argument("output", number) for number in range(len(types[1]))]
         self._symbols = kernel_symbols(kernel) if is_symbolic(kernel) else ()
-        self._formulas, self._limits = Formulas(), list(limits)
+        self._formulas, self._limits = formulas or Formulas(), list(limits)
         self._module, self._block = builder.gpu_module()
         self._launches: list[Launch] = []
         self._bytes: Number = 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.capabilities import MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -61,8 +62,9 @@ class OpenProgram:
         limits: Sequence[Number],
         scratch: Sequence[Move] = (),
         bytes_: Number = 0,
+        formulas: Formulas | None = None,
     ) -> None:
-        self._launches, self._moves = Launches(kernel, limits=limits), moves
+        self._launches, self._moves = Launches(kernel, limits=limits, formulas=formulas), moves
         self._launches.limit(*(move.limit for move in (*moves, *scratch)))
         self._launches.reserve(bytes_)
 

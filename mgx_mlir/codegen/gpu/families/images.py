@@ -9,7 +9,8 @@ the number of its image, and its pointers, those to scratch memory too, advance 
 
     x is image * X + x'    pointer + image * elements of an image
 
-An image is a multiple of 16 bytes, so that vectors are aligned as in the first image.
+An image is a multiple of 16 bytes, so that vectors are aligned as in the first image. Runs for which
+tiles are best have those of `products`, which cross from image to image.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from mlir import ir
 from mlir.dialects import arith
@@ -32,11 +34,15 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, in_turn
 from mgx_mlir.codegen.gpu.families.contraction import reduced
-from mgx_mlir.codegen.gpu.families.contraction.across import Images, pixels_of, tiles_across
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
+from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
+from mgx_mlir.codegen.gpu.families.contraction.products import (
+    BATCHES,
+    ProductKernel,
+    product_kernel,
+)
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
-from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
 from mgx_mlir.codegen.meaning.element import bit_width, element_of, sizes_of
@@ -45,10 +51,7 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Number, ceil_div
-
-# Runs of up to so many images, and the number that their schedules are chosen for.
-RANGES = ((2, 1), (16, 8), (math.inf, 32))
+from mgx_mlir.sizes.arithmetic import Number
 
 
 def images_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
@@ -79,20 +82,11 @@ def images_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram
         return _Images(kernel, images, steps, target).program(anchor)
 
 
-@dataclass(frozen=True)
-class _Way:
-    """A way to compute the images: by tiles across them, or each by a schedule in words."""
-
-    schedule: Schedule
-    tiling: Tiling | None = None
-
-
-def _way(offer: Offer) -> _Way:
-    """The way of an offer, tiles as ones across images."""
-    if not isinstance(offer.plan, Tiles):
-        return _Way(Schedule(offer.variant, offer.schedule))
-    tiling = offer.plan.tiling
-    return _Way(Schedule(offer.variant, tiling.schedule.describe(tiling.unit)), tiling)
+def _way(offer: Offer) -> Schedule:
+    """The way of an offer: its schedule; without one, tiles across images."""
+    if isinstance(offer.plan, Tiles):
+        return Schedule("", "")
+    return Schedule(offer.variant, offer.schedule)
 
 
 @dataclass
@@ -121,7 +115,7 @@ class _Images:
                 program = self._each(made.program, 1)
                 return self._generated(program, made.schedule)
             refusals += [str(made)] if made is not None else []
-        found = scheduled(counted(self.images, RANGES), self._choose, self._clocks)
+        found = scheduled(counted(self.images, BATCHES), self._choose, self._clocks)
         if isinstance(found, Refusal):
             return Refusal("; ".join([*refusals, str(found)]))
         programs, words = [], []
@@ -151,56 +145,40 @@ class _Images:
         with steered(schedule) if schedule and steering() is None else nullcontext():
             return best_plan(replace(request, name=name or request.name))
 
-    def _choose(self, count: int) -> _Way | Refusal:
+    @cached_property
+    def across(self) -> ProductKernel | Refusal:
+        """The kernel as a product of all images' pixels."""
+        problem = match_product(self.kernel)
+        if not isinstance(problem, SymbolicProduct) or problem.along is None:
+            return Refusal("images that are no neighbours in the product")
+        return product_kernel(self.kernel, problem, self.target)
+
+    def _choose(self, count: int) -> Schedule | Refusal:
         """The best way for runs of so many images."""
         offer = self._offer(count)
         if isinstance(offer, Refusal):
             return offer
-        way = _way(offer)
-        if count > 1 and way.tiling is not None:
-            request = self._request(count)
-            if isinstance(request, Request) and not isinstance(pixels_of(request, count), Refusal):
-                return way
-        one = self._offer(1, way.schedule) if count > 1 else offer
-        return one if isinstance(one, Refusal) else _Way(_way(one).schedule)
+        if isinstance(offer.plan, Tiles) and isinstance(self.across, ProductKernel):
+            return _way(offer)
+        one = self._offer(1, Schedule(offer.variant, offer.schedule)) if count > 1 else offer
+        return one if isinstance(one, Refusal) else Schedule(one.variant, one.schedule)
 
-    def _clocks(self, way: _Way, count: int) -> float:
+    def _clocks(self, way: Schedule, count: int) -> float:
         """The estimate of a way for runs of so many images."""
-        request = self._request(count)
-        if isinstance(request, Refusal):
-            return math.inf
-        if way.tiling is not None:
-            return Tiles(request.exact, way.tiling).clocks
-        offer = self._offer(count, way.schedule)
-        is_it = isinstance(offer, Offer) and _way(offer).schedule == way.schedule
+        offer = self._offer(count, way)
+        is_it = isinstance(offer, Offer) and way in (
+            _way(offer), Schedule(offer.variant, offer.schedule)
+        )  # fmt: skip
         return offer.clocks if isinstance(offer, Offer) and is_it else math.inf
 
-    def _emit(self, way: _Way, regime: Regime, number: int) -> Generated[GpuProgram] | Refusal:
-        name = f"{self.kernel.sym_name.value}_{number}"
-        if way.tiling is not None:
-            return self._across(way.tiling, regime, name)
-        offer = self._offer(1, way.schedule, name)
+    def _emit(self, way: Schedule, regime: Regime, number: int) -> Generated[GpuProgram] | Refusal:
+        if not way.variant:
+            assert isinstance(self.across, ProductKernel)
+            return self.across.generated(regime.share, self.formulas)
+        offer = self._offer(1, way, f"{self.kernel.sym_name.value}_{number}")
         if isinstance(offer, Refusal):
             return offer
         return Generated(self._each(offer.generate(), regime.share), offer.schedule)
-
-    def _across(self, tiling: Tiling, regime: Regime, name: str) -> Generated[GpuProgram] | Refusal:
-        """The functions of tiles across images."""
-        some = self._request(regime.usual)
-        image = some if isinstance(some, Refusal) else pixels_of(some, regime.usual)
-        if isinstance(image, Refusal):
-            return image
-        pixels, along = image
-        size = tiling.schedule.rows if along == "x" else tiling.schedule.columns
-        met = ceil_div(pixels - 1 + size(tiling.unit), pixels)
-        one, request = self._request(1), self._request(met)
-        if isinstance(one, Refusal):
-            return one
-        if isinstance(request, Refusal):
-            return request
-        images = Images(self.images, regime.share, self.steps, self.formulas)
-        program = tiles_across(replace(request, name=name), one, image, images, tiling)
-        return Generated(program, f"{tiling.schedule.describe(tiling.unit)} across images")
 
     def _each(self, program: GpuProgram, share: Number) -> GpuProgram:
         """The program of many images, from that of one, whose functions change in place."""

@@ -10,19 +10,17 @@ beyond read 0, and are not stored. Partial sums of split-K are a matrix of all i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
-from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number
 from mgx_mlir.codegen.gpu.builders.parts import Move, reach
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
-from mgx_mlir.codegen.gpu.families.contraction.function import Along, DynamicRows
+from mgx_mlir.codegen.gpu.families.contraction.function import Along
 from mgx_mlir.codegen.problem.match import mapped
-from mgx_mlir.codegen.problem.problem import Axis, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Windows
 from mgx_mlir.sizes.arithmetic import Number, is_more, minimum
 
 # Images of up to so many pixels, of which a tile of 1024 meets so many besides two.
@@ -59,14 +57,6 @@ class CrossedImages:
         span = move.reach if move.argument.kind == "scratch" else share * move.size
         return replace(move, parts=Axis(()), reach=span)
 
-    def rows(self, size: tuple[int, int]) -> DynamicRows:
-        """The pixels of a tile, of so many rows and columns."""
-        block = size[0] if self.along == "x" else size[1]
-        return DynamicRows(
-            Argument("size", 0), block, {}, lambda x: x, image=cast(int, self.pixels),
-            along=self.along, whole=True,
-        )  # fmt: skip
-
     def _pixel(self, size: tuple[int, int], splits: int) -> Index:
         """The first pixel of a work-group's tile."""
         block = block_number(self.along, MAX_THREADS)
@@ -83,20 +73,60 @@ class CrossedImages:
         return emit.sub(self._pixel(size, splits), emit.mul(image, self.pixels))
 
 
-def crossed(product: Product) -> Along | None:
-    """The dimension of the grid that counts the pixels of all images, which share their filters.
+def crossed(product: Product) -> tuple[Product, Along] | None:
+    """A convolution's product of an image, and the dimension of the grid that counts the pixels of
+    all images, which share their filters.
 
-    Pixels behind the last image's are behind the end of results.
+    Images that are one matrix already count as one of a pixel each. Pixels behind the last image's
+    are behind the end of results.
     """
-    problem, place = product.match.problem, product.result
-    if problem.batch == 1 or product.match.added or len(place.batch.factors) != 1:
+    problem = product.match.problem
+    if problem.batch == 1 and not isinstance(problem.M, int):
+        by_row = _by_row(product)
+        if by_row is None:
+            return None
+        product, problem = by_row, by_row.match.problem
+    place = product.result
+    if problem.batch == 1 or len(place.batch.factors) != 1:
         return None
     factors = (*place.row.factors, *place.column.factors)
     if not place.batch.factors[0][1] > sum(((n - 1) * stride for n, stride in factors), start=0):
         return None
-    assert isinstance(problem.b, Matrix)
-    filters = [x.batch.stride == 0 for x in (problem.a, problem.b)]
-    return None if filters.count(True) != 1 else "y" if filters[0] else "x"
+    found: set[Along | None] = set()
+    for term in product.match.terms:
+        assert isinstance(term.b, Matrix)
+        filters = [x.batch.stride == 0 for x in (term.a, term.b)]
+        found.add(None if filters.count(True) != 1 else "y" if filters[0] else "x")
+    along = found.pop()
+    return None if along is None or found else (product, along)
+
+
+def _by_row(product: Product) -> Product | None:
+    """The product of each row; None where rows have no one stride."""
+    match = product.match
+    read = [x for term in match.terms for x in (term.a, term.b) if isinstance(x, Matrix)]
+    if any(isinstance(x, Windows) or x.row.stride is None for x in (*read, *match.reads)):
+        return None
+    count = match.problem.M
+
+    def row(x: Matrix) -> Matrix:
+        factors = ((count, x.row.stride),) if x.row.stride else ()
+        return replace(x, batch=Axis(factors), row=Axis(()))
+
+    if product.result.row.stride is None:
+        return None
+    terms = [replace(term, batch=count, M=1, a=mapped_matrix(term.a, row)) for term in match.terms]
+    own = replace(match, problem=terms[0], added=tuple(terms[1:]))
+    own = replace(own, sources=mapped(match.sources, row))
+    return Product(own, row(product.result), {})
+
+
+def mapped_matrix(x: Matrix, change: Callable[[Matrix], Matrix]) -> Matrix:
+    """A matrix, plain or computed, with its layout changed."""
+    if not isinstance(x, Computed):
+        return change(x)
+    found = x.mapped(change)
+    return replace(found, argument=found.tensors[0].matrix.argument)
 
 
 def side_by_side(product: Product, moves: Sequence[Move], along: Along) -> Product:
@@ -104,20 +134,21 @@ def side_by_side(product: Product, moves: Sequence[Move], along: Along) -> Produ
 
     moves: how each matrix's pointer moves from image to image.
     """
+    count = moves[product.result.argument].parts.size
 
     def joined(x: Matrix) -> Matrix:
-        axis = Axis.of(
-            *moves[x.argument].parts.factors, *(x.row if along == "x" else x.column).factors
-        )
+        own = x.row if along == "x" else x.column
+        axis = Axis.of(*moves[x.argument].parts.factors, *own.factors)
         return replace(x, row=axis) if along == "x" else replace(x, column=axis)
 
-    match, problem = product.match, product.match.problem
-    a, b = problem.a, problem.b
-    assert isinstance(b, Matrix)
-    count = moves[product.result.argument].parts.size
-    if along == "x":
-        problem = replace(problem, M=count * problem.M, a=joined(a))
-    else:
-        problem = replace(problem, N=count * problem.N, b=joined(b))
-    match = replace(match, problem=problem, sources=mapped(match.sources, joined))
+    def term(x: Contraction) -> Contraction:
+        assert isinstance(x.b, Matrix)
+        if along == "x":
+            return replace(x, M=count * x.M, a=mapped_matrix(x.a, joined))
+        return replace(x, N=count * x.N, b=mapped_matrix(x.b, joined))
+
+    match = product.match
+    first, *added = map(term, match.terms)
+    sources = mapped(match.sources, joined)
+    match = replace(match, problem=first, added=tuple(added), sources=sources)
     return Product(match, joined(product.result), {})

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows, Tensors
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
@@ -101,31 +101,19 @@ def emit_finish(
     Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, each != problem.N)
 
 
-def parts_of(match: Match, splits: int, rows: DynamicRows | None) -> tuple[Match, Matrix]:
+def parts_of(match: Match, splits: int, by_row: bool, padded: bool) -> tuple[Match, Matrix]:
     """The match that stores its sums without an epilogue, and their layout in scratch memory.
 
-    rows: all parts of a dynamic row, or of an image, stand together, where they are not `whole`.
+    by_row, padded: as above.
     """
     problem, element = match.problem, match.problem.accumulator
     sums = replace(
         match, result_element=element, epilogue=None, sources=(), results=(0,),
         result_elements=(element,), causal=None,
     )  # fmt: skip
-    M, N = problem.M, problem.N
-    batch = Axis.of((splits * problem.batch, M * N))
-    row, column = Axis.of((M, N)), Axis.of((N, 1))
-    if rows is not None and rows.whole:
-        each = pitch(N)
-        batch, row = Axis.of((splits, M * each)), Axis.of((M, each))
-        column = Axis(((each, 1),))
-    elif rows is not None and rows.along == "x":
-        own = rows.image * N
-        batch, row = (
-            Axis.of((splits, own)),
-            Axis.of((M // rows.image, splits * own), (rows.image, N)),
-        )
-    elif rows is not None:
-        own = M * rows.image
-        batch, row = Axis.of((splits, own)), Axis.of((M, rows.image))
-        column = Axis.of((N // rows.image, splits * own), (rows.image, 1))
-    return sums, Matrix(0, element, 0, batch, row, column)
+    M, N = problem.M, pitch(problem.N) if padded else problem.N
+    batch = Axis.of((splits * (1 if padded else problem.batch), M * N))
+    row = Axis.of((M, N))
+    if by_row:
+        batch, row = Axis.of((splits, N)), Axis.of((M, splits * N))
+    return sums, Matrix(0, element, 0, batch, row, Axis(((N, 1),)) if padded else Axis.of((N, 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from mlir import ir
 
@@ -13,7 +13,6 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function, memory
-from mgx_mlir.sizes.arithmetic import ceil_div
 
 # A dimension of a grid.
 Along: TypeAlias = Literal["x", "y"]
@@ -33,7 +32,7 @@ class Tensors:
     """A function's inputs by number and its results, as plain pointers, and its LDS.
 
     Raw buffers, whose bounds the hardware checks, are made of them at their first use.
-    first: the work-group's first row of those that the pointers begin with (see `DynamicRows`).
+    first: the work-group's first pixel of those that the pointers begin with (see `crossing`).
     """
 
     pointers: Mapping[int, ir.Value]
@@ -66,11 +65,6 @@ class DynamicRows:
     has these rows. Where there are not `several` blocks, each work-group has all rows, `block` at
     most. grid: the number that a launch has along x, or that of its formula (see
     artifact.formulas), for a number of work-groups along x of a block.
-
-    With `image`, rows are the pixels of images, so many of one: size counts images, steps are those
-    from image to image, and a block's first row is `Tensors.first` of its first image. along: the
-    dimension of the grid that counts blocks, behind `before` other work-groups. whole: the partial
-    sums of all blocks are matrices, and not those of each row or image.
     """
 
     size: Argument
@@ -78,15 +72,6 @@ class DynamicRows:
     steps: Mapping[Argument, int]
     grid: Callable[[int], int]
     several: bool = True
-    image: int = 1
-    along: Along = "x"
-    before: int = 0
-    whole: bool = False
-
-    @property
-    def met(self) -> int:
-        """Rows, or images, that a block has at most a part of."""
-        return self.block if self.image == 1 else ceil_div(self.image - 1 + self.block, self.image)
 
 
 @dataclass(frozen=True)
@@ -123,33 +108,19 @@ def add_function(
         promises.append({})
         arguments.append(rows.size)
         x, y, z = grid
-        grid = (rows.grid(x), y, z) if rows.along == "x" else (x, rows.grid(y), z)
+        grid = (rows.grid(x), y, z)
     local = ((lds[0], emit.element_type(lds[1])),) if lds else ()
     vectors = bool(lds) or groups.is_vectors
     shape = function.Shape(groups.threads, grid if rows is None else None, local, vectors)
     with function.raw_function(functions, name, types, promises, shape) as values:
-        pointers, first = values[: len(both)], cast(Index, 0)
+        pointers = values[: len(both)]
         if rows is not None:
             steps = [rows.steps.get(p.argument) for p in both]
-            pointers, first = _of_block(rows, pointers, steps, values[len(both)])
+            own = steps, rows.block, values[len(both)], rows.several
+            pointers = list(function.rows_of_block(pointers, *own))
         inputs = dict(zip(reads, pointers, strict=False))
-        body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None, first))
+        body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None))
     return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))
-
-
-def _of_block(
-    rows: DynamicRows, pointers: Sequence[ir.Value], steps: Sequence[int | None], count: ir.Value
-) -> tuple[list[ir.Value], Index]:
-    """The pointers of a block of rows, and its first row of those that these begin with."""
-    if rows.image == 1 and not rows.before:
-        several = rows.several
-        moved = function.rows_of_block(pointers, steps, rows.block, count, several, rows.along)
-        return list(moved), 0
-    block = emit.sub(function.block_number(rows.along, function.MAX_THREADS), rows.before)
-    row = emit.mul(block, rows.block)
-    image = emit.value(emit.div(row, rows.image))
-    moved = function.rows_from(pointers, steps, image, rows.met, count)
-    return list(moved), emit.rem(row, rows.image)
 
 
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:

@@ -33,6 +33,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
+    Along,
     DynamicRows,
     Parameter,
     Tensors,
@@ -82,7 +83,8 @@ class _Lane:
 class TilesGenerator:
     """Builds the functions. Sizes may be symbols where one function is emitted alone.
 
-    cut: the factor of split-K where work-groups along x count it, and not those along z.
+    along: the dimension of the grid along which tiles cross from image to image. cut: the factor of
+    split-K where work-groups along x count it, and not those along z.
     """
 
     cut = 1
@@ -95,6 +97,7 @@ class TilesGenerator:
         name: str,
         tail: Tail | None,
         dynamic_rows: DynamicRows | None,
+        along: Along | None = None,
     ) -> None:
         self.tail, self.dynamic_rows = tail, dynamic_rows
         self.product, self.match, self.problem = product, product.match, product.match.problem
@@ -102,15 +105,14 @@ class TilesGenerator:
         self.target, self.threads = tiling.target, tiling.threads
         self.schedule, self.unit = schedule, unit = tiling.schedule, tiling.unit
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
-        # Rows and columns; those past the last ones of a block of dynamic rows are outside of its
-        # buffers.
+        # Rows and columns; those past the last ones of a block of dynamic rows, or of pixels of
+        # several images, are outside of its buffers.
+        self.along = along
         self.extents = (self.problem.M, self.problem.N)
-        if dynamic_rows is not None:
-            x = dynamic_rows.along == "x"
-            self.extents = (
-                self.rows if x else self.problem.M,
-                self.problem.N if x else self.columns,
-            )
+        if dynamic_rows is not None or along == "x":
+            self.extents = (self.rows, self.problem.N)
+        elif along == "y":
+            self.extents = (self.problem.M, self.columns)
         self.grid = (
             ceil_div(self.extents[0], self.rows),
             ceil_div(self.extents[1], self.columns),
@@ -119,7 +121,9 @@ class TilesGenerator:
         # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
         self.stored, self.place = self.match, product.result
         if schedule.splits > 1:
-            self.stored, self.place = finish.parts_of(self.match, schedule.splits, dynamic_rows)
+            self.stored, self.place = finish.parts_of(
+                self.match, schedule.splits, dynamic_rows is not None, along is not None
+            )
         if tail is not None:
             self.place = tail.place(self.problem, tiling)
         # Tiles whose results a lane stores together, to store 16 bytes.
@@ -202,14 +206,15 @@ class TilesGenerator:
         """Builds the body of the function that multiplies, on its tensors."""
         problem, outputs = self.problem, tensors.outputs
         thread = thread_number(self.threads)
-        whole = self.dynamic_rows is not None and self.dynamic_rows.whole
-        x = block_number("x", MAX_THREADS if whole else self.grid[0] * self.cut)
+        many = self.along is not None
+        x = block_number("x", MAX_THREADS if many else self.grid[0] * self.cut)
         m0 = emit.mul(emit.div(x, self.cut), self.rows)
-        n0 = emit.mul(block_number("y", MAX_THREADS if whole else self.grid[1]), self.columns)
-        all_m0, all_n0 = m0, n0
-        if self.dynamic_rows is not None:
-            is_x = self.dynamic_rows.along == "x"
-            m0, n0 = (tensors.first, n0) if is_x else (m0, tensors.first)
+        n0 = emit.mul(block_number("y", MAX_THREADS if many else self.grid[1]), self.columns)
+        of_all = m0, n0
+        if self.dynamic_rows is not None or self.along == "x":
+            m0 = tensors.first
+        elif self.along == "y":
+            n0 = tensors.first
         extent_m, extent_n = self.extents
         splits = self.schedule.splits
         batch = block_number("z", problem.batch * splits) if self.cut == 1 else emit.rem(x, splits)
@@ -224,8 +229,8 @@ class TilesGenerator:
             b.begin(thread, matrix, n0, extent_n)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
-        if whole and splits > 1:
-            m0, n0, self.extents = all_m0, all_n0, (problem.M, problem.N)
+        if many and splits > 1:
+            (m0, n0), self.extents = of_all, (problem.M, problem.N)
         if self.tail is None:
             epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
             self._store(sums, epilogue, lane, batch, m0, n0)

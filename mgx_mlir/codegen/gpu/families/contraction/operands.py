@@ -41,7 +41,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     stored_along,
     subsampled,
 )
-from mgx_mlir.codegen.gpu.families.contraction.crossing import crossed
+from mgx_mlir.codegen.gpu.families.contraction.crossing import crossed, mapped_matrix
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     Along,
 )
@@ -49,7 +49,15 @@ from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.families.contraction.variants import Multiples
 from mgx_mlir.codegen.meaning.element import element_of, sizes_of
 from mgx_mlir.codegen.problem.match import mapped, match_contraction
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix, Windows, pixels
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Computed,
+    Contraction,
+    Image,
+    Matrix,
+    Windows,
+    pixels,
+)
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import (
@@ -99,13 +107,16 @@ def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
         return product.of(name)
     product = stored_along(product)
     operands = [x for term in product.match.terms for x in (term.a, term.b)]
-    if not {type(x) for x in operands} <= {Matrix, Windows}:
-        return Refusal(f"{name}: operands that are not plain matrices or images")
-    image = match.problem.b
-    along = crossed(product) if isinstance(image, Image) else None
-    is_dot = isinstance(anchors[0], mgx.DOTS)
-    batch = 1 if is_dot else sizes_of(anchors[0].results[0].type)[0]
-    found = SymbolicProduct(name, product, along=along, batch=batch)
+    if not {type(x) for x in operands} <= {Matrix, Windows, Computed}:
+        return Refusal(f"{name}: operands that are scaled by blocks")
+    if isinstance(anchors[0], mgx.DOTS):
+        return SymbolicProduct(name, product)
+    found = SymbolicProduct(name, product, batch=sizes_of(anchors[0].results[0].type)[0])
+    image, problem = match.problem.b, product.match.problem
+    # Vectors of pixels end with each image.
+    apart = not isinstance(image, Image) and not isinstance(problem.N, int)
+    if not apart and (way := crossed(product)):
+        found = replace(found, product=way[0], along=way[1])
     if moved is None:
         return found
     assert isinstance(image, Image)
@@ -125,6 +136,8 @@ class Parts:
 
     def read(self, x: Matrix) -> Matrix:
         """A matrix that is read, as that of a work-group."""
+        if isinstance(x, Computed):
+            return mapped_matrix(x, self.read)
         filters, image = self.problem.filters, self.problem.image
         if x.argument == PACKED_FILTER and filters is not None:
             return self._moved(x, SCRATCH, self.types[0][filters.argument], filters.elements)
@@ -165,12 +178,14 @@ class Parts:
     def _moved(
         self, x: Matrix, argument: Argument, type_: ir.Type, size: Number, at: Number = 0
     ) -> Matrix:
-        number = len(self.moves)
         tensor = Tensor(1, element_of(type_), written=argument.kind == "output")
         # The first windows begin before the image.
         start, inner = (0, x.offset) if isinstance(x, Windows) else (x.offset, 0)
         span = reach(x.row, x.column)
-        self.moves.append(Move(argument, tensor, start, x.batch, size, span, at))
+        move = Move(argument, tensor, start, x.batch, size, span, at)
+        if move not in self.moves:
+            self.moves.append(move)
+        number = self.moves.index(move)
         return replace(x, argument=number, offset=inner, batch=one_part(start, x.batch))
 
 
@@ -185,8 +200,8 @@ class Packed:
     image: Move
     parts: Parts
 
-    def emit(self, program: OpenProgram, batch: Number) -> None:
-        """Adds the functions."""
+    def emit(self, program: OpenProgram, batch: Number, share: Number) -> None:
+        """Adds the functions, for runs where `share` is 1."""
         assert self.problem.image is not None
         own = replace(self.problem.image, offset=0, batch=Axis(()))
         multiples = Multiples(_PIXELS)
@@ -200,11 +215,11 @@ class Packed:
         whole(parts)
         multiples(cast(int, self.image.offset))
         if not multiples.odd:
-            self._emit(program, batch, vectors, 1)
+            self._emit(program, batch, vectors, share)
             return
-        self._emit(program, batch, own, 1 - multiples.holds)
+        self._emit(program, batch, own, share - share * multiples.holds)
         if not multiples.never:
-            self._emit(program, batch, vectors, multiples.holds)
+            self._emit(program, batch, vectors, share * multiples.holds)
 
     def _emit(self, program: OpenProgram, batch: Number, image: Matrix, share: Number) -> None:
         filters = [self.problem.filters] if self.problem.filters is not None else []

@@ -20,10 +20,12 @@ from typing import cast
 
 from mlir import ir
 
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import (
+    MAX_THREADS,
     Tensor,
     signature,
 )
@@ -92,6 +94,8 @@ RANGES = ((256, 125), (1024, USUAL), (math.inf, 2048))
 USUAL_OF_ROW = 2048
 _SIDES = (8, 14, 20, 28, 40, 56, 79, 112, 158, 224, 317, 448, 896)
 IMAGES = tuple((int(1.19 * side) if side < _SIDES[-1] else math.inf, side) for side in _SIDES)
+# Runs of up to so many images of a given size, and the number that their schedules are chosen for.
+BATCHES = ((2, 1), (16, 8), (math.inf, 32))
 # Schedules of a kernel: each is a function, which takes time to compile.
 _MOST = 3
 
@@ -99,6 +103,14 @@ _MOST = 3
 def _program(
     kernel: mgx.KernelOp, problem: SymbolicProduct, target: Target
 ) -> Generated[GpuProgram] | Refusal:
+    found = product_kernel(kernel, problem, target)
+    return found if isinstance(found, Refusal) else found.generated()
+
+
+def product_kernel(
+    kernel: mgx.KernelOp, problem: SymbolicProduct, target: Target
+) -> ProductKernel | Refusal:
+    """A kernel whose product is `problem`, which `generated` gives the program of."""
     name, (inputs, results) = signature(kernel)
     match, place = problem.product.match, problem.product.result
     whole, parts = match.problem, Parts((inputs, results), problem)
@@ -111,8 +123,6 @@ def _program(
     if not forwards(*(axis for x in matrices(product) for axis in (x.row, x.column))):
         return Refusal("rows or columns that are read backwards")
     known = named_symbols([*inputs, *results])
-    # Pixels of many images are as those of large ones.
-    known |= {s.name: replace(s, high=1) for s in symbols(problem.batch)}
     is_dot = problem.name.endswith("dot")
     moves, images = parts.moves[: first + len(results)], None
     if problem.along is not None:
@@ -127,8 +137,14 @@ def _program(
         parts.read(problem.image)
         before = (Packed(problem, parts.moves[-1], parts),)
     ranges = RANGES if is_dot else IMAGES
+    # Pixels of many images are as those of large ones.
+    batch = {s.name: replace(s, high=1) for s in symbols(problem.batch)}
+    if batch and {s.name for s in symbols(whole.batch * whole.M * whole.N)} <= set(batch):
+        ranges = BATCHES
+    else:
+        known |= batch
     found = (kernel, target, name, whole, product, moves, first, known, ranges, before, images)
-    return _Kernel(*found).generated()
+    return ProductKernel(*found)
 
 
 @dataclass(frozen=True)
@@ -146,7 +162,7 @@ class _Way:
 
 
 @dataclass
-class _Kernel:
+class ProductKernel:
     """A kernel: its product of all matrices, `whole`, and that of a work-group's, `product`.
 
     moves: the tensors of `product`, of which `first` are read. ranges: as `RANGES`. images: where
@@ -165,11 +181,15 @@ class _Kernel:
     packed: Sequence[Packed] = ()
     images: CrossedImages | None = None
 
-    def generated(self) -> Generated[GpuProgram] | Refusal:
+    def generated(
+        self, share: Number = 1, formulas: Formulas | None = None
+    ) -> Generated[GpuProgram] | Refusal:
+        """The program, of launches for runs where `share` is 1, and its schedules in words."""
         ways: list[_Way] = []
         rows: list[tuple[OneFunction, Number]] = []
         both = list(variants(self.product, self.moves))
-        for number, (one, moves, part) in enumerate(both):
+        for number, (one, moves, mine) in enumerate(both):
+            part = share * mine
             variant = side_by_side(one, moves, self.images.along) if self.images else one
             choice = _Choice(self, variant, number > 0)
             # Single elements make long code: sizes that no vector divides have no large tiles.
@@ -183,8 +203,8 @@ class _Kernel:
                 rows.append((row, part - part * is_more(self.whole.M, 1)))
                 part = part * is_more(self.whole.M, 1)
             ways += [
-                _Way(one, variant, tiling, share, self._sums(tiling, share))
-                for tiling, share in ((tiling, regime.share * part) for tiling, regime in found)
+                _Way(one, variant, tiling, own, self._sums(tiling, own))
+                for tiling, own in ((tiling, regime.share * part) for tiling, regime in found)
             ]
         scratch = [way.sums for way in ways]
         bytes_ = sum(
@@ -192,15 +212,19 @@ class _Kernel:
             start=0,
         )
         least = min(way.tiling.schedule.columns(way.tiling.unit) for way in ways)
-        limits = [MAX_BATCH - n for n in (ceil_div(self.whole.N, least), self._count)]
+        limits = [MAX_BATCH - ceil_div(self.whole.N, least)]
+        if self.images is None:
+            limits.append(MAX_BATCH - self.whole.batch)
+        else:
+            limits.append(MAX_THREADS - self.whole.M - self.whole.N)
         used = [move for move in scratch if move]
         start = self._start
         used += [packed.image for packed in self.packed]
-        program = OpenProgram(self.kernel, self.moves, limits, used, start + bytes_)
+        program = OpenProgram(self.kernel, self.moves, limits, used, start + bytes_, formulas)
         if refusal := program.refusal():
             return refusal
         for packed in self.packed:
-            packed.emit(program, self._count)
+            packed.emit(program, self._count, share)
         for way in ways:
             self._emit(program, way)
         for row, share in rows:
@@ -243,12 +267,13 @@ class _Kernel:
         size = schedule.rows(unit), schedule.columns(unit)
         x = way.share * ceil_div(whole.M, size[0]) * schedule.splits
         grid: tuple[Number, Number, Number] = (x, ceil_div(whole.N, size[1]), whole.batch)
-        images, rows = self.images, None
+        images = self.images
         parts: str | Callable[[], Index] = "z"
         if images is not None:
-            rows = images.rows(size)
             parts = partial(images.image, size, schedule.splits)
-        generator = TilesGenerator(way.variant, self.counts, way.tiling, self.name, None, rows)
+        along = images.along if images else None
+        how = way.variant, self.counts, way.tiling, self.name, None, None, along
+        generator = TilesGenerator(*how)
         generator.cut = schedule.splits
         first, sums = self.first, way.sums
         moves = [*self.moves[:first], sums] if sums else self.moves
@@ -269,8 +294,9 @@ class _Kernel:
             inputs = {n: frame.pointers[n] for n in {x.argument for x in own.match.reads}}
             inputs[finish.PARTS] = frame.pointers[first]
             tensors = Tensors(inputs, frame.pointers[first + 1 :], None)
-            how = schedule.splits, "x", False, tensors, images is not None
-            finish.emit_finish(own.match, own.result, *how)
+            finish.emit_finish(
+                own.match, own.result, schedule.splits, "x", False, tensors, images is not None
+            )
 
     def _emit_row(self, program: OpenProgram, plan: OneFunction, share: Number) -> None:
         groups, first = plan.groups, self.first
@@ -286,7 +312,7 @@ class _Kernel:
 class _Choice:
     """The choice of a schedule for a variant of a kernel's product."""
 
-    own: _Kernel
+    own: ProductKernel
     variant: Product
     aligned: bool
 
