@@ -4,8 +4,8 @@
 
 A C program opens an artifact of the model, with code for this CPU, and runs it once. Prints the
 least milliseconds from the start of the process to its end, and those that it computes, beside
-those of a process that does nothing; the bytes of the stripped library; the resident memory that opening
-an artifact of 2 GiB of weights takes.
+those of a process that does nothing; the bytes of the stripped library; the resident memory that
+opening an artifact of 2 GiB of weights takes.
 """
 
 from __future__ import annotations
