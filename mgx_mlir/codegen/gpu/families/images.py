@@ -9,8 +9,8 @@ the number of its image, and its pointers, those to scratch memory too, advance 
 
     x is image * X + x'    pointer + image * elements of an image
 
-An image is a multiple of 16 bytes, so that vectors are aligned as in the first image. Runs for which
-tiles are best have those of `products`, which cross from image to image.
+An image is a multiple of 16 bytes, so that vectors are aligned as in the first image. Runs for
+which tiles are best have those of `products`, which cross from image to image.
 """
 
 from __future__ import annotations

@@ -12,7 +12,15 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.parts import Move, value_of
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.problem.match import mapped
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Edge, Matrix, Windows
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Computed,
+    Contraction,
+    Edge,
+    Matrix,
+    Windows,
+    in_memory,
+)
 from mgx_mlir.sizes.arithmetic import Number, Symbol, common_factor, is_more
 
 
@@ -61,6 +69,8 @@ def variants(
         )
 
     def matrix(x: Matrix) -> Matrix:
+        if isinstance(x, Computed):
+            return x.mapped(matrix)
         batch = Axis(tuple((n, math.lcm(s, aligned.lanes)) for n, s in x.batch.factors))
         return replace(x, batch=batch, row=axis(x.row), column=axis(x.column))
 
@@ -99,6 +109,8 @@ def usual_product(product: Product, known: Mapping[str, Symbol], usual: int) -> 
         return Axis(tuple((max(1, at(n)), at(s)) for n, s in x.factors))
 
     def static(x: Matrix) -> Matrix:
+        if isinstance(x, Computed):
+            return x.mapped(static)
         found = replace(x, offset=at(x.offset), row=axis(x.row), column=axis(x.column))
         if isinstance(found, Windows):
             edges = tuple(
@@ -128,5 +140,6 @@ def most_lanes(product: Product) -> int:
 def matrices(product: Product) -> list[Matrix]:
     """The matrices that are read and written."""
     match = product.match
-    operands = [x for term in match.terms for x in (term.a, term.b) if isinstance(x, Matrix)]
+    read = [y for term in match.terms for x in (term.a, term.b) for y in in_memory(x)]
+    operands = [x for x in read if isinstance(x, Matrix)]
     return [*operands, *match.reads, product.result]
