@@ -215,3 +215,29 @@ def test_nothing_is_made_of_an_empty_image(name: str, sizes: dict[str, int]) -> 
     program = mgx_mlir.compile(model, "cpu", mode="full-dynamic", dim_params=ranges)
     with pytest.raises(UsageError, match="the program has no run with"):
         program.run(inputs_of(model, sizes))
+
+
+def test_a_table_that_a_run_may_cut_fixes_no_size() -> None:
+    """Positions from the end of a table, as MPT takes them: max(1 - s, 0) of one row, and
+    max(8 - s, 0) of 8 columns. That the row is 1 for any s does not say that s is 1."""
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 17]>
+        g (float[b, s, 4] x) => (float[b, s, s] y) {
+            zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>()
+            eight = Constant<value_ints = [8]>() two = Constant<value_ints = [2]>()
+            far = Constant<value_ints = [9223372036854775807]>()
+            shape = Shape(x) n = Gather<axis = 0>(shape, one)
+            row = Sub(one, n) first = Max(row, zero)
+            column = Sub(eight, n) begin = Max(column, zero)
+            rows = Slice(table, first, far, one) cut = Slice(rows, begin, far, two)
+            t = Transpose<perm = [0, 2, 1]>(x) products = MatMul(x, t) y = Add(products, cut) }"""
+    )
+    table = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    for batch, length in ((2, 5), (3, 8), (1, 1)):
+        x = np.random.default_rng(length).normal(size=(batch, length, 4)).astype(np.float32)
+        wanted = x @ x.transpose(0, 2, 1) + table[:, :, 8 - length :]
+        np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(UsageError, match="no run with b = 1, s = 9"):
+        program.run({"x": np.zeros((1, 9, 4), np.float32)})

@@ -138,7 +138,7 @@ def equate(
     plain = (alone(_size_of(d)) for v in declared for d in _dims(v))
     known = list(dict.fromkeys(symbol.name for symbol in plain if symbol is not None))
     for pair in equations:
-        a, b = (size_of_dim(dim) for dim in pair)
+        a, b = map(_known_size, pair)
         for one, other in ((a, b), (b, a)) if a is not None and b is not None else ():
             own = alone(one)
             if own is None or own.name not in known or own in symbols_in(other):
@@ -169,7 +169,7 @@ def assume_equal(
     known = {symbol.name for d in dims for symbol in symbols_in(_size_of(d) or 0)}
     before = len(same)
     for pair in equations:
-        a, b = (size_of_dim(dim) for dim in pair)
+        a, b = map(_known_size, pair)
         if a is None or b is None or a == b or a < b or b < a:
             continue
         if not {symbol.name for n in (a, b) for symbol in symbols_in(n)} <= known:
@@ -178,6 +178,19 @@ def assume_equal(
         if not isinstance(other, int):
             same.setdefault(str(other), kept if isinstance(kept, int) else str(kept))
     return len(same) > before
+
+
+def _known_size(dim: Dim) -> Number | None:
+    """The size of an equation's side. None where it is a number for sizes of 1 or more alone.
+
+    So is min(n, 1), which does not say that n is 1.
+    """
+    size = size_of_dim(dim)
+    return None if isinstance(size, int) and _is_formula(dim) else size
+
+
+def _is_formula(dim: Dim) -> bool:
+    return isinstance(dim, str) and not dim.isdecimal()
 
 
 def sizes_like(model: onnx.ModelProto, like: Mapping[str, Sequence[int]]) -> dict[str, int]:
