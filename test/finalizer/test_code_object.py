@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,13 @@ def test_json_form_and_bytes_give_the_record_back() -> None:
     assert CodeObject.from_json(CODE.to_json(), CODE.data) == CODE
     assert pickle.loads(pickle.dumps(CODE)) == CODE
     assert "ELF" not in repr(CODE)
+
+
+def test_launches_of_no_work_groups_are_none() -> None:
+    """Readers of files refuse them."""
+    none = Launch("g", (0, 1, 1), (256, 1, 1), ())
+    found = replace(CODE, launches=(none, *CODE.launches))
+    assert found == CODE
 
 
 @pytest.mark.parametrize(

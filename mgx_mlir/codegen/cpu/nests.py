@@ -114,10 +114,8 @@ class Functions:
     ) -> None:
         """Adds a function with pointers to `places`; `body` as `KernelBuilder.add`'s.
 
-        One that makes something to keep gets no sizes; one of no items is left out.
+        One that makes something to keep gets no sizes.
         """
-        if items == 0:
-            return
         names = () if kept else self.symbols
         if kept:
             self.kept[len(self.places)] = kept
