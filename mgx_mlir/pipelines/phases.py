@@ -38,6 +38,7 @@ from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.rewrite_resize import RewriteResize
 from mgx_mlir.passes.rewrite_rotations import RewriteRotations
+from mgx_mlir.passes.share_kernels import ShareKernels
 from mgx_mlir.passes.share_weights import ShareWeights
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_concats import SimplifyConcats
@@ -148,6 +149,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             CutConcats(),
             PlaceConcats(),
             OutlineKernels(),
+            ShareKernels(),
             JoinLaunches(),
             PlanMemory(),
         ),

@@ -22,6 +22,7 @@ from mgx_mlir.codegen.meaning.numeric import computes
 from mgx_mlir.codegen.meaning.quantize import (
     code_of_narrow,
     divided,
+    divided_by,
     integer_code,
     known_scale,
 )
@@ -196,6 +197,8 @@ def _quantizelinear(a: Arithmetic, op: mgx.QuantizelinearOp, x: Sequence[ir.Valu
     wide = F64 if elements[0].name == "f64" else F32
     value, scale, *zero = [_as(a, e, wide, v) for e, v in zip(elements, x, strict=True)]
     known, divide = known_scale(x[1], wide), a.div
+    if known is None and wide == F32 and native.is_gpu():
+        divide = partial(divided_by, a)
     if op.precision is not None:
         known, divide = None, partial(_divide_in, a, element_of(op.precision.value), wide)
     if target.is_integer and target.bits <= 16:

@@ -16,7 +16,9 @@ inverse = 1 / scale, rounded,
     q = x * inverse
     x / scale = fma(fma(-q, scale, x), inverse, q)
 
-as long as nothing overflows or underflows: the inner fma is exact then.
+as long as nothing overflows or underflows: the inner fma is exact then. By a number that a kernel
+gets as an argument it takes two more, and one division for all elements; scales below 2^-100 may
+then round a tie otherwise.
 
 Of a number that is an f16 or a bf16, fma(x, inverse, zero + _ROUND) alone has the same code in its
 low bits, for nearly every scale. Whether it does is tried with all of them.
@@ -33,7 +35,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 from mlir import ir
-from mlir.dialects import arith, math
+from mlir.dialects import arith, math, vector
 
 from mgx_mlir.codegen.meaning import native
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, constant_number, scalar_type
@@ -60,6 +62,32 @@ def divided(a: Arithmetic, x: ir.Value, scale: float) -> ir.Value:
     near = arith.mulf(x, _inverse(a, x, scale))
     is_near = a.compare("olt", a.math("absf", near), a.float(_FAR, x))
     return a.select(is_near, _by_inverse(a, x, scale), near)
+
+
+def divided_by(a: Arithmetic, x: ir.Value, scale: ir.Value) -> ir.Value:
+    """As `divided`, by a scale that is known when the kernel runs: 1 / scale is computed once."""
+    inverse = _reciprocal(a, scale)
+    near = arith.mulf(x, inverse)
+    rest = math.fma(near, a.neg(scale), x)
+    is_near = a.compare("olt", a.math("absf", near), a.float(_FAR, x))
+    return a.select(is_near, math.fma(rest, inverse, near), near)
+
+
+def _reciprocal(a: Arithmetic, scale: ir.Value) -> ir.Value:
+    """1 / scale, computed before it is repeated for the elements of a vector."""
+    op = scale.owner
+    if isinstance(op, ir.Block) or op.name != "vector.broadcast":
+        return a.div(a.float(1, scale), scale)
+    (one,) = op.operands
+    inverse = a.div(_ones(one.type), one)
+    return vector.broadcast(scale.type, inverse)
+
+
+def _ones(type_: ir.Type) -> ir.Value:
+    if not isinstance(type_, ir.VectorType):
+        return arith.constant(type_, 1.0)
+    number = ir.FloatAttr.get(type_.element_type, 1)
+    return arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, number))
 
 
 def quotient(a: Arithmetic, x: ir.Value, y: ir.Value) -> ir.Value:
