@@ -71,7 +71,7 @@ class _Share:
 def _scales(kernel: mgx.KernelOp) -> Iterator[mgx.ConstantOp]:
     """The constants of one number that are scales or zero points in bodies, in order."""
     for op in kernel.regions[0].blocks[0].operations:
-        if not isinstance(op, _BODIES) or not is_static(op):
+        if not isinstance(op, _BODIES) or not is_static(op) or not shape(op.results[0]):
             continue
         for constant in op.regions[0].blocks[0].operations:
             if isinstance(constant, mgx.ConstantOp) and _is_scale(constant, op):

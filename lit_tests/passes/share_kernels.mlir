@@ -38,3 +38,15 @@ func.func @main(%x: tensor<8xf32>, %y: tensor<6xf32>) -> (tensor<8xf32>, tensor<
   %c = mgx.pow %y, %e : tensor<6xf32>, tensor<6xf32> -> tensor<6xf32>
   return %a, %b, %c : tensor<8xf32>, tensor<6xf32>, tensor<6xf32>
 }
+
+// -----
+
+// Numbers without dimensions are no broadcasts of an argument.
+// CHECK-COUNT-2: mgx.kernel
+func.func @main(%x: tensor<f32>, %y: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %s = mgx.constant dense<0.5> : tensor<f32>
+  %t = mgx.constant dense<0.7> : tensor<f32>
+  %a = mgx.mul %x, %s : tensor<f32>, tensor<f32> -> tensor<f32>
+  %b = mgx.mul %y, %t : tensor<f32>, tensor<f32> -> tensor<f32>
+  return %a, %b : tensor<f32>, tensor<f32>
+}
