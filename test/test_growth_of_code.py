@@ -28,7 +28,6 @@ LONGER = """
     mgx_mlir/sizes/arithmetic.py
     mgx_mlir/tools/options.py
     passes/join_launches.py
-    passes/layout_convolution.py
     passes/simplify_quantized.py
 """
 
