@@ -15,6 +15,7 @@ from typing import cast
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import (
@@ -113,8 +114,10 @@ def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
         return SymbolicProduct(name, product)
     found = SymbolicProduct(name, product, batch=sizes_of(anchors[0].results[0].type)[0])
     image, problem = match.problem.b, product.match.problem
-    # Vectors of pixels end with each image.
+    # Vectors of pixels end with each image; channels that fill no chunks are packed for each.
     apart = not isinstance(image, Image) and not isinstance(problem.N, int)
+    if isinstance(image, Image):
+        apart = image.channel.size % (CHUNK_BYTES // emit.element_bytes(image.element)) != 0
     if not apart and (way := crossed(product)):
         found = replace(found, product=way[0], along=way[1])
     if moved is None:
