@@ -225,7 +225,7 @@ def _move(group: Group, turn: _Turn) -> None:
                 found = create_like(op, operands, dims, **axes)
             made[op.results[0]] = found
     for value in outputs:
-        with ir.InsertionPoint(definition(value)), value.owner.location:
+        with ir.InsertionPoint(value.owner), value.owner.location:
             value.replace_all_uses_with(turn.back(made[value], value))
     for op in reversed(members):
         op.operation.erase()

@@ -80,7 +80,7 @@ def _scales(kernel: mgx.KernelOp) -> Iterator[mgx.ConstantOp]:
 
 def _is_scale(constant: mgx.ConstantOp, op: ir.OpView) -> bool:
     value = constant.result
-    whole = isinstance(op, mgx.PointwiseOp) or shape(value) == shape(op.inputs[0])
+    whole = isinstance(op, mgx.PointwiseOp) or shape(value) == shape(op.operands[0])
     array = mgx.constant_array(constant)
     uses = [(use.owner.opview, use.operand_number) for use in value.uses]
     return (
@@ -145,7 +145,7 @@ def _lift(kernel: mgx.KernelOp, constant: mgx.ConstantOp, type_: ir.Type) -> Non
             ir.FunctionType.get([*ends.inputs, type_], ends.results)
         )
     with ir.InsertionPoint(op), op.location:
-        sizes = op.results[0] if isinstance(op, mgx.PointwiseOp) else op.inputs[0]
+        sizes = op.results[0] if isinstance(op, mgx.PointwiseOp) else op.operands[0]
         wide = mgx.multibroadcast(argument, list(shape(sizes)))
         made = ir.Operation.create(
             op.operation.name,

@@ -19,9 +19,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx
-from onnx import helper
 
 from mgx_mlir import loader
 from mgx_mlir.artifact.record import Artifact
@@ -29,13 +27,13 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, OptionKeywords, with_keywords
 from mgx_mlir.errors import Edge, UnsupportedError, UsageError
 from mgx_mlir.importer import Unsupported, io_types, loading, prepare, symbols
-from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
+from mgx_mlir.models.host.values import is_tensor
 from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged.compilation import Compilation, StoredPrograms
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
 from mgx_mlir.models.staged.stored import prepared, read_source
-from mgx_mlir.runtime.arrays import host_array, scalar_of
+from mgx_mlir.models.staged.values import check_type, conformed, taken
 from mgx_mlir.runtime.runnable import Progress, check_in_parts, written
 from mgx_mlir.runtime.step_time import StepTime
 from mgx_mlir.settings import Settings
@@ -229,7 +227,7 @@ class Model:
                 return program.run(values, outputs, stream=stream, results=results)
         if self._staged is None:
             self._staged = self.staged(values)
-        values = {n: _conformed(values[n], declared) for n, declared in self.input_types.items()}
+        values = {n: conformed(values[n], declared) for n, declared in self.input_types.items()}
         check_in_parts(stream, results)
         found = self._staged.run(values, Context(self._seed if seed is None else seed))
         return written(dict(zip(self.outputs, found, strict=True)), outputs or {})
@@ -311,7 +309,7 @@ class Model:
                 f"inputs are given by name: {{{names}}}; got a {type(inputs).__name__}"
             )
         types = self.input_types
-        return {name: _taken(name, value, types.get(name)) for name, value in inputs.items()}
+        return {name: taken(name, value, types.get(name)) for name, value in inputs.items()}
 
     def _check(self, values: Mapping[str, Any]) -> None:
         """Raises UsageError where inputs are missing, unknown or not of their types."""
@@ -323,91 +321,4 @@ class Model:
         for name, declared in self.input_types.items():
             if name not in values:
                 raise UsageError(f"input '{name}' is missing; the model's {there}")
-            _check_type(name, values[name], declared)
-
-
-def _taken(name: str, value: Any, declared: onnx.TypeProto | None) -> Any:
-    """An input's value in the form of the host. A list for a tensor is one of its elements."""
-    element = declared.tensor_type.elem_type if declared is not None else 0
-    if not element or not isinstance(value, bool | int | float | list | tuple):
-        found = normal(value, f"input '{name}'")
-        is_scalar = element and declared is not None and _is_number(declared.tensor_type)
-        return scalar_of(found) if is_scalar and isinstance(found, np.ndarray) else found
-    dtype = None
-    if element != onnx.TensorProto.STRING:
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
-    return normal(host_array(value, f"input '{name}'", dtype))
-
-
-def _is_number(declared: onnx.TypeProto.Tensor) -> bool:
-    """Whether a tensor is declared without dimensions."""
-    return declared.HasField("shape") and not declared.shape.dim
-
-
-def _check_type(name: str, value: Any, declared: onnx.TypeProto) -> None:
-    kind = declared.WhichOneof("value")
-    if kind == "optional_type":
-        if value is not None:
-            _check_type(name, value, declared.optional_type.elem_type)
-    elif kind == "sequence_type":
-        if not isinstance(value, list):
-            raise UsageError(f"input '{name}' is a sequence; got {show(value)}")
-        for item in value:
-            _check_type(name, item, declared.sequence_type.elem_type)
-    elif kind == "map_type":
-        _check_map(name, value, declared.map_type)
-    elif kind == "tensor_type":
-        _check_tensor(name, value, declared.tensor_type)
-
-
-def _check_map(name: str, value: Any, declared: onnx.TypeProto.Map) -> None:
-    kinds = [onnx.TensorProto.DataType.Name(n).lower() for n in _map_types(declared)]
-    if not isinstance(value, dict):
-        raise UsageError(f"input '{name}' is a map; got {show(value)}")
-    for pair in value.items():
-        for item, kind in zip(pair, kinds, strict=True):
-            wanted: Any = str if kind == "string" else (int, np.integer)
-            if kind in ("float", "double"):
-                wanted = (int, float, np.number)
-            if not isinstance(item, wanted):
-                raise UsageError(
-                    f"input '{name}' is a map from {kinds[0]} to {kinds[1]}; got {item!r}"
-                )
-
-
-def _map_types(declared: onnx.TypeProto.Map) -> tuple[int, int]:
-    """The element types of the keys and of the values."""
-    return declared.key_type, declared.value_type.tensor_type.elem_type
-
-
-def _conformed(value: Any, declared: onnx.TypeProto) -> Any:
-    """The value with the numbers of its maps in the types that are declared."""
-    kind = declared.WhichOneof("value")
-    if kind == "sequence_type" and isinstance(value, list):
-        return [_conformed(item, declared.sequence_type.elem_type) for item in value]
-    if kind == "optional_type" and value is not None:
-        return _conformed(value, declared.optional_type.elem_type)
-    if kind != "map_type":
-        return value
-    number = _map_types(declared.map_type)[1]
-    if number == onnx.TensorProto.STRING:
-        return value
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(number))
-    return {key: dtype.type(item) for key, item in value.items()}
-
-
-def _check_tensor(name: str, value: Any, declared: onnx.TypeProto.Tensor) -> None:
-    sizes = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
-    fits = isinstance(value, np.ndarray)
-    fits = fits and type_of(value).tensor_type.elem_type == declared.elem_type
-    if fits and declared.HasField("shape"):
-        fits = len(sizes) == value.ndim and all(
-            n in (None, m) for n, m in zip(sizes, value.shape, strict=True)
-        )
-    if not fits:
-        kind = "string"
-        if declared.elem_type != onnx.TensorProto.STRING:
-            kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.elem_type)).name
-        shown = [d.dim_param or d.dim_value or "?" for d in declared.shape.dim]
-        text = f"{kind}[{', '.join(map(str, shown))}]"
-        raise UsageError(f"input '{name}' is {text}; got {show(value)}")
+            check_type(name, values[name], declared)
