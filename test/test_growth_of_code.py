@@ -17,7 +17,6 @@ LONGER = """
     mgx_mlir/codegen/cpu/contraction.py
     mgx_mlir/codegen/cpu/pack.py
     mgx_mlir/codegen/cpu/schedule.py
-    mgx_mlir/codegen/cpu/windows.py
     mgx_mlir/codegen/gpu/families/contraction/cost.py
     mgx_mlir/codegen/gpu/families/contraction/recipes/narrow_block.py
     mgx_mlir/importer/conversion.py

@@ -13,7 +13,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.windows import window_starts
+from mgx_mlir.codegen.cpu.window_rows import window_starts
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image, Matrix
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more

@@ -56,26 +56,31 @@ def emit_packing(
     schedule: CpuSchedule,
     b: ir.Value,
     packed: ir.Value,
-    begin: ir.Value,
-    end: ir.Value,
+    begin: Index,
+    end: Index,
+    rows: tuple[int, int] | None = None,
 ) -> None:
-    """Builds the packing of B for all items: pieces begin .. end, PACK_DEPTH rows of a block."""
-    parts = ceil_div(problem.K, PACK_DEPTH)
-    blocks = schedule.column_blocks(problem)
+    """Builds the packing of B for all items: pieces begin .. end, PACK_DEPTH rows of a block.
+
+    `rows`: of a block that B is a part of, its first one and their number.
+    """
+    before, size = rows or (0, problem.K)
+    parts, blocks = ceil_div(size, PACK_DEPTH), schedule.column_blocks(problem)
     raw = raw_block(schedule)
 
     def item(number: Index) -> None:
         k = emit.mul(emit.rem(number, parts), PACK_DEPTH)
         block = emit.div(number, parts)
-        depth: Index = min(PACK_DEPTH, problem.K)
-        if problem.K % PACK_DEPTH:
-            depth = emit.minimum(PACK_DEPTH, emit.sub(problem.K, k))
+        depth: Index = min(PACK_DEPTH, size)
+        if size % PACK_DEPTH:
+            depth = emit.minimum(PACK_DEPTH, emit.sub(size, k))
         batch = emit.div(block, blocks)
         columns = column_block(problem, schedule, emit.rem(block, blocks))
         start = emit.mul(block, schedule.packed_block(problem))
         target = first_block(problem, schedule, packed)
-        target = replace(target, start=emit.linear(start, (k, target.k_step)))
+        start = emit.linear(start, (emit.add(k, before), target.k_step))
         element = schedule.packed_element(problem)
+        target = replace(target, start=start)
         copy = Copy(b, target, element, schedule.lanes, batch, k, depth)
         pack_block(problem, schedule, copy, columns, raw)
 

@@ -178,11 +178,7 @@ def _windows(work: Work) -> Found:
         return None
     product = window_product(match, work.machine)
     if product is None:
-        return (
-            Refusal("windows, types or filters that tiles do not take")
-            if _has_windows(match)
-            else None
-        )
+        return _NO_WINDOWS if _has_windows(match) else None
     (functions, outputs), places = work.functions(), _places(work.whole)
     fast = open_winograd(match, product, work.machine)
     if fast is not None:

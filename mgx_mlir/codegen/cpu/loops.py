@@ -226,7 +226,9 @@ class Code:
         """The results of a reduction that LLVM makes no vectors of, by vectors."""
         facts = self.facts
         few = isinstance(facts.depth, int) and facts.depth < FEW_TERMS
-        if not facts.nest.by_lanes or not facts.reduction or few:
+        starts = facts.nest.starts
+        wanted = len(starts) > 1 or any(isinstance(x.type, ir.FloatType) for x in starts)
+        if not wanted or not facts.reduction or few:
             return None
         return RowReduction(self.function, facts, self.dims, self.lanes).build()
 

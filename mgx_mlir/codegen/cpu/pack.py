@@ -245,6 +245,19 @@ def _pack_b_by_elements(
     emit.loop(0, copy.depth, 1, row)
 
 
+def turn_square(
+    side: int,
+    source: tuple[ir.Value, Index, Index],
+    target: tuple[ir.Value, Index, Index],
+) -> None:
+    """Transposes a square from one memory to another: memory, first element, step of lines."""
+    memory, place, step = source
+    lines = [emit.load_vector(memory, emit.linear(place, (n, step)), side) for n in range(side)]
+    memory, place, step = target
+    for n, x in enumerate(transpose(lines)):
+        emit.store_vector(x, memory, emit.linear(place, (n, step)))
+
+
 def transpose(rows: list[ir.Value]) -> list[ir.Value]:
     """Transposes a square of n vectors of n lanes, n a power of two, in log2(n) stages."""
     n = len(rows)

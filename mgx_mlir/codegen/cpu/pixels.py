@@ -107,9 +107,6 @@ def _number(index: Index) -> int:
     return index
 
 
-# Packed filters -------------------------------------------------------------------------------
-
-
 def is_worth_packing(pixels: Pixels) -> bool:
     """Whether filters are so many that tiles read them from far: a vector of each k is a page away
     from the next, of which the processor foresees nothing."""

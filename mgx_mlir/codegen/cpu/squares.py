@@ -13,7 +13,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu.pack import transpose
+from mgx_mlir.codegen.cpu.pack import turn_square
 from mgx_mlir.codegen.loops.body import Function, element_bytes
 from mgx_mlir.codegen.loops.nest import Access, Facts, Group, bind
 from mgx_mlir.codegen.meaning.index import Index as Formula
@@ -80,14 +80,9 @@ class Crossed:
 
                 def square(j: Index) -> None:
                     j = emit.minimum(j, along - SIDE)
-                    place = emit.linear(emit.add(start[0], i), (j, read))
-                    rows = [
-                        emit.load_vector(have, emit.linear(place, (lane, read)), SIDE)
-                        for lane in range(SIDE)
-                    ]
-                    place = emit.linear(emit.add(start[1], j), (i, write))
-                    for lane, x in enumerate(transpose(rows)):
-                        emit.store_vector(x, want, emit.linear(place, (lane, write)))
+                    here = emit.linear(emit.add(start[0], i), (j, read))
+                    there = emit.linear(emit.add(start[1], j), (i, write))
+                    turn_square(SIDE, (have, here, read), (want, there, write))
 
                 emit.loop(0, along, SIDE, square)
 

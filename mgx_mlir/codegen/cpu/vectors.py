@@ -132,20 +132,6 @@ class Lanes(FunctionBody):
         return super().reduce(loops, [[*map(self.wide, own)] for own in starts], emit)
 
 
-class _Extremes(Arithmetic):
-    """Arithmetic whose extremes take an instruction, and two to keep a NaN. Zeros are equal."""
-
-    def maximum(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
-        return self._extreme("ogt", a, b) if element.is_float else super().maximum(element, a, b)
-
-    def minimum(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
-        return self._extreme("olt", a, b) if element.is_float else super().minimum(element, a, b)
-
-    def _extreme(self, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
-        found = self.select(self.compare(predicate, a, b), a, b)  # b where one is NaN
-        return self.select(self.compare("uno", a, a), a, found)
-
-
 class _Row(Lanes):
     """Elements or terms that are neighbours along one of a nest's loops."""
 
@@ -323,7 +309,7 @@ class RowReduction:
             return [self._more(*total, *more)]
         combine = self.facts.nest.combine
         assert combine is not None
-        return list(combine(_Extremes([lanes]), total, more))
+        return list(combine(Arithmetic([lanes]), total, more))
 
     def _loops(self, depth: int, values: Sequence[ir.Value]) -> list[ir.Value]:
         """The loops from some on: the results of each vector."""

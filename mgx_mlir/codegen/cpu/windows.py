@@ -3,14 +3,14 @@
     %y = mgx.convolution %x, %w : tensor<?x?x?x16xf32>, tensor<8x3x3x16xf32> -> tensor<?x?x?x8xf32>
 
 There is any number of rows: a row is the window of a pixel, with channels last where the image has
-them so, and a column is a filter. Tiles pack the rows that they multiply.
+them so, and a column is a filter.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -18,18 +18,12 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
-from mgx_mlir.codegen.cpu.contraction import (
-    column_block,
-    emit_contraction,
-    first_block,
-    pack_block,
-    raw_block,
-)
+from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.pack import Copy, Packing
 from mgx_mlir.codegen.cpu.padded import Padded, Padding
 from mgx_mlir.codegen.cpu.schedule import BYTES, PACK_DEPTH, CpuSchedule, Machine, choose
+from mgx_mlir.codegen.cpu.window_rows import Windows, always_inside, depth_of, is_last
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.codegen.problem.match import Match, mapped
@@ -43,230 +37,6 @@ _FIRST_TURNED = -10
 # The argument number of a copy with zeros around it.
 _PADDED = -5
 _ELEMENTS = frozenset(("f32", "f64", "f16", "bf16", "i8", "ui8"))
-
-
-@dataclass(frozen=True)
-class Windows(Packing):
-    """The windows of images as rows: those of all pixels of one image after another.
-
-    Several images of equal outputs follow each other in a row. group: the steps of groups of
-    channels, which are the product's matrices. memory: by the image's argument.
-    """
-
-    images: tuple[Image, ...]
-    group: Axis
-    memory: Mapping[int, ir.Value] = field(default_factory=dict, compare=False)
-
-    @staticmethod
-    def of(images: Sequence[Image], group: Axis, usual: int) -> Windows:
-        depth = sum(map(_depth, images))
-        first = images[0]
-        # Rows have no place of their own: their strides say nothing.
-        row, column = Axis(((usual, 0),)), Axis(((depth, 2),))
-        argument, element = first.argument, first.element
-        return Windows(argument, element, 0, Axis(()), row, column, tuple(images), group)
-
-    def pack(self, copy: Copy, first: Index, rows: int) -> None:
-        def one(r: Index) -> None:
-            number, pixels = emit.add(first, r), math.prod(self.images[0].outputs)
-            image, pixel = emit.div(number, pixels), emit.rem(number, pixels)
-            to, done = emit.mul(r, copy.target.step), 0
-            for own in self.images:
-                source = replace(copy, source=self.memory[own.argument])
-                origin = emit.add(own.start(image), self.group.offset(copy.batch))
-                starts = window_starts(own, pixel)
-                _WindowCopy(source, own, origin, starts, emit.add(to, done), done).emit()
-                done += _depth(own)
-
-        emit.loop(0, rows, 1, one)
-
-
-def _depth(image: Image) -> int:
-    """The elements of a window."""
-    return math.prod(image.window) * image.channel.size
-
-
-def window_starts(image: Image, pixel: Index) -> list[Index]:
-    """Where the window of a pixel begins along each dimension: before the image, or in it."""
-    found: list[Index] = []
-    for size, step, pad in reversed(list(zip(image.outputs, image.steps, image.pads, strict=True))):
-        out = pixel if len(found) == len(image.outputs) - 1 else emit.rem(pixel, size)
-        pixel = emit.div(pixel, size)
-        found.insert(0, emit.add(emit.mul(out, step), -pad))
-    return found
-
-
-def _is_last(image: Image) -> bool:
-    """Whether the channels of a pixel are neighbours in memory."""
-    return image.channel.stride == 1
-
-
-def _always_inside(image: Image, axis: int) -> bool:
-    """Whether all windows lie inside of the image along an axis, whatever its size."""
-    last = (image.outputs[axis] - 1) * image.steps[axis] - image.pads[axis]
-    last = last + (image.window[axis] - 1) * image.dilations[axis]
-    return not image.pads[axis] and last < image.sizes[axis]
-
-
-@dataclass(frozen=True)
-class _WindowCopy:
-    """The copy of one window's part that is in a block's depth, to `to` on, without `copy.k`.
-
-    origin: where its image begins. starts: the window's place along each dimension. done: elements
-    of the row before the window. A run is what lies together: the last row of a window, of all
-    channels, or of one where these are apart.
-    """
-
-    copy: Copy
-    image: Image
-    origin: Index
-    starts: Sequence[Index]
-    to: Index
-    done: int
-
-    def emit(self) -> None:
-        """Copies all runs."""
-        copy, image = self.copy, self.image
-        width = image.window[-1] * (image.channel.size if _is_last(image) else 1)
-        low = emit.maximum(emit.sub(copy.k, self.done), 0)
-        end = emit.sub(emit.add(copy.k, copy.depth), self.done)
-        high = emit.maximum(emit.minimum(end, _depth(image)), 0)
-        base = emit.sub(self.to, copy.k)
-
-        def run(number: Index) -> None:
-            before = emit.mul(number, width)
-            first = emit.maximum(emit.sub(low, before), 0)
-            last = emit.minimum(emit.sub(high, before), width)
-            place, inside = self._line(number)
-            here = emit.add(base, before)
-            if _is_last(image):
-                self._channels_of_line(place, inside, here, (first, last))
-            else:
-                self._line_of_channel(place, inside, here, (first, last))
-
-        count = emit.div(emit.add(high, width - 1), width)
-        emit.loop(emit.div(low, width), count, 1, run)
-
-    def _line(self, number: Index) -> tuple[Index, ir.Value | bool]:
-        """Where the line of the image that a run is of begins, and whether there is one."""
-        image, place = self.image, self.origin
-        inside: ir.Value | bool = True
-        for axis in reversed(range(len(image.window) - 1)):
-            length = image.window[axis]
-            tap = emit.mul(emit.rem(number, length), image.dilations[axis])
-            number, at = emit.div(number, length), emit.add(self.starts[axis], tap)
-            place = emit.linear(place, (at, image.strides[axis]))
-            if not _always_inside(image, axis):
-                inside = emit.both(inside, emit.compare("ult", at, image.sizes[axis]))
-        if not _is_last(image):
-            place = emit.add(place, image.channel.offset(number))
-        return place, inside
-
-    def _channels_of_line(
-        self, place: Index, inside: ir.Value | bool, to: Index, part: tuple[Index, Index]
-    ) -> None:
-        """Copies the last row of a window, of neighbouring channels: at once where it is inside."""
-        image, (low, high) = self.image, part
-        channels, length, start = image.channel.size, image.window[-1], self.starts[-1]
-        dilation, stride, size = image.dilations[-1], image.strides[-1], image.sizes[-1]
-
-        def column(number: Index) -> None:
-            before, at = emit.mul(number, channels), emit.add(start, emit.mul(number, dilation))
-            first = emit.maximum(emit.sub(low, before), 0)
-            last = emit.minimum(emit.sub(high, before), channels)
-            source, target = emit.linear(place, (at, stride)), emit.add(to, before)
-            exists = inside
-            if not _always_inside(image, len(image.window) - 1):
-                exists = emit.both(inside, emit.compare("ult", at, size))
-            whole = channels % self.copy.lanes == 0
-            emit.when(
-                exists,
-                lambda: self._vectors(source, target, first, last, whole),
-                lambda: self._fill(target, first, last),
-            )
-
-        def columns() -> None:
-            first, last = emit.div(low, channels), emit.add(high, channels - 1)
-            emit.loop(first, emit.div(last, channels), 1, column)
-
-        if length == 1 or dilation != 1 or stride != channels:
-            columns()
-            return
-        exists = inside
-        if not _always_inside(image, len(image.window) - 1):
-            end = emit.add(start, length)
-            within = arith.andi(emit.compare("sge", start, 0), emit.compare("sle", end, size))
-            exists = emit.both(inside, within)
-        source, whole = emit.linear(place, (start, stride)), channels % self.copy.lanes == 0
-        emit.when(exists, lambda: self._vectors(source, to, low, high, whole), columns)
-
-    def _line_of_channel(
-        self, place: Index, inside: ir.Value | bool, to: Index, part: tuple[Index, Index]
-    ) -> None:
-        """Copies the last row of a window, of one channel."""
-        image, lanes, (low, high) = self.image, self.copy.lanes, part
-        length, start, size = image.window[-1], self.starts[-1], image.sizes[-1]
-
-        def scalar(number: Index) -> None:
-            at = emit.add(start, emit.mul(number, image.dilations[-1]))
-            here = emit.linear(place, (at, image.strides[-1]))
-            exists = emit.both(inside, emit.compare("ult", at, size))
-
-            def move() -> None:
-                x = emit.load(self.copy.source, here)
-                x = emit.convert(x, image.element, self.copy.accumulator)
-                emit.store(x, self.copy.target.memory, emit.add(to, number))
-
-            def fill() -> None:
-                x = emit.constant(image.fill, self.copy.accumulator)
-                emit.store(x, self.copy.target.memory, emit.add(to, number))
-
-            emit.when(exists, move, fill)
-
-        def scalars() -> None:
-            emit.loop(low, high, 1, scalar)
-
-        if (image.strides[-1], image.dilations[-1]) != (1, 1) or not 1 < length <= lanes:
-            scalars()
-            return
-
-        def vector() -> None:
-            left = emit.sub(size, start)
-            if not isinstance(inside, bool):
-                left = emit.select(inside, left, 0)
-            mask = emit.lane_mask(emit.minimum(left, length), lanes)
-            before = emit.lane_mask(emit.value(emit.sub(0, start)), lanes)
-            assert mask is not None and before is not None
-            mask = arith.andi(mask, arith.xori(before, emit.constant(1, "i1", lanes)))
-            fill = emit.constant(image.fill, image.element, lanes)
-            x = emit.load_vector(self.copy.source, emit.add(place, start), lanes, mask, fill)
-            self.copy.store(x, image.element, to)
-
-        is_whole = arith.andi(emit.compare("eq", low, 0), emit.compare("eq", high, length))
-        emit.when(is_whole, vector, scalars)
-
-    def _vectors(self, source: Index, to: Index, first: Index, last: Index, is_whole: bool) -> None:
-        """Copies elements first .. last of a run. A vector may write past its end."""
-        copy, lanes = self.copy, self.copy.lanes
-
-        def vector(c: Index) -> None:
-            mask = None if is_whole else emit.lane_mask(emit.sub(last, c), lanes)
-            x = emit.load_vector(copy.source, emit.add(source, c), lanes, mask)
-            copy.store(x, self.image.element, emit.add(to, c))
-
-        emit.loop(first, last, lanes, vector)
-
-    def _fill(self, to: Index, first: Index, last: Index) -> None:
-        copy = self.copy
-        x = emit.constant(self.image.fill, copy.accumulator, copy.lanes)
-
-        def vector(c: Index) -> None:
-            emit.store_vector(x, copy.target.memory, emit.add(to, c))
-
-        emit.loop(first, last, copy.lanes, vector)
-
-
-# Products of windows ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -348,7 +118,7 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     sources = {read: by_pixels(read, groups) for read in match.reads}
     if len(steps) != 1 or place is None or None in sources.values():
         return None
-    depth = sum(map(_depth, images))
+    depth = sum(map(depth_of, images))
     if len(images) > 1 and not emit.is_float(problem.accumulator):
         return None  # integers lie together in blocks of filters, across which no window may begin
     usual = rows if isinstance(rows, int) else USUAL_PIXELS
@@ -358,7 +128,7 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | None:
     elif len(images) == groups == 1 and type(problem.b) is Matrix:
         (image,) = images
         pixels = Axis.of(*image.batch.factors, (image.sizes[0], image.strides[0]))
-        if isinstance(pixels.stride, int) and _is_last(image):
+        if isinstance(pixels.stride, int) and is_last(image):
             row, column = Axis(((usual, pixels.stride),)), image.channel
             left = Matrix(image.argument, image.element, image.offset, Axis(()), row, column)
     # Schedules ask filters for their sizes: they have as many rows as windows have elements.
@@ -384,7 +154,7 @@ def _padded(
     problem, axes = match.problem, range(len(image.window))
     if match.added or type(problem.b) is not Image or problem.a.element != problem.accumulator:
         return None
-    if _is_last(image) and all(_always_inside(image, axis) for axis in axes):
+    if is_last(image) and all(always_inside(image, axis) for axis in axes):
         return image, group, None
     whole = Axis.of(*group.factors, *image.channel.factors)
     padding = Padding.of(replace(image, channel=whole), _PADDED)
@@ -444,7 +214,7 @@ def _filters(term: Contraction, image: Image) -> Matrix | None:
     if Axis.of(*zip(sizes, steps, strict=True)) != a.column:
         return None
     channel, *window = zip(sizes, steps, strict=True)
-    row = Axis.of(*window, channel) if _is_last(image) else Axis.of(channel, *window)
+    row = Axis.of(*window, channel) if is_last(image) else Axis.of(channel, *window)
     batch = Axis(tuple(factor for factor in a.batch.factors if factor[1]))
     return replace(a, batch=batch, row=row, column=a.row)
 
@@ -532,48 +302,18 @@ def _add_packing(
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         *sources, target = pointers
-        first, depth, raw = 0, 0, raw_block(schedule)
+        first, before = 0, 0
         for filters, count, source in zip(found.filters, parts, sources, strict=True):
-            own = Packer(problem, schedule, filters, count, source, target, depth, raw)
             low, high = emit.maximum(begin, first), emit.minimum(end, first + count * blocks)
-            emit.loop(low, high, 1, lambda n, o=own, f=first: o.item(emit.sub(n, f)))
-            first, depth = first + count * blocks, depth + filters.row.size
+            own, rows = replace(problem, b=filters), (before, filters.row.size)
+            pieces = emit.sub(low, first), emit.sub(high, first)
+            emit_packing(own, schedule, source, target, *pieces, rows)
+            first, before = first + count * blocks, before + filters.row.size
 
     places = [*(inputs[filters.argument] for filters in found.filters), packed]
     kept = size * emit.element_bytes(element)
     functions.add_on(places, sum(parts) * blocks, body, kept)
     return packed
-
-
-@dataclass(frozen=True)
-class Packer:
-    """Packs filters into the rows of a block from `depth` on, in so many parts."""
-
-    problem: Contraction
-    schedule: CpuSchedule
-    filters: Matrix
-    parts: int
-    source: ir.Value
-    target: ir.Value
-    depth: int
-    raw: ir.Value | None
-
-    def item(self, number: Index) -> None:
-        """Packs one part of one block of columns."""
-        problem, schedule, size = self.problem, self.schedule, self.filters.row.size
-        k, block = emit.rem(number, self.parts), emit.div(number, self.parts)
-        k = emit.mul(k, PACK_DEPTH)
-        depth: Index = emit.minimum(PACK_DEPTH, emit.sub(size, k))
-        count = schedule.column_blocks(problem)
-        columns = column_block(problem, schedule, emit.rem(block, count))
-        start = emit.mul(block, schedule.packed_block(problem))
-        target = first_block(problem, schedule, self.target)
-        first = emit.linear(start, (emit.add(k, self.depth), target.k_step))
-        target = replace(target, start=first)
-        element, lanes = schedule.packed_element(problem), schedule.lanes
-        group = emit.div(block, count)
-        copy = Copy(self.source, target, element, lanes, group, k, depth)
-        pack_block(replace(problem, b=self.filters), schedule, copy, columns, self.raw)
 
 
 def add_transpose(
@@ -600,12 +340,8 @@ def add_transpose(
             left, right = emit.add(start, first), emit.add(start, emit.mul(first, high))
 
             def square(row: Index) -> None:
-                found = [
-                    emit.load_vector(read, emit.add(left, emit.mul(emit.add(row, n), wide)), lanes)
-                    for n in range(lanes)
-                ]
-                for n, x in enumerate(pack.transpose(found)):
-                    emit.store_vector(x, write, emit.add(emit.add(right, row), emit.mul(n, high)))
+                here = emit.add(left, emit.mul(row, wide))
+                pack.turn_square(lanes, (read, here, wide), (write, emit.add(right, row), high))
 
             def one(row: Index) -> None:
                 def element(column: Index) -> None:

@@ -78,13 +78,8 @@ class NestKernel(Kernel):
             for start, _ in inits
         )
         starts = tuple(start for start, _ in inits) if combine else ()
-        # LLVM makes no vectors of loops that find the extreme of floats, or where an extreme is; it
-        # adds the last terms of a sum of floats one by one.
-        is_float = any(isinstance(start.type, ir.FloatType) for start in starts)
-        by_lanes = combine is not None and (is_float or len(starts) > 1)
-        self._functions.add(
-            Nest(tuple(extents), parallel, emit, held, starts, combine, neighbours, by_lanes)
-        )
+        nest = Nest(tuple(extents), parallel, emit, held, starts, combine, neighbours)
+        self._functions.add(nest)
         return list(held)
 
     def memory(self, tensor: Any, element: Element) -> Stored:

@@ -47,7 +47,6 @@ class Nest:
     results start from `starts`, and to which `combine` adds terms. Without results, `emit` puts
     what it finds.
     neighbours: whether neighbours along the last dimension of the space read neighbouring elements.
-    by_lanes: whether LLVM makes no vectors of the reduction.
     """
 
     extents: tuple[Number, ...]
@@ -57,7 +56,6 @@ class Nest:
     starts: tuple[Start, ...] = ()
     combine: Combine | None = None
     neighbours: bool = False
-    by_lanes: bool = False
 
     @staticmethod
     def of(extents: Sequence[Number], emit: Emit, neighbours: bool = False) -> Nest:

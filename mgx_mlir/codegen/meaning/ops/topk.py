@@ -4,9 +4,6 @@ The k first elements so far are a heap, whose root is the last of them. An eleme
 the root takes its place; most blocks of elements have none. Then the heap is sorted: the root goes
 to the end.
 
-    row         3 1 4 | 1 5 9 2 | 6 5 3 5       k = 3: [1, 3, 4], and 5 comes before 1
-    heap                [4, 5, 9]               ... sorted: 9 6 5
-
 An element of at most 32 bits and its index are one number, by which entries compare: the
 element's place in the order above, the index's complement below. NaN is above every number, as
 numpy sorts it.
@@ -38,14 +35,16 @@ _Entry: TypeAlias = "tuple[ir.Value, ...]"
 
 @lowers(mgx.TopkOp)
 def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]:
-    """See the module."""
     x, axis = kernel.settled(operands[0], 0), op.axis.value
     element, index_element = x.element.computed(), element_of(op.results[1].type)
     size, shape = x.shape[axis], sizes_of(op.results[0].type)
     k = shape[axis]
-    # An axis of a symbolic size has no 2^32 elements: a row of them would take 4 GiB or more.
-    is_short = not isinstance(size, int) or size < 1 << 32
-    is_one = is_short and index_element.bits == 64 and element.bits <= 32
+    # A row of 2^32 elements would take 4 GiB or more.
+    is_one = (
+        (not isinstance(size, int) or size < 1 << 32)
+        and index_element.bits == 64
+        and element.bits <= 32
+    )
 
     def find(body: Body, row: Indices, slices: Sequence[Any]) -> Sequence[Any]:
         if k == 0:
