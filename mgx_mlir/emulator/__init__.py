@@ -217,7 +217,9 @@ def profile(device: int = 0) -> dict[str, Any]:
 
 def models_times() -> bool:
     """Whether events of the opened library give modelled times, and not its own."""
-    return bool(_library().mgxEmulatorModelsTimes())
+    library = _library()
+    # An older build has no such function; events of all of them are modelled where it is asked to.
+    return not hasattr(library, "mgxEmulatorModelsTimes") or bool(library.mgxEmulatorModelsTimes())
 
 
 def reset_profile(device: int = 0) -> None:

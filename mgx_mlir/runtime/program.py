@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -27,6 +28,8 @@ from mgx_mlir.suggest import instead, listed
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_log = logging.getLogger(__name__)
+
 _SMALL = 1 << 20
 
 
@@ -48,6 +51,9 @@ class Program:
         """
         self.threads = threads = available_cores() if threads is None else threads
         self._load(plan, Loaded(plan, code_objects, weights, cpu(threads)))
+        if _log.isEnabledFor(logging.INFO):
+            needed = self.memory_bytes["arena"]
+            _log.info("%d steps, %d bytes of arena and scratch memory", plan.step_count, needed)
 
     def _load(self, plan: Plan, loaded: Loaded) -> None:
         self._loaded = loaded

@@ -26,7 +26,8 @@ OTHERS = {
     "--compile-to", "--iree-hal-target-device", "--iree-rocm-target", "--mlir-print-ir-after-all",
     "--cpu", "--module", "--pass-pipeline", "--split-sizes",
     "--no-nanny", "--nthreads", "--nworkers", "--resources",
-    "--cflags", "--group-add", "--libs", "--port", "--replicas", "--usecase",
+    "--cflags", "--group-add", "--grpc", "--http", "--libs", "--port", "--replicas", "--usecase",
+    "--wait",
 }  # fmt: skip
 
 

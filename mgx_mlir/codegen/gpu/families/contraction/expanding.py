@@ -30,6 +30,7 @@ from mgx_mlir.codegen.problem.computed import compute, numbers_of, repeats
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read, Windows
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.prologues import is_risky
+from mgx_mlir.sizes.arithmetic import common_factor
 
 
 def source_of(
@@ -74,7 +75,7 @@ def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> Refusal 
         if isinstance(term.b, Matrix):
             found.append(source_of(term.b, True, term.K, tile_depth))
         expanding = [source for source in found if isinstance(source, Expanding)]
-        if len(expanding) == 2 and term.K % tile_depth:
+        if len(expanding) == 2 and common_factor(term.K) % tile_depth:
             return Refusal(f"two computed operands with a rest of K = {term.K}")
         for source in expanding:
             if refusal := source.refusal(tile_depth):
@@ -120,7 +121,7 @@ class Expanding:
                 continue
             matrix = side.matrix
             limit = vector_width(axis, other, matrix.batch, offset=matrix.offset, limit=limit)
-        return math.gcd(limit, self.depth) if self.along_k else limit
+        return math.gcd(limit, common_factor(self.depth)) if self.along_k else limit
 
     @property
     def reads(self) -> int:
@@ -132,7 +133,11 @@ class Expanding:
         least = max(read.per_byte for read in self.matrix.tensors)
         if self.width(16) < least or (least > 1 and not self.along_k):
             return Refusal("packed numbers that are no neighbours along k")
-        if self.depth % tile_depth and self._windows is None and is_risky(self.matrix.op):
+        if (
+            common_factor(self.depth) % tile_depth
+            and self._windows is None
+            and is_risky(self.matrix.op)
+        ):
             return Refusal(f"what is computed beyond k = {self.depth} may not be finite")
         return None
 

@@ -44,9 +44,8 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
 )
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages, side_by_side
-from mgx_mlir.codegen.gpu.families.contraction.function import (
-    Tensors,
-)
+from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
+from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator, epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.operands import (
     SCRATCH,
@@ -330,6 +329,8 @@ class _Choice:
         request = self._request(usual)
         if isinstance(request, Refusal):
             return request
+        if refusal := expanding_refusal(self.variant.match.terms, request.unit.tile_depth):
+            return refusal
         given = all(isinstance(term.K, int) for term in self.variant.match.terms)
         terms, work = request.match.terms, epilogue_work(request.match)
         fits = None if given else lambda _: True
