@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -50,11 +51,17 @@ def run_command(line: str) -> str:
     program, *words = shlex.split(line)
     if program not in _COMMANDS:
         raise ValueError(f"{line}: no command of {', '.join(_COMMANDS)}")
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = _COMMANDS[program](words)
+    if words[:1] == ["perf"]:  # times are modelled where nothing opened the emulated GPUs before
+        own = [sys.executable, "-m", "mgx_mlir.tools.mgx", *words]
+        done = subprocess.run(own, stdout=subprocess.PIPE, text=True, check=False)
+        code, text = done.returncode, done.stdout
+    else:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            code = _COMMANDS[program](words)
+        text = printed.getvalue()
     if code:
         raise ValueError(f"{line}: ended with {code}")
-    return printed.getvalue()
+    return text
 
 
 def run_python(text: str) -> str:
