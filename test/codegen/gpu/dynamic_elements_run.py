@@ -241,6 +241,18 @@ def padded(dims: str, result: str, low: str, high: str, element: str) -> Case:
     return Case(f"padded {dims} {element}", pair, (result, element), ops, meaning)
 
 
+def begun(dims: str, begin: str, result: str, op: str, meaning: Callable[..., np.ndarray]) -> Case:
+    """The first element along the last dimension: its size is given, its strides are not."""
+    last = dims.count(",")
+    ops = f"%t = mgx.slice %x0 axes = [{last}] starts = [0] ends = [1] : @T0 -> @S\n{op}"
+    if not op:
+        ops = ops.replace("%t", "%y")
+    ops = ops.replace("@S", tensor(begin, "f32"))
+    of_first = lambda x: meaning(x[..., :1])  # noqa: E731
+    name = f"begin of {dims}, {op.partition(' ')[2] or 'moved'}"
+    return Case(name, ((dims, "f32"),), (result, "f32"), ops, of_first)
+
+
 def multiplied(dims: str, other: str, result: str, element: str, turned: str = "") -> Case:
     """x times y; `turned`: y is stored with its last dimensions exchanged, which are these."""
     rank = dims.count(",")
@@ -310,6 +322,16 @@ MOVES = (
     chosen_channels("2,a+b-1,6,24", "3", "2,3,a+b-1,6", "f32"),
     padded("a,b,4", "a,b+3,4", "0,1,0", "0,2,0", "f16"),
     padded("a,b", "a+1,b+2", "1,0", "0,2", "f32"),
+    begun("a", "1", "1", "", np.copy),
+    begun(
+        "4,a",
+        "4,1",
+        "8,1",
+        "%y = mgx.resize %t scales = [2.0, 1.0] {mode = #mgx<resize_mode nearest>, "
+        "coordinate_mode = #mgx<coordinate_mode asymmetric>, "
+        "nearest_mode = #mgx<nearest_mode floor>} : @S -> @R",
+        lambda x: np.repeat(x, 2, 0),
+    ),
 )
 # Vectors divide the last size of a run, or not.
 IMAGES = (

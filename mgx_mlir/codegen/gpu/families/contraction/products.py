@@ -24,11 +24,7 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders.function import (
-    MAX_THREADS,
-    Tensor,
-    signature,
-)
+from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, Tensor, signature
 from mgx_mlir.codegen.gpu.builders.parts import (
     USUAL,
     Move,
@@ -70,10 +66,7 @@ from mgx_mlir.codegen.gpu.families.contraction.variants import (
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import mapped
-from mgx_mlir.codegen.problem.problem import (
-    Axis,
-    Contraction,
-)
+from mgx_mlir.codegen.problem.problem import Axis, Contraction
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, in_ranges, scheduled
 from mgx_mlir.dialects import mgx

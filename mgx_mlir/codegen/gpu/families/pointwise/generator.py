@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -44,12 +44,13 @@ def build(
     if isinstance(schedule, TransposedSchedule):
         _build_tiles(elements, launches, schedule, target)
         return
+    if elements.size == 1:
+        # All threads read and write a single element: one wave is safe.
+        schedule = replace(schedule, block=target.wave_size)
     if launches.is_symbolic:
         _build_blocks(elements, launches, schedule)
         return
-    used = elements.used
-    # All threads read a single element, which one of them may overwrite: one wave is safe.
-    threads = schedule.block if elements.size > 1 else target.wave_size
+    used, threads = elements.used, schedule.block
     grid = builder.grid_of(ceil_div(elements.size, schedule.elements))
     with launches.whole(used, threads, grid) as frame:
         thread, number = builder.thread_number(threads), builder.linear_block(grid)

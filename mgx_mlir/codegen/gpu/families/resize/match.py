@@ -21,7 +21,7 @@ from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
-from mgx_mlir.sizes.arithmetic import exact
+from mgx_mlir.sizes.arithmetic import Size, exact
 
 Array = np.ndarray[Any, Any]
 MAX_NUMBERS = 1 << 18  # the most numbers in a kernel's tables
@@ -149,7 +149,9 @@ def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
         return Refusal(f"{name}: no elements")
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
     taps: dict[int, Taps | Formula] = {}
+    # A part of given size may lie in memory whose size is symbolic: its strides are formulas.
     symbolic = not all(x.type.has_static_shape for x in (op.x, result))
+    symbolic |= any(isinstance(step, Size) for axis in strides for _, step in axis.factors)
     outside, nearest = 0.0, True
     if isinstance(op, mgx.PadOp):
         if symbolic:
