@@ -333,12 +333,12 @@ u64 selected(const Wave &w, const WaveShadow &s, const Inst &in) {
 }
 
 // Results of lanes in scalars: masks, and what v_readlane reads.
-void after_lanes_to_scalar(Wave &w, WaveShadow &s, const Inst &in, u64 exec) {
+void after_lanes_to_scalar(Wave &w, WaveShadow &s, const Inst &in, u64 exec, u64 known) {
   if (facts_of(w, in).rule == Rule::first) {
     set_scalar(s, in.dst.reg, in.dst.words, s.moved_bits ? 0 : ~u64(0));
     return;
   }
-  u64 known = sources(w, s, in) | ~exec;
+  known |= ~exec;
   for (const Operand *o : {&in.dst, &in.sdst})
     if (o->kind == O_SGPR) set_scalar(s, o->reg, w.lanes / 32, known);
   if (in.flags & F_WRITES_EXEC && ~known & w.all)
@@ -359,10 +359,7 @@ void after_dual(Wave &w, WaveShadow &s, const Inst &in, u64 exec) {
   set_defined(s, d->y.dst, exec, y);
 }
 
-void after_vector(Wave &w, WaveShadow &s, const Inst &in) {
-  u64 exec = s.exec; // v_cmpx changes it
-  if (in.flags & (F_DPP8 | F_DPP16)) exec &= w.wmask;
-  if (in.dst.kind == O_SGPR || in.sdst.kind == O_SGPR) after_lanes_to_scalar(w, s, in, exec);
+void after_lanes(Wave &w, WaveShadow &s, const Inst &in, u64 exec) {
   if (facts_of(w, in).dual) return after_dual(w, s, in, exec);
   if (in.dst.kind != O_VGPR) return;
   Operand low = in.dst, high = in.dst;
@@ -407,6 +404,16 @@ void after_vector(Wave &w, WaveShadow &s, const Inst &in) {
   default: break;
   }
   set_defined(s, in.dst, exec, sources(w, s, in));
+}
+
+void after_vector(Wave &w, WaveShadow &s, const Inst &in) {
+  u64 exec = s.exec; // v_cmpx changes it
+  if (in.flags & (F_DPP8 | F_DPP16)) exec &= w.wmask;
+  // Both results are of the operands as they were: each may take the place of one.
+  bool to_scalar = in.dst.kind == O_SGPR || in.sdst.kind == O_SGPR;
+  u64 known = to_scalar ? sources(w, s, in) : 0;
+  after_lanes(w, s, in, exec);
+  if (to_scalar) after_lanes_to_scalar(w, s, in, exec, known);
 }
 
 } // namespace

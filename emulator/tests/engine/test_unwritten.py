@@ -150,6 +150,14 @@ def test_a_lane_that_is_read_into_a_scalar(lane):
     assert undefined("gfx942", body, 0, "v4") == (lane == 5)
 
 
+def test_a_carry_may_take_the_place_of_an_operand():
+    """The low half of a sum is of low halves; its carry, into s[4:5], is of both, as they were."""
+    body = "s_mov_b32 s4, 9\nv_mov_b32 v2, 1.0\nv_mov_b32 v4, 2.0\n"
+    body += "v_mad_u64_u32 v[4:5], s[4:5], v2, s4, v[4:5]"
+    assert not undefined("gfx942", body, 5, "v4")
+    assert undefined("gfx942", body, 5, "v5")
+
+
 def test_a_select_of_what_was_written_is_defined():
     body = f"{all_but('gfx942', 5, 'v2')}\ns_mov_b64 s[4:5], 0x20\nv_cndmask_b32 v4, v2, 0, s[4:5]"
     assert not undefined("gfx942", body, 5, "v4")
