@@ -84,7 +84,7 @@ class _Net(Pooled):
         return str(self.op("Add", x, y))
 
     def attention_of(self, x: str, y: str, name: str, width: int, inputs: int) -> str:
-        """Of the rows of x to those of y, `inputs` numbers each."""
+        """Attention from the rows of x to those of y, `inputs` numbers each."""
         each = width // self.heads
 
         def split(z: str, part: str, size: int, order: list[int]) -> str:

@@ -22,8 +22,9 @@ from mgx_mlir.errors import DeviceError, Edge, UsageError
 from mgx_mlir.loader import compile, hip_device, opened
 from mgx_mlir.runtime.arrays import device_of, host_array
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.runnable import check_names
 from mgx_mlir.settings import Settings
-from mgx_mlir.suggest import instead, listed
+from mgx_mlir.suggest import listed
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.hip.device import Device
@@ -111,7 +112,7 @@ class Chain:
 
         Waits for the oldest request where as many are in flight as there may be.
         """
-        _check_names([spec.name for spec in self.inputs], inputs)
+        check_names([spec.name for spec in self.inputs], inputs)
         with self._lock:
             while len(self._pending) >= self._most:
                 self._pending.popleft().wait()
@@ -230,13 +231,3 @@ def _there(stage: _Stage, spec: TensorSpec, value: Any, kept: list[Any]) -> Devi
         target.written_by(Event(stream))
     kept.append(source)
     return target
-
-
-def _check_names(names: Sequence[str], given: Mapping[str, Any]) -> None:
-    for name in given:
-        if name not in names:
-            hint = instead(str(name), names, f"its inputs: {listed(map(repr, names))}")
-            raise UsageError(f"the program has no input '{name}'; {hint}")
-    for name in names:
-        if name not in given:
-            raise UsageError(f"input '{name}' is missing; inputs: {listed(map(repr, names))}")

@@ -114,9 +114,8 @@ class _Turn:
         source, layout, _ = trace(value)
         wide = definition(source)
         if isinstance(wide, mgx.ConvertOp) and source != value:
-            return create_like(
-                wide, [self._seen(wide.x, layout)], dims
-            )  # and its maker stays narrow
+            # What makes the number stays narrow.
+            return create_like(wide, [self._seen(wide.x, layout)], dims)
         return self._seen(source, layout)
 
     def _seen(self, source: ir.Value, layout: Layout) -> ir.Value:

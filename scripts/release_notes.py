@@ -16,7 +16,7 @@ from mgx_mlir.version import __version__
 
 CHANGELOG = Path(__file__).resolve().parents[1] / "CHANGELOG.md"
 # The part of a version that every one has: what its users must do, or that it is nothing.
-MUST = "### What users must do"
+MUST = "### Steps for users"
 
 
 def notes(text: str, version: str) -> tuple[str, str]:

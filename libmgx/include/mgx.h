@@ -323,8 +323,7 @@ typedef struct mgx_program_info {
 
 MGX_API mgx_error *mgx_program_get_info(mgx_program *program, mgx_program_info *info);
 
-/* ---- programs of a compiler in this process ---------------------------------------------------
- */
+/* ---- programs of a compiler in this process ------------------------------------------------ */
 
 typedef enum mgx_weight_flags {
   MGX_WEIGHT_SPLAT = 1, /* `data` has one element, which the weight repeats. */

@@ -44,7 +44,7 @@ public:
   static std::shared_ptr<const Artifact> open(const std::string &path, bool allow_absolute);
   static std::shared_ptr<const Artifact> read(std::shared_ptr<const Bytes> bytes,
                                               bool allow_absolute = false);
-  // Of parts that the caller keeps, and vouches for.
+  // The artifact of parts that the caller keeps, and vouches for.
   static std::shared_ptr<const Artifact> assembled(const mgx_assembly &assembly);
   static void check(const mgx_assembly &assembly, bool with_code);
 

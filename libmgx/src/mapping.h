@@ -24,7 +24,7 @@ public:
   std::string_view view() const { return {data, count}; }
   bool mapped() const { return is_mapped; }
 
-  std::string folder; // Of the file, absolute; empty for none.
+  std::string folder; // The file's folder, absolute; empty without a file.
 
 private:
   Bytes() = default;

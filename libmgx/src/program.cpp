@@ -184,7 +184,7 @@ std::shared_ptr<Program> Program::create(std::shared_ptr<const Artifact> artifac
     fail(MGX_ERROR_USAGE, artifact->name, " is in parts: the host runs ",
          artifact->parts->operators(),
          " between compiled segments; mgx_mlir.Model(artifact, target) of mgx-mlir runs it");
-  std::string target; // Of parts in memory there is one, without a name.
+  std::string target; // The one target of parts in memory has no name.
   if (!artifact->is_assembled()) {
     Trust trust = trust_of(options.trust_code == 1, options.trusted_keys, options.trusted_key_count,
                            options.cache_dir);

@@ -32,8 +32,8 @@ struct Weight {
   std::string key;
   const Element *element = nullptr;
   std::vector<int64_t> shape;
-  std::string sha256; // Of its bytes in row-major order,
-  bool checked = false; // which the caller vouches for; it may have none then.
+  std::string sha256;   // The hash of its bytes in row-major order.
+  bool checked = false; // Whether the caller vouches for the bytes; the hash may be empty then.
   int64_t bytes = 0;
   // Its bytes in the artifact; for a splat those of the one element that it repeats.
   std::string_view data;

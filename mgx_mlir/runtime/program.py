@@ -18,12 +18,11 @@ from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.arrays import host_array, host_output, scalar_of
-from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, tensors
+from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, row_major, tensors
 from mgx_mlir.runtime.memory import host_bytes
-from mgx_mlir.runtime.runnable import Pending, Progress, check_on_host, started
+from mgx_mlir.runtime.runnable import Pending, Progress, check_names, check_on_host, started
 from mgx_mlir.runtime.step_time import StepTime, steps_of
 from mgx_mlir.settings import available_cores
-from mgx_mlir.suggest import instead, listed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -229,11 +228,11 @@ class Program:
     ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
         """The arrays of a run: inputs in order, and outputs by name."""
         if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
-            self._check_names("input", self.inputs, inputs, complete=True)
+            check_names([spec.name for spec in self._inputs], inputs)
         if outputs is None:
             outputs = {}
         else:
-            self._check_names("output", self.outputs, outputs, complete=False)
+            check_names(self._output_bytes, outputs, "output", complete=False)
         given = [self._input(spec, inputs[spec.name]) for spec in self._inputs]
         # Small arrays that cannot be made are numpy's error, without the look at the machine.
         if self._all_output_bytes > _SMALL:
@@ -252,26 +251,6 @@ class Program:
             place += STRIDE
         return table
 
-    def _check_names(
-        self, what: str, specs: Sequence[TensorSpec], given: Mapping[str, Any], complete: bool
-    ) -> None:
-        names = [spec.name for spec in specs]
-        if not isinstance(given, Mapping):
-            raise UsageError(
-                f"{what}s are given by name: {{{', '.join(f'{name!r}: ...' for name in names)}}}; "
-                f"got a {type(given).__name__}"
-            )
-        if all(name in names for name in given) and (not complete or len(given) == len(names)):
-            return
-        there = f"its {what}s: {listed(map(repr, names))}"
-        for name in given:
-            if name not in names:
-                hint = instead(str(name), names, there)
-                raise UsageError(f"the program has no {what} '{name}'; {hint}")
-        missing = [name for name in names if name not in given]
-        if complete and missing:
-            raise UsageError(f"{what} '{missing[0]}' is missing; the program's {there[4:]}")
-
     def _input(self, spec: TensorSpec, value: Any) -> np.ndarray:
         array = value
         if type(array) is not np.ndarray or not array.dtype.isnative:
@@ -282,7 +261,7 @@ class Program:
         flags = array.flags
         if flags.c_contiguous and flags.aligned:
             return array
-        return np.require(array, requirements=("C", "A"))
+        return row_major(array)
 
     def _check_outputs(self, specs: Sequence[TensorSpec]) -> None:
         """Raises ResourceError where arrays of these outputs cannot be made."""

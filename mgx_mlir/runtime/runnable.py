@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.runtime.arrays import host_output
+from mgx_mlir.suggest import instead, listed
 
 RESULTS = ("numpy", "device")
 Progress = Callable[[int, int], None]
@@ -68,10 +69,47 @@ class Runnable(Protocol):
         """The steps in order (StepTime), timed in `runs` runs after a first one."""
 
 
-def check_on_host(stream: Any, results: str) -> None:
-    """Raises UsageError for options of a run that a CPU does not have."""
+def check_mapping(names: Iterable[str], given: Any, what: str = "input") -> None:
+    """Raises UsageError for inputs or outputs (`what`) that are not given by name."""
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            f"{what}s are given by name: {{{', '.join(f'{name!r}: ...' for name in names)}}}; "
+            f"got a {type(given).__name__}"
+        )
+
+
+def check_names(
+    names: Iterable[str],
+    given: Any,
+    what: str = "input",
+    of: str = "program",
+    complete: bool = True,
+) -> None:
+    """Raises UsageError where inputs or outputs (`what`) are no mapping, or unknown, or, where they
+    are to be `complete`, missing."""
+    check_mapping(names, given, what)
+    known = dict.fromkeys(names)
+    if given.keys() == known.keys():
+        return
+    there = f"{what}s: {listed(map(repr, known))}"
+    for name in given:
+        if name not in known:
+            hint = instead(str(name), known, f"its {there}")
+            raise UsageError(f"the {of} has no {what} '{name}'; {hint}")
+    missing = [name for name in known if name not in given]
+    if complete and missing:
+        raise UsageError(f"{what} '{missing[0]}' is missing; the {of}'s {there}")
+
+
+def check_results(results: str) -> None:
+    """Raises UsageError for an unknown place of a run's outputs."""
     if results not in RESULTS:
         raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
+
+
+def check_on_host(stream: Any, results: str) -> None:
+    """Raises UsageError for options of a run that a CPU does not have."""
+    check_results(results)
     if stream is not None:
         raise UsageError("the program runs on the CPU, which has no streams; give none")
 

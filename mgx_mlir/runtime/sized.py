@@ -12,6 +12,7 @@ from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.errors import Edge
 from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.runnable import check_names
 
 
 class SizedProgram(Program):
@@ -65,7 +66,7 @@ class SizedProgram(Program):
 
     def program(self, inputs: Mapping[str, Any]) -> Program:
         """The program for inputs of these sizes; made where the last runs had none."""
-        self._check_names("input", self.inputs, inputs, complete=True)
+        check_names([spec.name for spec in self.inputs], inputs)
         return self._for(tuple(_shape(inputs[s.name], s.name) for s in self.inputs))
 
     def for_sizes(self, known: Mapping[str, int]) -> Program:

@@ -24,6 +24,7 @@ import numpy as np
 
 import mgx_mlir
 from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.artifact.library import ProgramInfo, Tensor, made
 from mgx_mlir.elements import ELEMENTS
 
 KINDS = {1: "Usage", 2: "Artifact", 3: "Target", 4: "Resource", 5: "Device", 6: "Model", 7: "User",
@@ -72,23 +73,7 @@ ProfileRow = _struct(
     "ProfileRow", nodes=c_char_p, function=c_char_p, seconds=ctypes.c_double, bytes=c_uint64,
     operations=c_uint64,
 )  # fmt: skip
-ProgramInfo = _struct(
-    "ProgramInfo", target=c_char_p, weight_bytes=c_uint64, kept_bytes=c_uint64, bindings=c_uint64,
-    runs=c_uint64,
-)  # fmt: skip
 ProfileFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(ProfileRow))
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", c_void_p),
-        ("sizes", POINTER(c_int64)),
-        ("rank", c_uint32),
-        ("type", c_uint32),
-        ("memory", c_uint32),
-        ("flags", c_uint32),
-        ("bytes", c_uint64),
-    )
 
 
 @cache
@@ -113,11 +98,6 @@ def call(name: str, *arguments: Any) -> None:
         text = library().mgx_error_text(error).decode()
         library().mgx_error_release(error)
         raise LibraryError(kind, text)
-
-
-def made(kind: type[ctypes.Structure], **values: Any) -> ctypes.Structure:
-    """A struct with its size."""
-    return kind(ctypes.sizeof(kind), **values)
 
 
 class Handle:

@@ -34,10 +34,9 @@ from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
 from mgx_mlir.models.staged.stored import prepared, read_source
 from mgx_mlir.models.staged.values import check_type, conformed, taken
-from mgx_mlir.runtime.runnable import Progress, check_in_parts, written
+from mgx_mlir.runtime.runnable import Progress, check_in_parts, check_mapping, check_names, written
 from mgx_mlir.runtime.step_time import StepTime
 from mgx_mlir.settings import Settings
-from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
@@ -303,22 +302,12 @@ class Model:
 
     def _taken(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The values of inputs as arrays, lists and maps. Raises UsageError."""
-        if not isinstance(inputs, Mapping):
-            names = ", ".join(f"{name!r}: ..." for name in self.inputs)
-            raise UsageError(
-                f"inputs are given by name: {{{names}}}; got a {type(inputs).__name__}"
-            )
+        check_mapping(self.inputs, inputs)
         types = self.input_types
         return {name: taken(name, value, types.get(name)) for name, value in inputs.items()}
 
     def _check(self, values: Mapping[str, Any]) -> None:
         """Raises UsageError where inputs are missing, unknown or not of their types."""
-        there = f"inputs: {listed(map(repr, self.inputs))}"
-        for name in values:
-            if name not in self.inputs:
-                hint = instead(name, self.inputs, f"its {there}")
-                raise UsageError(f"the model has no input '{name}'; {hint}")
+        check_names(self.inputs, values, of="model")
         for name, declared in self.input_types.items():
-            if name not in values:
-                raise UsageError(f"input '{name}' is missing; the model's {there}")
             check_type(name, values[name], declared)

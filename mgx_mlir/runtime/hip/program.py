@@ -27,7 +27,7 @@ from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
 from mgx_mlir.runtime.loaded import Shapes
 from mgx_mlir.runtime.memory import check_memory
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.runtime.runnable import RESULTS, Progress
+from mgx_mlir.runtime.runnable import Progress, check_names, check_results
 from mgx_mlir.runtime.step_time import StepTime
 
 
@@ -157,14 +157,13 @@ class HipProgram(Program):
 
         `at_once`: waits for nothing.
         """
-        if results not in RESULTS:
-            raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
+        check_results(results)
         if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
-            self._check_names("input", self.inputs, inputs, complete=True)
+            check_names([spec.name for spec in self.inputs], inputs)
         if outputs is None:
             outputs = {}
         elif not isinstance(outputs, dict) or outputs.keys() != self._output_bytes.keys():
-            self._check_names("output", self.outputs, outputs, complete=False)
+            check_names(self._output_bytes, outputs, "output", complete=False)
         handle = None if stream is None else _stream_handle(stream)
         with Current(self.device.ordinal):
             context = self.pool.acquire()
