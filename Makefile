@@ -41,8 +41,12 @@ lit: setup  ## the lit tests
 pytest: setup emulator  ## the Python tests
 	@MALLOC_PERTURB_=165 $(PYTHON) -m pytest -n $(JOBS) -m "not slow"
 
+# The languages of examples/libmgx: Debian's packages of those that are not here.
+LANGUAGES = $(foreach tool,go:golang-go mcs:mono-mcs mono:mono-runtime npm:npm pkg-config:pkg-config rustc:rustc,\
+  $(if $(shell command -v $(firstword $(subst :, ,$(tool)))),,$(lastword $(subst :, ,$(tool)))))
+
 test-all: setup emulator check lit  ## every test, the slow ones too
-	@scripts/setup.sh --tests qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	@scripts/setup.sh --tests qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross $(LANGUAGES)
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 

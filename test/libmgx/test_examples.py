@@ -1,10 +1,12 @@
-"""The examples in C and C++ build against the header alone, and run."""
+"""The examples build against the header or the library alone, and run."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from mgx_mlir.settings import Settings
 from test.libmgx.test_programs import given
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples/libmgx"
 NATIVE = Path(mgx_mlir.__path__[0]) / "_native"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1")
 
@@ -24,17 +27,21 @@ def built(folder: Path, compiler: str, source: str, *options: str) -> Path:
     """An example as a program."""
     program = folder / source.replace(".", "_")
     link = (f"-L{NATIVE}", "-lmgx", f"-Wl,-rpath,{NATIVE}")
-    where = (f"-I{ROOT}/libmgx/include", str(ROOT / "examples/libmgx" / source))
+    where = (f"-I{ROOT}/libmgx/include", str(EXAMPLES / source))
     command = [compiler, *STRICT, *options, *where, "-o", str(program), *link]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
 
 
-def run(program: Path, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
-    return subprocess.run(
-        [str(program), *map(str, words)], env=environment, capture_output=True, text=True
-    )
+    return subprocess.run([*map(str, words)], env=environment, capture_output=True, text=True)
+
+
+def done(*words: object, **variables: str) -> None:
+    """Runs a command, which has to succeed."""
+    found = run(*words, **variables)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -77,22 +84,51 @@ def test_the_example_in_cpp_describes_and_runs(
     assert "nothing vouches for its machine code" in done.stderr
 
 
+def rust(folder: Path) -> list[Path | str]:
+    link = ("-L", NATIVE, "-C", f"link-arg=-Wl,-rpath,{NATIVE}")
+    done("rustc", "-O", EXAMPLES / "run.rs", *link, "-o", folder / "run")
+    return [folder / "run"]
+
+
+def go(folder: Path) -> list[Path | str]:
+    where = {"CGO_CFLAGS": f"-I{ROOT}/libmgx/include", "CGO_LDFLAGS": f"-L{NATIVE}"}
+    done("go", "build", "-o", folder / "run", EXAMPLES / "run.go", **where)
+    return [folder / "run"]
+
+
+def node(folder: Path) -> list[Path | str]:
+    shutil.copy(EXAMPLES / "run.mjs", folder)
+    done("npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "koffi@3")
+    return ["node", folder / "run.mjs"]
+
+
+def csharp(folder: Path) -> list[Path | str]:
+    done("mcs", "-warnaserror", f"-out:{folder}/run.exe", EXAMPLES / "run.cs")
+    return ["mono", folder / "run.exe"]
+
+
+TOOLS = {rust: ["rustc"], go: ["go"], node: ["node", "npm"], csharp: ["mcs", "mono"]}
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("rustc") is None, reason="no Rust compiler")
-def test_the_example_in_rust_gives_what_python_gives(
-    files: dict[str, bytes], folder: Path, tmp_path: Path
+@pytest.mark.parametrize("made", TOOLS, ids=lambda made: str(made.__name__))
+def test_examples_in_other_languages_give_what_python_gives(
+    made: Callable[[Path], list[Path | str]], files: dict[str, bytes], folder: Path, tmp_path: Path
 ) -> None:
-    program, path = tmp_path / "run", tmp_path / "model.mgx"
-    source = str(ROOT / "examples/libmgx/run.rs")
-    link = ("-L", str(NATIVE), "-C", f"link-arg=-Wl,-rpath,{NATIVE}")
-    subprocess.run(["rustc", "-O", source, *link, "-o", str(program)], check=True)
+    missing = [tool for tool in TOOLS[made] if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"no {missing[0]}: make test-all installs it")
+    command, path = made(tmp_path), tmp_path / "model.mgx"
     path.write_bytes(files["some sizes and any"])
-    done = run(program, path, "cpu:1", "n=3", MGX_CACHE_DIR=str(folder / "cache"))
-    assert (done.returncode, done.stderr) == (0, "")
+    known = {"MGX_CACHE_DIR": str(folder / "cache"), "LD_LIBRARY_PATH": str(NATIVE)}
+    found = run(*command, path, "cpu:1", "n=3", **known)
+    assert (found.returncode, found.stderr) == (0, "")
     settings = Settings(cache_dir=folder / "cache", threads=1)
     model = mgx_mlir.compile(PythonArtifact.open(path), "cpu", settings=settings)
     (wanted,) = model.run({"x": np.ones((3, 24), np.float32)}).values()
-    shown = done.stdout.partition("]: [")[2].partition("]")[0]
-    np.testing.assert_allclose([float(n) for n in shown.split(",")], wanted.ravel()[:4], rtol=1e-5)
-    done = run(program, path, "cpu:1", "n=3", MGX_CACHE_DIR="none")
-    assert done.returncode == 1 and "nothing vouches" in done.stderr
+    name, sizes, shown = re.fullmatch(r"(\w+) \[(.*?)\]:? \[(.*)\]\n", found.stdout).groups()
+    assert (name, re.findall(r"\d+", sizes)) == ("y", ["3", "24"])
+    values = [float(n) for n in re.split("[, ]+", shown)]
+    np.testing.assert_allclose(values, wanted.ravel()[:4], rtol=1e-5)
+    found = run(*command, path, "cpu:1", "n=3", **known | {"MGX_CACHE_DIR": "none"})
+    assert found.returncode == 1 and "nothing vouches" in found.stderr
