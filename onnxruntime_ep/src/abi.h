@@ -26,6 +26,8 @@ struct OrtNodeComputeContext;
 struct OrtMemoryInfo;
 struct OrtMemoryDevice;
 struct OrtSyncStream;
+struct OrtProfilingEvent;
+struct OrtProfilingEventsContainer;
 
 struct OrtApiBase {
   const void *(*GetApi)(uint32_t version);
@@ -102,6 +104,16 @@ struct OrtSyncStreamImpl {
   const void *later[12];
 };
 
+struct OrtEpProfilerImpl {
+  uint32_t version;
+  void (*Release)(OrtEpProfilerImpl *);
+  OrtStatus *(*StartProfiling)(OrtEpProfilerImpl *, int64_t elapsed_nanoseconds);
+  OrtStatus *(*StartEvent)(OrtEpProfilerImpl *, uint64_t event);
+  OrtStatus *(*StopEvent)(OrtEpProfilerImpl *, uint64_t event, const OrtProfilingEvent *);
+  OrtStatus *(*EndProfiling)(OrtEpProfilerImpl *, OrtProfilingEventsContainer *);
+  const void *later[12];
+};
+
 struct OrtEp {
   uint32_t version;
   const char *(*GetName)(const OrtEp *);
@@ -112,6 +124,8 @@ struct OrtEp {
   const void *unused[5]; // layouts, dynamic options, OnRunStart, OnRunEnd
   const void *allocator_and_stream[2];
   const char *(*GetCompiledModelCompatibilityInfo)(OrtEp *, const OrtGraph *);
+  const void *kernels_and_sync[3];
+  OrtStatus *(*CreateProfiler)(OrtEp *, OrtEpProfilerImpl **);
   const void *later[32];
 };
 
@@ -248,6 +262,13 @@ inline constexpr Checked<int, uint32_t, uint32_t, const char *, const OrtKeyValu
                          OrtHardwareDevice **>
     CreateHardwareDevice{16};
 inline constexpr size_t CREATE_HARDWARE_SINCE = 24; // the version of the interface
+inline constexpr Checked<int, int32_t, int32_t, const char *, int64_t, int64_t, const char *const *,
+                         const char *const *, size_t, OrtProfilingEvent **>
+    CreateProfilingEvent{65};
+inline constexpr Entry<void(OrtProfilingEvent *)> ReleaseProfilingEvent{66};
+inline constexpr Checked<OrtProfilingEventsContainer *, const OrtProfilingEvent *const *, size_t>
+    AddProfilingEvents{72};
+inline constexpr size_t PROFILER_SINCE = 25;
 } // namespace ort_ep
 
 // Places in OrtModelEditorApi.

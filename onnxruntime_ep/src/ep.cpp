@@ -1,5 +1,7 @@
 #include "ep.h"
 
+#include "profiler.h"
+
 #include <algorithm>
 #include <fstream>
 
@@ -116,6 +118,10 @@ Ep::Ep(const Options &options, Device device, const OrtLogger *logger)
     for (size_t i = 0; i < count; ++i)
       delete static_cast<Island *>(infos[i]);
   };
+  if (api.version() >= ort_ep::PROFILER_SINCE)
+    CreateProfiler = [](OrtEp *, OrtEpProfilerImpl **profiler) {
+      return guarded([&] { *profiler = make_profiler(); });
+    };
 }
 
 void Ep::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
@@ -168,8 +174,8 @@ std::unique_ptr<Island> Ep::made(const OrtGraph *graph, const OrtNode *fused, Or
   auto inputs = tensor_names(opened, MGX_INPUT), outputs = tensor_names(opened, MGX_OUTPUT);
   if (options_.write_context)
     *context = context_node(graph, fused, at->second, inputs, outputs);
-  return std::make_unique<Island>(std::move(artifact), device_.get(), options_,
-                                  input_places(inputs, fused),
+  return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact), device_.get(),
+                                  options_, input_places(inputs, fused),
                                   places(outputs, output_names(fused)));
 }
 
@@ -184,8 +190,8 @@ std::unique_ptr<Island> Ep::of_context(const OrtGraph *graph, const OrtNode *nod
                 std::to_string(inputs.size()) + " inputs and " + std::to_string(outputs.size()) +
                 " outputs, and its artifact " + std::to_string(wanted) + " and " +
                 std::to_string(made));
-  return std::make_unique<Island>(std::move(artifact), device_.get(), options_,
-                                  input_places(inputs, fused),
+  return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact), device_.get(),
+                                  options_, input_places(inputs, fused),
                                   places(outputs, output_names(fused)));
 }
 

@@ -1,6 +1,7 @@
 #include "island.h"
 
 #include "memory.h"
+#include "profiler.h"
 
 #include <atomic>
 
@@ -42,10 +43,10 @@ std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_directio
   return names;
 }
 
-Island::Island(Artifact artifact, mgx_device *device, const Options &options,
+Island::Island(std::string name, Artifact artifact, mgx_device *device, const Options &options,
                std::vector<size_t> inputs, std::vector<size_t> outputs)
-    : OrtNodeComputeInfo{}, artifact_(std::move(artifact)), inputs_(std::move(inputs)),
-      outputs_(std::move(outputs)) {
+    : OrtNodeComputeInfo{}, name_(std::move(name)), artifact_(std::move(artifact)), device_(device),
+      inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
   version = api.version();
   CreateState = [](OrtNodeComputeInfo *self, OrtNodeComputeContext *, void **state) -> OrtStatus * {
     *state = self;
@@ -118,8 +119,17 @@ void Island::run(OrtKernelContext *context) const {
   if (on_gpu_)
     api.check(ort::KernelStream, context, &options.stream);
   options.on_stream = options.stream != nullptr ? 1 : 0;
-  expect(mgx_run(program_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
-                 &options));
+  if (is_profiled()) {
+    if (options.stream != nullptr) // a profile has a stream of its own
+      expect(mgx_stream_synchronize(device_, options.stream));
+    auto add = [](void *self, const mgx_profile_row *row) {
+      add_launch(static_cast<const Island *>(self)->name_, *row);
+    };
+    expect(mgx_profile(program_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                       add, const_cast<Island *>(this)));
+  } else
+    expect(mgx_run(program_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                   &options));
   count(&Counters::runs);
 }
 

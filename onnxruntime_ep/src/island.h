@@ -22,15 +22,17 @@ inline constexpr size_t UNREAD = SIZE_MAX;
 
 class Island : public OrtNodeComputeInfo {
 public:
-  // `inputs` and `outputs` are the places of the program's among those of the fused node.
-  Island(Artifact artifact, mgx_device *device, const Options &options, std::vector<size_t> inputs,
-         std::vector<size_t> outputs);
+  // `inputs` and `outputs` are the places of the program's among those of the fused node `name`.
+  Island(std::string name, Artifact artifact, mgx_device *device, const Options &options,
+         std::vector<size_t> inputs, std::vector<size_t> outputs);
 
 private:
   void run(OrtKernelContext *context) const;
 
+  std::string name_;
   Artifact artifact_;
   Program program_;
+  mgx_device *device_;
   bool on_gpu_ = false;
   std::vector<size_t> inputs_, outputs_;
   std::vector<uint32_t> ranks_; // of outputs

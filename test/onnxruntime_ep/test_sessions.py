@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,6 +197,40 @@ def test_onnxruntimes_log_says_what_is_compiled(
     options.log_severity_level = 1
     onnxruntime.InferenceSession(product().SerializeToString(), sess_options=options)
     assert "compiling 2 nodes" in capfd.readouterr().err
+
+
+def profiled(tmp_path: Path, target: str) -> tuple[Any, list[Any]]:
+    """A session, and the events of its profile: of runs of this thread and of another."""
+    options = provider.options_for(
+        target=target, compiler=provider.COMPILER, cache_dir=str(tmp_path)
+    )
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    session = onnxruntime.InferenceSession(product().SerializeToString(), sess_options=options)
+    other = threading.Thread(target=lambda: session.run(None, {"x": array(2, 40)}))
+    other.start()
+    session.run(None, {"x": array(3, 40)})
+    other.join()
+    return session, json.loads(Path(session.end_profiling()).read_text())
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_onnxruntimes_profile_has_the_launches_of_nodes(tmp_path: Path, target: str) -> None:
+    session, events = profiled(tmp_path, target)
+    nodes = {
+        (event["tid"], event["name"].removesuffix("_kernel_time")): event
+        for event in events
+        if event["cat"] == "Node" and event["args"]["provider"] == provider.NAME
+    }
+    launches = [event for event in events if event["cat"] == "Kernel"]
+    assert len(nodes) == 2
+    assert {(e["tid"], e["args"]["parent_name"]) for e in launches} == nodes.keys()
+    for launch in launches:
+        assert "MatMul" in launch["args"]["op_name"]
+        assert int(launch["args"]["bytes"]) > 0
+        node = nodes[launch["tid"], launch["args"]["parent_name"]]
+        assert 0 <= launch["ts"] - node["ts"] <= node["dur"]
+    expect_results_of_the_cpu(session, product(), {"x": array(2, 40)})
 
 
 def test_threads_share_a_session(tmp_path: Path, counted: Any) -> None:
