@@ -38,6 +38,8 @@ private:
   const int count;
 };
 
+constexpr int most_threads = 4096; // of the executor
+
 // The number after a colon; `usual` where the name is `kind` alone, -1 where it is another.
 int number_of(const std::string &name, const std::string &kind, int usual) {
   if (name == kind)
@@ -62,7 +64,10 @@ uint64_t host_memory_bytes() {
 }
 
 std::shared_ptr<Device> Device::open(const std::string &name, const mgx_device_options &options) {
-  if (int threads = number_of(name, "cpu", 0); name == "cpu" || threads > 0)
+  int threads = number_of(name, "cpu", 0);
+  if (threads > most_threads)
+    fail(MGX_ERROR_USAGE, "'", name, "': a CPU has at most ", most_threads, " threads here");
+  if (name == "cpu" || threads > 0)
     return std::make_shared<Cpu>(threads ? threads : default_threads());
   if (int number = number_of(name, "hip", 0); number >= 0)
     return open_gpu(number, options);

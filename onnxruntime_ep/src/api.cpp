@@ -69,6 +69,24 @@ void log(const OrtLogger *logger, OrtLoggingLevel level, const std::string &text
     api(ort::ReleaseStatus, status);
 }
 
+namespace {
+
+thread_local const OrtLogger *listening = nullptr;
+
+void hear(void *user, mgx_level level, const char *text) {
+  log(listening != nullptr ? listening : static_cast<const OrtLogger *>(user),
+      level == MGX_LEVEL_WARNING ? ORT_WARNING : ORT_INFO, text);
+}
+
+} // namespace
+
+Listening::Listening(const OrtLogger *logger) : before_(listening) { listening = logger; }
+Listening::~Listening() { listening = before_; }
+
+void listen(const OrtLogger *logger) {
+  mgx_log_to(logger != nullptr ? hear : nullptr, const_cast<OrtLogger *>(logger));
+}
+
 Texts pairs_of(const OrtKeyValuePairs *pairs) {
   const char *const *keys = nullptr;
   const char *const *values = nullptr;

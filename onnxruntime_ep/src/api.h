@@ -98,6 +98,19 @@ template <typename Work> OrtStatus *guarded(Work &&work) {
 // Writes to onnxruntime's log.
 void log(const OrtLogger *logger, OrtLoggingLevel level, const std::string &text);
 
+// While one of these is there, libmgx's words of its thread go to this log.
+class Listening {
+public:
+  explicit Listening(const OrtLogger *logger);
+  ~Listening();
+
+private:
+  const OrtLogger *before_;
+};
+
+// libmgx's other words go to this log, until NULL is given.
+void listen(const OrtLogger *logger);
+
 // The keys and values of a list of onnxruntime's.
 using Texts = std::vector<std::pair<std::string, std::string>>;
 Texts pairs_of(const OrtKeyValuePairs *pairs);

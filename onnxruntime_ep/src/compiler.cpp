@@ -4,11 +4,13 @@
 #include "hash.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -23,6 +25,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *LIST = "islands.txt", *HEADING = "mgx-islands 1", *MADE_BY = "made-by.txt";
+constexpr const char *WORDS = "log.txt"; // the compiler's
+constexpr const char *ELSEWHERE = "; option cache_dir names another folder";
 constexpr size_t MOST_SHOWN = 4000; // of the compiler's words
 
 std::string key_of(const Model &model, const std::vector<std::string> &words) {
@@ -47,7 +51,7 @@ void write_file(const fs::path &path, const std::vector<Payload> &parts) {
     file.write(static_cast<const char *>(part.data), static_cast<std::streamsize>(part.bytes));
   file.close();
   if (!file)
-    throw Error("cannot write " + path.string() + "; option cache_dir names another folder");
+    throw Error("cannot write " + path.string() + ELSEWHERE);
 }
 
 std::string read_file(const fs::path &path) {
@@ -60,11 +64,13 @@ class Draft {
 public:
   explicit Draft(const fs::path &entry) : entry_(entry) {
     std::string pattern = entry.string() + ".XXXXXX";
-    fs::create_directories(entry.parent_path());
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw Error("cannot make a folder in " + entry.parent_path().string() +
-                  "; option cache_dir names another one");
+    std::error_code failed;
+    fs::create_directories(entry.parent_path(), failed);
+    if (failed || mkdtemp(pattern.data()) == nullptr)
+      throw Error("cannot make a folder in " + entry.parent_path().string() + ": " +
+                  (failed ? failed.message() : std::strerror(errno)) + ELSEWHERE);
     folder = pattern;
+    remove_abandoned();
   }
   ~Draft() {
     std::error_code ignored;
@@ -80,6 +86,17 @@ public:
   fs::path folder;
 
 private:
+  // Drafts of the same entry whose processes were killed, so that they stayed.
+  void remove_abandoned() const {
+    std::error_code ignored;
+    for (const auto &other : fs::directory_iterator(entry_.parent_path(), ignored)) {
+      auto age = fs::file_time_type::clock::now() - other.last_write_time(ignored);
+      if (other.path().stem() == entry_.filename() && other.path() != entry_ &&
+          age > std::chrono::hours(24))
+        fs::remove_all(other.path(), ignored);
+    }
+  }
+
   fs::path entry_;
 };
 
@@ -172,8 +189,37 @@ std::vector<Compiled> read_list(const fs::path &folder, size_t node_count) {
     found.push_back(std::move(island));
   }
   if (!sound)
-    throw Error(folder.string() + " is no entry of this provider's cache; remove it");
+    throw Error(folder.string() + " has no list of compiled parts");
+  for (const Compiled &island : found)
+    opened(island.artifact);
   return found;
+}
+
+// What the cache has of this version of the compiler; an entry that is damaged, or of another one,
+// goes away.
+std::optional<std::vector<Compiled>> kept(const fs::path &entry, const std::string &version,
+                                          size_t node_count, const OrtLogger *logger) {
+  if (!fs::exists(entry))
+    return std::nullopt;
+  std::string reason = entry.string() + " is of another version of the compiler";
+  if (version.empty() || read_file(entry / MADE_BY) == version)
+    try {
+      return read_list(entry, node_count);
+    } catch (const Error &error) {
+      reason = error.what();
+    }
+  log(logger, ORT_WARNING, "compiling again: " + reason);
+  std::error_code failed;
+  fs::remove_all(entry, failed);
+  if (failed)
+    throw Error("cannot remove " + entry.string() + ": " + failed.message() + ELSEWHERE);
+  return std::nullopt;
+}
+
+void log_words(const fs::path &entry, const OrtLogger *logger) {
+  std::string said = read_file(entry / WORDS);
+  if (!said.empty())
+    log(logger, ORT_INFO, said.substr(0, MOST_SHOWN));
 }
 
 } // namespace
@@ -182,14 +228,11 @@ std::vector<Compiled> compile(const Model &model, const Options &options,
                               const std::vector<std::string> &words, const OrtLogger *logger) {
   fs::path entry = options.cache_dir / "onnxruntime" / key_of(model, words);
   std::string version = version_of(options);
-  if (fs::exists(entry / LIST) && !version.empty() && read_file(entry / MADE_BY) != version) {
-    log(logger, ORT_INFO, "compiled by another version: " + entry.string());
-    fs::remove_all(entry);
-  }
-  if (fs::exists(entry / LIST)) {
+  if (auto found = kept(entry, version, model.nodes.size(), logger)) {
     count(&Counters::found);
     log(logger, ORT_INFO, "compiled before: " + entry.string());
-    return read_list(entry, model.nodes.size());
+    log_words(entry, logger);
+    return *found;
   }
   Draft draft(entry);
   fs::path file = draft.folder / "model.onnx";
@@ -200,11 +243,13 @@ std::vector<Compiled> compile(const Model &model, const Options &options,
   command.insert(command.end(), words.begin(), words.end());
   log(logger, ORT_INFO, "compiling " + std::to_string(model.nodes.size()) + " nodes");
   count(&Counters::compiled);
-  run(command, options, draft.folder / "log.txt");
-  std::string said = read_file(draft.folder / "log.txt");
-  if (!said.empty())
-    log(logger, ORT_INFO, said.substr(0, MOST_SHOWN));
-  read_list(draft.folder, model.nodes.size());
+  run(command, options, draft.folder / WORDS);
+  log_words(draft.folder, logger);
+  try {
+    read_list(draft.folder, model.nodes.size());
+  } catch (const Error &error) {
+    throw Error("the compiler '" + options.compiler + "' made nothing to run: " + error.what());
+  }
   fs::remove(file);
   fs::remove(draft.folder / WEIGHTS);
   write_file(draft.folder / MADE_BY, {{version.data(), version.size()}});

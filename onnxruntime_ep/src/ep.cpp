@@ -107,6 +107,7 @@ Ep::Ep(const Options &options, Device device, const OrtLogger *logger)
   Compile = [](OrtEp *self, const OrtGraph **graphs, const OrtNode **fused, size_t count,
                OrtNodeComputeInfo **made, OrtNode **contexts) {
     return guarded([&] {
+      Listening listening(static_cast<Ep *>(self)->logger_);
       std::vector<std::unique_ptr<Island>> islands;
       for (size_t i = 0; i < count; ++i)
         islands.push_back(static_cast<Ep *>(self)->made(graphs[i], fused[i], contexts + i));
@@ -168,20 +169,25 @@ std::unique_ptr<Island> Ep::made(const OrtGraph *graph, const OrtNode *fused, Or
   auto at = islands_.find(least_id(nodes));
   if (at == islands_.end())
     throw Error("onnxruntime asks for nodes that were not claimed");
-  mgx_artifact *opened = nullptr;
-  expect(mgx_artifact_open(at->second.c_str(), nullptr, &opened));
-  Artifact artifact(opened);
-  auto inputs = tensor_names(opened, MGX_INPUT), outputs = tensor_names(opened, MGX_OUTPUT);
+  Artifact artifact = opened(at->second);
+  auto inputs = tensor_names(artifact.get(), MGX_INPUT);
+  auto outputs = tensor_names(artifact.get(), MGX_OUTPUT);
   if (options_.write_context)
     *context = context_node(graph, fused, at->second, inputs, outputs);
-  return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact), device_.get(),
-                                  options_, input_places(inputs, fused),
-                                  places(outputs, output_names(fused)));
+  try {
+    return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact),
+                                    device_.get(), options_, input_places(inputs, fused),
+                                    places(outputs, output_names(fused)));
+  } catch (const Error &error) {
+    if (options_.arch.empty())
+      throw;
+    throw Error(std::string(error.what()) + "; option arch is '" + options_.arch + "'");
+  }
 }
 
 std::unique_ptr<Island> Ep::of_context(const OrtGraph *graph, const OrtNode *node,
                                        const OrtNode *fused) {
-  Artifact artifact = opened(graph, node);
+  Artifact artifact = held_by(graph, node);
   auto inputs = input_names(node), outputs = output_names(node);
   size_t wanted = tensor_names(artifact.get(), MGX_INPUT).size();
   size_t made = tensor_names(artifact.get(), MGX_OUTPUT).size();
@@ -195,7 +201,7 @@ std::unique_ptr<Island> Ep::of_context(const OrtGraph *graph, const OrtNode *nod
                                   places(outputs, output_names(fused)));
 }
 
-Artifact Ep::opened(const OrtGraph *graph, const OrtNode *context) const {
+Artifact Ep::held_by(const OrtGraph *graph, const OrtNode *context) const {
   std::string held = text_of(attribute(context, "ep_cache_context"));
   const OrtOpAttr *embedded = attribute(context, "embed_mode");
   mgx_artifact *artifact = nullptr;
@@ -209,9 +215,7 @@ Artifact Ep::opened(const OrtGraph *graph, const OrtNode *context) const {
     is_outside = is_outside || part == "..";
   if (is_outside)
     throw Error("the artifact '" + held + "' is not in the folder of the model");
-  fs::path path = model_folder(graph, options_) / name;
-  expect(mgx_artifact_open(path.c_str(), nullptr, &artifact));
-  return Artifact(artifact);
+  return opened(model_folder(graph, options_) / name);
 }
 
 // onnxruntime puts the node in the place of the fused one of the same name.

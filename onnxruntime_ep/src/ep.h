@@ -19,7 +19,7 @@ private:
   std::unique_ptr<Island> made(const OrtGraph *graph, const OrtNode *fused, OrtNode **context);
   std::unique_ptr<Island> of_context(const OrtGraph *graph, const OrtNode *node,
                                      const OrtNode *fused);
-  Artifact opened(const OrtGraph *graph, const OrtNode *context) const;
+  Artifact held_by(const OrtGraph *graph, const OrtNode *context) const;
   OrtNode *context_node(const OrtGraph *graph, const OrtNode *fused,
                         const std::filesystem::path &artifact,
                         const std::vector<std::string> &inputs,

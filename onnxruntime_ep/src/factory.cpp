@@ -23,6 +23,7 @@ class Factory : public OrtEpFactory {
 public:
   // `makes_devices`: GPUs that onnxruntime does not see, as emulated ones, are devices too.
   Factory(bool makes_devices, const OrtLogger *logger);
+  ~Factory() { listen(nullptr); }
 
 private:
   std::vector<OrtEpDevice *> devices(const OrtHardwareDevice *const *hardware, size_t count);
@@ -34,13 +35,13 @@ private:
               const OrtSessionOptions *session, const OrtLogger *logger);
 
   bool makes_devices_;
-  const OrtLogger *logger_;
   Devices devices_;
   std::vector<std::unique_ptr<OrtMemoryInfo, ReleaseMemory>> memory_;
 };
 
 Factory::Factory(bool makes_devices, const OrtLogger *logger)
-    : OrtEpFactory{}, makes_devices_(makes_devices), logger_(logger) {
+    : OrtEpFactory{}, makes_devices_(makes_devices) {
+  listen(logger);
   version = api.version();
   GetName = [](const OrtEpFactory *) { return EP_NAME; };
   GetVendor = [](const OrtEpFactory *) { return VENDOR; };
@@ -131,6 +132,7 @@ const OrtHardwareDevice *Factory::virtual_gpu(uint32_t number) {
 
 OrtEp *Factory::made(const OrtKeyValuePairs *const *metadata, size_t count,
                      const OrtSessionOptions *session, const OrtLogger *logger) {
+  Listening listening(logger);
   Options options = Options::of(session);
   std::string name;
   for (size_t i = 0; i < count; ++i) {

@@ -34,6 +34,12 @@ mgx_tensor_info tensor_of(const mgx_artifact *artifact, mgx_direction direction,
 
 void count(uint64_t Counters::*which) { counter(which).fetch_add(1, std::memory_order_relaxed); }
 
+Artifact opened(const std::filesystem::path &path) {
+  mgx_artifact *artifact = nullptr;
+  expect(mgx_artifact_open(path.c_str(), nullptr, &artifact));
+  return Artifact(artifact);
+}
+
 std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_direction direction) {
   mgx_artifact_info info = info_of(artifact);
   size_t count = direction == MGX_INPUT ? info.input_count : info.output_count;
@@ -61,6 +67,8 @@ Island::Island(std::string name, Artifact artifact, mgx_device *device, const Op
   for (size_t i = 0; i < outputs_.size(); ++i)
     ranks_.push_back(tensor_of(artifact_.get(), MGX_OUTPUT, i).rank);
 
+  if (options.only_compiles)
+    return;
   std::vector<const char *> keys;
   for (const auto &key : options.keys)
     keys.push_back(key.c_str());

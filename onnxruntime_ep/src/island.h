@@ -38,6 +38,9 @@ private:
   std::vector<uint32_t> ranks_; // of outputs
 };
 
+// The artifact in a file. Throws Error where it is damaged.
+Artifact opened(const std::filesystem::path &path);
+
 // The names of an artifact's inputs or outputs, in order.
 std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_direction direction);
 

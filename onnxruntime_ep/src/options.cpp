@@ -69,9 +69,12 @@ const std::map<std::string, Setter> &setters() {
       {"mode", [](Options &o, auto &, auto &v) { o.mode = v; }},
       {"threads", [](Options &o, auto &n, auto &v) { o.threads = whole(n, v); }},
       {"trust",
-       [](Options &o, auto &, auto &v) {
+       [](Options &o, auto &n, auto &v) {
          o.trust = v == "all";
          o.keys = v == "all" || v == "none" ? std::vector<std::string>{} : split(v, ':');
+         for (const std::string &key : o.keys)
+           if (!std::filesystem::exists(key))
+             refuse(n, v, "none, all, or files of public keys that are there");
        }},
   };
   return table;
@@ -93,6 +96,8 @@ Options Options::of(const OrtSessionOptions *session) {
       options.embed = value == "1";
     else if (key == "ep.context_file_path")
       options.context_path = value;
+    else if (key == "session.compile_only")
+      options.only_compiles = value == "1";
     for (std::string_view prefix : {"ep.mgx.", "ep.mgxexecutionprovider."}) {
       if (key.compare(0, prefix.size(), prefix) != 0)
         continue;

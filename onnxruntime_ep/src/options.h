@@ -24,6 +24,7 @@ struct Options {
   bool write_context = false;         // ep.context_enable
   bool embed = false;                 // ep.context_embed_mode
   std::string context_path;           // ep.context_file_path
+  bool only_compiles = false;         // session.compile_only: nothing runs
 
   // Throws Error for an option that there is not, and for a value that it cannot have.
   static Options of(const OrtSessionOptions *options);

@@ -152,6 +152,8 @@ def test_nodes_of_other_providers_are_left_alone() -> None:
         ("speed", "1", "there is no option 'speed'; there are: arch"),
         ("fp16", "yes", "option fp16 is 'yes'; use 0 or 1"),
         ("threads", "-1", "option threads is '-1'; use a whole number"),
+        ("threads", "5000", "a CPU has at most 4096 threads"),
+        ("trust", "/none.pem", "option trust is '/none.pem'; use none, all, or files"),
     ],
 )
 def test_wrong_options_are_named(name: str, value: str, said: str) -> None:

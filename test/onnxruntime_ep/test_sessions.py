@@ -190,13 +190,37 @@ def test_a_session_writes_the_compiled_model(tmp_path: Path, embed: str) -> None
     expect_results_of_the_cpu(session, product(), {"x": array(4, 40)})
 
 
+def test_an_error_for_another_target_than_the_devices_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"it is for: gfx942.*; option arch is 'gfx942'"):
+        provider.session(product(), cache_dir=str(tmp_path), arch="gfx942")
+
+
+@pytest.mark.parametrize("embed", [False, True])
+def test_onnxruntimes_compiler_makes_models_for_chips_that_are_not_there(
+    tmp_path: Path, embed: bool
+) -> None:
+    onnx.save(product(), tmp_path / "m.onnx")
+    options = provider.options_for(compiler=provider.COMPILER, arch="gfx942,gfx1100")
+    made = onnxruntime.ModelCompiler(
+        options, str(tmp_path / "m.onnx"), embed_compiled_data_into_model=embed
+    )
+    made.compile_to_file(str(tmp_path / "w.onnx"))
+    for chip in provider.CHIPS:
+        session = provider.session(tmp_path / "w.onnx", target=chip, fallback=False)
+        expect_results_of_the_cpu(session, product(), {"x": array(4, 40)})
+
+
 def test_onnxruntimes_log_says_what_is_compiled(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    options = provider.options_for(compiler=provider.COMPILER, cache_dir=str(tmp_path))
-    options.log_severity_level = 1
-    onnxruntime.InferenceSession(product().SerializeToString(), sess_options=options)
-    assert "compiling 2 nodes" in capfd.readouterr().err
+    """Whether it was compiled now or before, with libmgx's words."""
+    for begins in ("compiling 2 nodes", "compiled before"):
+        options = provider.options_for(compiler=provider.COMPILER, cache_dir=str(tmp_path))
+        options.log_severity_level = 1
+        onnxruntime.InferenceSession(product().SerializeToString(), sess_options=options)
+        lines = [line for line in capfd.readouterr().err.splitlines() if provider.NAME in line]
+        for words in (begins, "2 of 2 nodes compile, in 1 part", "its code for x86-64"):
+            assert any(words in line for line in lines)
 
 
 def profiled(tmp_path: Path, target: str) -> tuple[Any, list[Any]]:
