@@ -327,7 +327,9 @@ def _pool(workers: Workers, targets: Sequence[Target], tasks: int) -> Iterator[E
     if workers.executor is not None:
         yield workers.executor
         return
-    server = workers.server or server_for(targets)
+    server = workers.server
+    if server is None or server.has_ended:  # one pool ends it: an artifact before had it
+        server = server_for(targets)
     with WorkerPool(min(max(workers.jobs, 1), tasks), workers.time_limit, server) as pool:
         yield pool
 

@@ -49,6 +49,7 @@ class Server:
         self._socket, theirs = map(_apart, pair)
         self._lock = threading.Lock()
         self._has_workers = False
+        self.has_ended = False
         # A library's threads would not live on in a fork.
         # The parent's path, so that a source tree works as an installed package does.
         code = (
@@ -83,6 +84,7 @@ class Server:
 
     def close(self) -> None:
         """Ends the server and its workers at once. A second call does nothing."""
+        self.has_ended = True
         # Without the lock: another thread may hold it, and wait for an answer.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

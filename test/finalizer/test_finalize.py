@@ -46,6 +46,15 @@ def test_several_targets_at_once_give_the_same_bytes_as_one() -> None:
     assert found == [finalize_kernel(stored().bytecode, t) for t in (GFX942, GFX1100)]
 
 
+def test_one_server_serves_several_artifacts() -> None:
+    """As of a model in stages, or of several parts in onnxruntime."""
+    with finalizer.server_for([GFX942]) as server:
+        for op in ("add", "mul"):
+            kernel = replace(stored("a", op), from_file=True)
+            (found,) = finalize_all([kernel], [GFX942], Workers(2, server=server)).values()
+            assert found == [finalize_kernel(kernel.bytecode, GFX942)]
+
+
 def test_results_are_in_order_by_target() -> None:
     kernels = [stored("a"), stored("b", "mul"), stored("c")]
     found = finalize_all(kernels, [GFX942, GFX1100])
