@@ -261,6 +261,16 @@ MGX_API mgx_error *mgx_program_sizes(mgx_program *program, const mgx_tensor *inp
                                      size_t input_count, mgx_tensor *outputs, size_t output_count,
                                      mgx_sizes *sizes);
 
+/* The time that one thread spent on one step of a run. */
+typedef struct mgx_span {
+  size_t struct_bytes;
+  uint64_t thread; /* 0 is the caller, unless its stack is too small to work. */
+  uint64_t step; /* As in mgx_profile_row. */
+  double start, end; /* Seconds since the run began. */
+} mgx_span;
+
+typedef void (*mgx_span_function)(void *user, const mgx_span *span);
+
 typedef struct mgx_run_options {
   size_t struct_bytes;
   void *stream; /* A hipStream_t of the caller, which the work is enqueued on. */
@@ -270,6 +280,7 @@ typedef struct mgx_run_options {
   int32_t (*interrupted)(void *user); /* Asked now and then between the trips of a loop, where the
                                          caller waits: not 0 ends the run with MGX_ERROR_USAGE. */
   void *user;
+  mgx_span_function span; /* Gets the spans of a run on a CPU at its end, thread by thread. */
 } mgx_run_options;
 
 /* Runs the program: inputs and outputs in the order of mgx_artifact_tensor. With a stream of the

@@ -35,6 +35,7 @@ public:
   }
 
   Patience patience;
+  Spans *spans = nullptr; // Of the run, where they are asked for.
 
 private:
   const CpuSized &sized;
@@ -48,10 +49,15 @@ public:
            int threads);
 
   void run(Tensors inputs, Tensors outputs, const mgx_run_options &options) override {
+    Spans spans;
+    auto start = Spans::Clock::now();
     with_context(inputs, outputs, [&](Context &context) {
       context.patience = Patience(options);
+      context.spans = options.span ? &spans : nullptr;
       run_parts(bound.parts, context);
     });
+    if (options.span)
+      tell(spans, start, options);
   }
 
   void profile(Tensors inputs, Tensors outputs, mgx_profile_function function, void *user) override;
@@ -82,6 +88,7 @@ private:
   // Finds or makes the memory that a launch fills; whether the launch has to run.
   bool keep(const BoundStep &launch);
   void run_once(size_t first);
+  void tell(const Spans &spans, Spans::Clock::time_point start, const mgx_run_options &options);
 
   const std::shared_ptr<CpuStore> store;
   const int threads;
@@ -110,8 +117,10 @@ Context::Context(const CpuSized &sized)
 }
 
 void Context::steps(size_t first, size_t end) {
-  int error = mgx_cpu_run(sized.native.data() + first, static_cast<int64_t>(end - first),
-                          pointers.data(), sized.threads);
+  if (spans)
+    spans->first = first;
+  int error = run_steps(sized.native.data() + first, static_cast<int64_t>(end - first),
+                        pointers.data(), sized.threads, spans);
   if (error)
     fail(error == ENOMEM || error == EAGAIN ? MGX_ERROR_RESOURCE : MGX_ERROR_INTERNAL,
          "the CPU executor failed: ", system_text(error));
@@ -266,8 +275,22 @@ std::unique_ptr<Context> CpuSized::taken(Tensors inputs, Tensors outputs) {
 }
 
 void CpuSized::give_back(std::unique_ptr<Context> context) {
+  context->spans = nullptr;
   std::lock_guard<std::mutex> hold(lock);
   idle.push_back(std::move(context));
+}
+
+void CpuSized::tell(const Spans &spans, Spans::Clock::time_point start,
+                    const mgx_run_options &options) {
+  auto seconds = [&](Spans::Clock::time_point when) {
+    return std::chrono::duration<double>(when - start).count();
+  };
+  for (size_t thread = 0; thread < spans.threads.size(); ++thread)
+    for (const Spans::Span &one : spans.threads[thread]) {
+      mgx_span span{sizeof span, thread, bound.steps[one.step].step, seconds(one.start),
+                    seconds(one.end)};
+      options.span(options.user, &span);
+    }
 }
 
 // Times each step, which runs alone.

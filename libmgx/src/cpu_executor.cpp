@@ -108,6 +108,7 @@ struct Run {
   int64_t count;
   void **arguments;
   int threads;
+  Spans *spans;
   Share *shares = nullptr; // One for each thread; the pool's.
   alignas(128) std::atomic<int64_t> done{0}; // Chunks of the step.
   Signal finished{}; // Counts finished steps.
@@ -142,10 +143,20 @@ struct Run {
       shares[i].open(step);
   }
 
+  // Begins the span of a thread in a step; null where none is asked for.
+  Spans::Span *span(int thread, int64_t step) const {
+    if (!spans)
+      return nullptr;
+    auto now = Spans::Clock::now();
+    return &spans->threads[static_cast<size_t>(thread)].emplace_back(
+        Spans::Span{spans->first + static_cast<size_t>(step), now, now});
+  }
+
   // Takes part in every step, as the thread of a number. Returns when the last step is done.
   void serve(int self) {
     for (int64_t i = finished.get(); i < count; ++i) {
       int64_t size = chunk(steps[i]), chunks = (steps[i].extent + size - 1) / size;
+      Spans::Span *own = nullptr;
       for (int other = 0; other < threads; ++other) {
         int owner = (self + other) % threads;
         int64_t first = chunks * owner / threads, last = chunks * (owner + 1) / threads;
@@ -154,7 +165,11 @@ struct Run {
           if (number < 0)
             break;
           int64_t begin = (first + number) * size;
+          if (!own)
+            own = span(self, i);
           work(steps[i], begin, std::min(begin + size, steps[i].extent));
+          if (own)
+            own->end = Spans::Clock::now();
           if (done.fetch_add(1) + 1 == chunks) {
             done.store(0);
             open(i + 1);
@@ -310,12 +325,14 @@ Pool &pool_of(int threads) {
 
 } // namespace
 
-// Runs `count` steps on `threads` threads. `arguments` holds the pointers of all steps.
-// Any number of threads may call this at once; runs of equal `threads` take turns.
-// Returns 0, EINVAL for a wrong argument, ENOMEM or EAGAIN when the system gives no
-// memory or no thread.
-extern "C" __attribute__((visibility("default"))) int
-mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads) {
+void Spans::expect(int count, size_t steps) {
+  threads.resize(static_cast<size_t>(count));
+  for (std::vector<Span> &spans : threads)
+    if (size_t needed = spans.size() + steps; needed > spans.capacity())
+      spans.reserve(std::max(needed, 2 * spans.capacity()));
+}
+
+int run_steps(const mgx_step *steps, int64_t count, void **arguments, int threads, Spans *spans) {
   if (count < 0 || count > INT32_MAX || threads < 1 || threads > 4096 || (count && !steps))
     return EINVAL;
   for (int64_t i = 0; i < count; ++i)
@@ -324,9 +341,20 @@ mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads)
   if (count == 0)
     return 0;
   try {
-    Run run{steps, count, arguments, threads};
+    if (spans)
+      spans->expect(threads, static_cast<size_t>(count));
+    Run run{steps, count, arguments, threads, spans};
     return pool_of(threads).run(run) ? 0 : EAGAIN;
   } catch (const std::bad_alloc &) {
     return ENOMEM;
   }
+}
+
+// Runs `count` steps on `threads` threads. `arguments` holds the pointers of all steps.
+// Any number of threads may call this at once; runs of equal `threads` take turns.
+// Returns 0, EINVAL for a wrong argument, ENOMEM or EAGAIN when the system gives no
+// memory or no thread.
+extern "C" __attribute__((visibility("default"))) int
+mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads) {
+  return run_steps(steps, count, arguments, threads, nullptr);
 }

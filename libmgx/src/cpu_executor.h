@@ -1,7 +1,9 @@
 //===- cpu_executor.h - the pool of threads -----------------------------------------------===//
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <vector>
 
 extern "C" {
 typedef void (*mgx_function)(void **arguments, int64_t begin, int64_t end);
@@ -17,3 +19,21 @@ struct mgx_step {
 
 int mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads);
 }
+
+// What each thread did in a run, step by step.
+struct Spans {
+  using Clock = std::chrono::steady_clock;
+  struct Span {
+    size_t step;
+    Clock::time_point start, end;
+  };
+
+  // Makes room for so many steps more: threads that note them allocate nothing.
+  void expect(int count, size_t steps);
+
+  std::vector<std::vector<Span>> threads;
+  size_t first = 0; // The number of the first step that mgx_cpu_run is given.
+};
+
+// mgx_cpu_run, with a note of what each thread did where `spans` is given.
+int run_steps(const mgx_step *steps, int64_t count, void **arguments, int threads, Spans *spans);

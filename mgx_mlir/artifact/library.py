@@ -77,9 +77,11 @@ ProgramOptions = _struct(
     trusted_key_count=c_size_t, cache_dir=c_char_p, kept_sizes=c_int32,
 )  # fmt: skip
 InterruptedFunction = ctypes.CFUNCTYPE(c_int32, c_void_p)
+Span = _struct("Span", thread=c_uint64, step=c_uint64, start=ctypes.c_double, end=ctypes.c_double)
+SpanFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Span))
 RunOptions = _struct(
     "RunOptions", stream=c_void_p, on_stream=c_int32, graph=c_int32,
-    interrupted=InterruptedFunction, user=c_void_p,
+    interrupted=InterruptedFunction, user=c_void_p, span=SpanFunction,
 )  # fmt: skip
 Sizes = _struct("Sizes", workspace_bytes=c_uint64, launches=c_uint64, decides=c_int32)
 ProfileRow = _struct(

@@ -13,7 +13,16 @@ import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.element_types import numpy_dtype
-from mgx_mlir.artifact.library import Interruptible, ProfileFunction, call, check, library
+from mgx_mlir.artifact.library import (
+    Interruptible,
+    ProfileFunction,
+    RunOptions,
+    SpanFunction,
+    call,
+    check,
+    library,
+    made,
+)
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
@@ -21,7 +30,7 @@ from mgx_mlir.runtime.arrays import host_array, host_output, scalar_of
 from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table, Weights, cpu, row_major, tensors
 from mgx_mlir.runtime.memory import host_bytes
 from mgx_mlir.runtime.runnable import Pending, Progress, check_names, check_on_host, started
-from mgx_mlir.runtime.step_time import StepTime, steps_of
+from mgx_mlir.runtime.step_time import Span, StepTime, steps_of
 from mgx_mlir.settings import available_cores
 
 if TYPE_CHECKING:
@@ -222,6 +231,24 @@ class Program:
             del step.milliseconds[0]
             step.times = step.launches // max(launches.count(number), 1)
         return steps
+
+    @Edge("timing the program")
+    def spans(self, inputs: Mapping[str, Any]) -> list[Span]:
+        """The time that each thread spends on each step of one run, by thread and time."""
+        given, result = self._arrays(inputs, None)
+        table = self._filled(given, result.values())
+        found: list[Span] = []
+
+        def noted(_: Any, row: Any) -> None:
+            span = row[0]
+            found.append(Span(span.thread, span.step, 1e3 * span.start, 1e3 * span.end))
+
+        options = made(RunOptions, span=SpanFunction(noted))
+        call(
+            "mgx_run", self._loaded.handle, table.inputs, len(given), table.outputs, len(result),
+            ctypes.byref(options),
+        )  # fmt: skip
+        return found
 
     def _arrays(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None

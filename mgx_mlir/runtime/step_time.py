@@ -31,6 +31,16 @@ class StepTime:
         return statistics.median(self.milliseconds)
 
 
+@dataclass(frozen=True)
+class Span:
+    """The time that a thread spent on a step of the plan, in milliseconds of the run."""
+
+    thread: int
+    step: int
+    start: float
+    end: float
+
+
 def steps_of(plan: Plan) -> list[StepTime]:
     """The steps in order, without times."""
     times = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.compiler import Report
     from mgx_mlir.runtime.hip.device import Device
-    from mgx_mlir.runtime.step_time import StepTime
+    from mgx_mlir.runtime.step_time import Span, StepTime
 
 
 def steps_record(plan: Plan, found: Sequence[StepTime]) -> list[dict[str, Any]]:
@@ -41,6 +41,16 @@ def steps_record(plan: Plan, found: Sequence[StepTime]) -> list[dict[str, Any]]:
         }
         for spent, reads in zip(found, reads_of(plan), strict=True)
     ]
+
+
+def threads_record(spans: Sequence[Span], threads: int) -> list[dict[str, Any]]:
+    """The steps that each thread of a run worked on, in milliseconds of the run."""
+    rows: list[list[dict[str, Any]]] = [[] for _ in range(threads)]
+    for span in spans:
+        rows[span.thread].append(
+            {"step": span.step, "start_ms": span.start, "ms": span.end - span.start}
+        )
+    return [{"name": f"thread {number}", "spans": row} for number, row in enumerate(rows)]
 
 
 def reads_of(plan: Plan) -> list[list[int]]:
@@ -217,7 +227,8 @@ def _number(value: Any) -> float | None:
 
 
 def trace(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A trace for Perfetto (JSON of Chrome's trace events): host calls, and kernels one by one.
+    """A trace for Perfetto (JSON of Chrome's trace events): host calls, kernels one by one, and the
+    threads of a CPU.
 
     Kernels are laid one after another from the first launch; times are microseconds.
     """
@@ -233,6 +244,11 @@ def trace(record: Mapping[str, Any]) -> dict[str, Any]:
         facts = {key: step[key] for key in ("kernel", "bytes", "flops", "launches")}
         events.append(_event(2, step["node"] or "copy", start, step["ms"], facts))
         start += step["ms"]
+    for number, thread in enumerate(record.get("threads", ()), 3):
+        events.append(_named(number, thread["name"], record))
+        for span in thread["spans"]:
+            name = record["steps"][span["step"]]["node"] or "copy"
+            events.append(_event(number, name, span["start_ms"], span["ms"], {}))
     return {"displayTimeUnit": "ns", "traceEvents": events}
 
 

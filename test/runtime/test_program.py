@@ -207,3 +207,23 @@ def test_takes_arrays_that_nobody_may_write():
     program = chain()
     for given in (x, x.copy(), np.concatenate([x, x])[SIZE:]):
         np.testing.assert_array_equal(program.run({"x": given})["y"], (x + w) * w)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_spans_say_which_thread_worked_on_which_step(threads):
+    program = chain(threads)
+    x = np.ones(SIZE, np.float32)
+    spans = program.spans({"x": x})
+    assert {span.step for span in spans} == {0, 1} and len(spans) <= 2 * threads
+    assert all(0 <= span.thread < threads for span in spans)
+    assert len({(span.thread, span.step) for span in spans}) == len(spans)
+    ends = [max(span.end for span in spans if span.step == step) for step in (0, 1)]
+    starts = [min(span.start for span in spans if span.step == step) for step in (0, 1)]
+    assert 0 <= starts[0] <= ends[0] <= starts[1] <= ends[1]
+
+
+def test_a_profile_after_spans_and_spans_again_stand_alone():
+    program, x = chain(), {"x": np.ones(SIZE, np.float32)}
+    assert len(program.spans(x)) >= 2
+    assert [step.launches for step in program.profile(x)] == [1, 1]
+    assert {span.step for span in program.spans(x)} == {0, 1}

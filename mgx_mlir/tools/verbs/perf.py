@@ -214,9 +214,19 @@ def _on_host(
     program: Program, inputs: Mapping[str, np.ndarray], options: argparse.Namespace, tick: Tick
 ) -> dict[str, Any]:
     """The kernels of a program of the CPU, and the parts of a report beside them."""
-    from mgx_mlir.tools.profile_record import arena_record, host_record, steps_record
+    from mgx_mlir.tools.profile_record import (
+        arena_record,
+        host_record,
+        steps_record,
+        threads_record,
+    )
 
     found = program.profile(inputs, options.runs, lambda done, total: tick("kernels", done, total))
+    # The shortest of the runs: the least disturbed.
+    spans = min(
+        (program.spans(inputs) for _ in range(options.runs)),
+        key=lambda run: max((span.end for span in run), default=0.0),
+    )
     machine = host_record(shared.target_of(options), program.threads)
     kernels = _by_kernel(found)
     for row in kernels:
@@ -225,6 +235,7 @@ def _on_host(
         "kernels": kernels,
         "kernels_ms": _percentiles(_sums(found)),
         "steps": steps_record(program.plan, found),
+        "threads": threads_record(spans, program.threads),
         "arena": arena_record(program.plan),
         "machine": machine,
     }

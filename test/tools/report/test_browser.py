@@ -109,6 +109,16 @@ def test_the_timeline_zooms(shown: Any) -> None:
     assert len(page_.texts("#timeline .bar")) == count
 
 
+def test_the_threads_of_a_cpu_are_rows_of_the_timeline(shown: Any) -> None:
+    spans = [{"step": n, "start_ms": 0.1 * n, "ms": 0.1} for n in range(5)]
+    threads = [{"name": "thread 0", "spans": spans}, {"name": "thread 1", "spans": []}]
+    page_ = shown(network(1) | {"threads": threads})
+    assert page_.texts("#timeline svg > text:not(.soft)")[-1] == "thread 1"
+    assert len(page_.texts("#timeline .bar")) == 5
+    page_.click("#timeline [data-step='3']")
+    assert page_.texts("#details h2") == ["node3"]
+
+
 def test_a_comparison_says_what_changed(shown: Any) -> None:
     row = {
         "what": "step",

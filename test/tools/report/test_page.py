@@ -128,6 +128,21 @@ def test_the_trace_has_every_step_and_call(files: Path) -> None:
         assert after["ts"] == pytest.approx(before["ts"] + before["dur"])
 
 
+def test_the_threads_of_a_cpu_have_a_timeline_each(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("page.html", "trace.json")}
+    command = ["perf", DIGITS, "--target", "cpu", "--runs", "2", "--json", "--report",
+               files["page.html"], "--trace", files["trace.json"]]  # fmt: skip
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        assert main([*map(str, command)]) == 0
+    record = json.loads(shown.getvalue())
+    assert Page(files["page.html"].read_text()).data["threads"] == record["threads"]
+    assert [thread["name"] for thread in record["threads"]][:1] == ["thread 0"]
+    steps = [span["step"] for thread in record["threads"] for span in thread["spans"]]
+    assert {*steps} == {*range(len(record["steps"]))}
+    events = json.loads(files["trace.json"].read_text())["traceEvents"]
+    assert sum(e["ph"] == "X" and e["tid"] > 2 for e in events) == len(steps)
+
+
 def hostile_record() -> dict[str, Any]:
     step = {"kernel": 0, "node": HOSTILE, "ms": 0.5, "bytes": 8, "flops": 4, "launches": 1,
             "reads": []}  # fmt: skip

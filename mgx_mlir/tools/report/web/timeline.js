@@ -6,8 +6,8 @@ function timelineView(root) {
   for (const row of rows) ends[row.scale] = Math.max(ends[row.scale] || 0, ...row.spans.map((s) => s[1] + s[2]));
   const scale = rows[rows.length - 1].scale, total = ends[scale];
   let from = 0, to = total;
-  const ROW = 30, LEFT = 84;
-  const picture = svg("svg", {tabindex: 0, role: "img", height: rows.length * (ROW + 8) + 26,
+  const ROW = rows.length > 10 ? 14 : 30, GAP = rows.length > 10 ? 2 : 8, LEFT = 84;
+  const picture = svg("svg", {tabindex: 0, role: "img", height: rows.length * (ROW + GAP) + 26,
     "aria-label": "Timeline; arrow keys move, + and - zoom, 0 shows all"});
   const view = html("div", {class: "view"}, picture);
 
@@ -17,8 +17,8 @@ function timelineView(root) {
     picture.replaceChildren();
     rows.forEach((row, place) => {
       const own = row.scale === scale, first = own ? from : 0, last = own ? to : ends[row.scale];
-      const y = 6 + place * (ROW + 8), per = inner / Math.max(last - first, 1e-12);
-      picture.append(svg("text", {x: 6, y: y + 19}, row.title));
+      const y = 6 + place * (ROW + GAP), per = inner / Math.max(last - first, 1e-12);
+      picture.append(svg("text", {x: 6, y: y + ROW / 2 + 4}, row.title));
       const longest = Math.max(...row.spans.map((s) => s[2]), 1e-12);
       let right = -1;
       for (const [name, start, ms, step] of row.spans) {
@@ -33,11 +33,11 @@ function timelineView(root) {
           height: ROW, "data-step": step ?? false}, titled(`${name}: ${time(ms)}`));
         if (step !== undefined) bar.addEventListener("click", () => choose(step));
         picture.append(bar);
-        if (wide > 60) picture.append(svg("text", {x: x + 4, y: y + 19, "pointer-events": "none"},
+        if (wide > 60) picture.append(svg("text", {x: x + 4, y: y + ROW / 2 + 4, "pointer-events": "none"},
           cut(name, Math.floor(wide / 7))));
       }
     });
-    const y = rows.length * (ROW + 8) + 18;
+    const y = rows.length * (ROW + GAP) + 18;
     picture.append(svg("text", {class: "soft", x: LEFT, y}, time(from)),
       svg("text", {class: "soft", x: width - 10, y, "text-anchor": "end"}, time(to)));
   }
@@ -84,8 +84,8 @@ function timelineView(root) {
   ]), view);
 }
 
-// Kernels stand one after another, as a stream runs them; the host's calls have their own scale
-// where the kernels' times are modelled.
+// Kernels stand one after another, as a stream runs them, and on CPUs where the threads ran them; the
+// host's calls have their own scale where the kernels' times are modelled.
 function timelineRows() {
   const rows = [], measured = DATA.times === "measured";
   const calls = DATA.host_calls || [];
@@ -97,8 +97,9 @@ function timelineRows() {
     end += step.ms;
     return span;
   });
-  if (spans.length) rows.push({title: "kernels", scale: "one", spans});
+  if (spans.length && !DATA.threads) rows.push({title: "kernels", scale: "one", spans});
   for (const thread of DATA.threads || [])
-    rows.push({title: thread.name, scale: "threads", spans: thread.spans});
+    rows.push({title: thread.name, scale: "threads", spans: thread.spans.map((span) =>
+      [nameOf(STEPS[span.step]), span.start_ms, span.ms, span.step])});
   return rows;
 }
