@@ -95,6 +95,9 @@ fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SE
 sanitize-libmgx: setup  ## libmgx under ThreadSanitizer, AddressSanitizer and UBSan, and its fuzzer
 	@$(PYTHON) -m pytest -q -m slow test/libmgx/test_sanitized.py
 
+stress: setup  ## one session of onnxruntime with the provider: 16 threads, 12 batches at random, for a minute
+	@$(PYTHON) -m pytest -q -m slow test/onnxruntime_ep/test_networks.py -k sixteen
+
 docs: setup  ## build/site: the documentation as pages; a broken link is an error
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "mkdocs-material>=9.5,<10"
 	@$(PYTHON) -m scripts.docs
@@ -130,4 +133,4 @@ bench: setup  ## the measurements that the README and docs/measured.md quote
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models test-torch test-serving sanitize fuzz wheel wheel-full emulator format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models test-torch test-serving sanitize sanitize-libmgx stress fuzz wheel wheel-full emulator format bench clean

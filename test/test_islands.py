@@ -93,6 +93,17 @@ def test_a_node_whose_data_decide_sizes_stays_between_two_parts() -> None:
     assert operators(contexts) == ["EPContext", "NonZero", "EPContext"]
 
 
+def test_sizes_of_other_nodes_that_a_run_may_broadcast_are_not_taken_for_equal() -> None:
+    """As many rows as NonZero finds, and one row or as many of another: sums of both."""
+    text = """g (float[n] p, float[m] q, float[4, 4] w) => (float[k, 4] y) {
+        i = NonZero(p)  j = NonZero(q)  a = Transpose(i)  b = Transpose(j)
+        c = CastLike(a, w)  d = CastLike(b, w)  s = Add(c, d)
+        e = Concat<axis = 1>(s, s, s, s)  y = MatMul(e, w) }"""
+    many, one = np.ones(3, np.float32), np.ones(1, np.float32)
+    feeds = [{"p": p, "q": q, "w": array(4, 4)} for p, q in ((many, many), (many, one))]
+    expect_equal_results(model_of(text), *feeds)
+
+
 def test_the_report_says_why_a_node_is_outside() -> None:
     (entry,) = islands_of(model_of(DECIDED)).outside
     assert entry.operator == "NonZero"

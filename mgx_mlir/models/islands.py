@@ -18,6 +18,7 @@ from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import Unsupported, UnsupportedError
 from mgx_mlir.importer import functions, prepare, registry, structure
 from mgx_mlir.importer.loading import Source
+from mgx_mlir.importer.prepare import MADE_UP
 from mgx_mlir.models.host.values import is_compiled_type
 from mgx_mlir.models.specialize import ANY_SIZES
 from mgx_mlir.models.staged.open_types import data_decided, is_open
@@ -272,7 +273,26 @@ class _Finder:
         options = self.options
         if is_open(source):
             options = replace(options, mode=ANY_SIZES, dim_params=data_decided(source))
-        return compile_to_bytecode(source, options)
+        artifact = compile_to_bytecode(source, options)
+        self._check_assumed(nodes, source, artifact)
+        return artifact
+
+    def _check_assumed(self, nodes: Sequence[int], source: Source, artifact: Artifact) -> None:
+        """Raises UnsupportedError where the program takes sizes of other nodes' results for equal.
+
+        Compiled broadcasting assumes so of sizes that are not known; a run may have a 1 there.
+        """
+        shapes = {v.name: v.type.tensor_type.shape.dim for v in source.model.graph.input}
+        names: dict[int, str] = {}
+        for spec in artifact.plan.inputs:
+            for axis, dim in enumerate(spec.shape):
+                own = shapes[spec.name][axis].dim_param
+                first = names.setdefault(dim, own) if dim < 0 else own
+                if own != first and MADE_UP in (own[: len(MADE_UP)], first[: len(MADE_UP)]):
+                    reason = f"dimension {axis} of '{spec.name}' may be 1 in a run, or another size"
+                    read = [self.graph.node[i] for i in nodes]
+                    read = [n for n in read if spec.name in structure.uses_of(n)]
+                    raise UnsupportedError(reason, entries=tuple(_entry(n, reason) for n in read))
 
     def _check_boundary(self, nodes: Sequence[int], name: str) -> None:
         """Raises UnsupportedError for a tensor that the host has in another form, or of no rank."""

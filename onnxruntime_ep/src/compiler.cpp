@@ -1,6 +1,5 @@
 #include "compiler.h"
 
-#include "island.h"
 #include "hash.h"
 
 #include <cerrno>
@@ -180,7 +179,7 @@ std::vector<Compiled> read_list(const fs::path &folder, size_t node_count) {
     std::istringstream words(line);
     std::string name;
     words >> name;
-    Compiled island{folder / name, {}};
+    Compiled island{folder / name, {}, nullptr, nullptr};
     for (size_t node; words >> node;)
       island.nodes.push_back(node);
     sound = words.eof() && !island.nodes.empty() && name.find('/') == std::string::npos;
@@ -190,21 +189,32 @@ std::vector<Compiled> read_list(const fs::path &folder, size_t node_count) {
   }
   if (!sound)
     throw Error(folder.string() + " has no list of compiled parts");
-  for (const Compiled &island : found)
-    opened(island.artifact);
   return found;
 }
 
-// What the cache has of this version of the compiler; an entry that is damaged, or of another one,
-// goes away.
+// The parts of an entry of the cache, with their programs. `is_own`: this process had them made, so
+// that nobody else has to vouch for their code.
+std::vector<Compiled> loaded(const fs::path &entry, size_t node_count, const Options &options,
+                             mgx_device *device, bool is_own) {
+  std::vector<Compiled> found = read_list(entry, node_count);
+  for (Compiled &island : found) {
+    island.artifact = opened(island.path);
+    island.program = program_of(island.artifact.get(), device, options, is_own);
+  }
+  return found;
+}
+
+// What the cache has of this version of the compiler. An entry of another one, and one that is
+// damaged or that nothing vouches for, goes away.
 std::optional<std::vector<Compiled>> kept(const fs::path &entry, const std::string &version,
-                                          size_t node_count, const OrtLogger *logger) {
+                                          size_t node_count, const Options &options,
+                                          mgx_device *device, const OrtLogger *logger) {
   if (!fs::exists(entry))
     return std::nullopt;
   std::string reason = entry.string() + " is of another version of the compiler";
   if (version.empty() || read_file(entry / MADE_BY) == version)
     try {
-      return read_list(entry, node_count);
+      return loaded(entry, node_count, options, device, false);
     } catch (const Error &error) {
       reason = error.what();
     }
@@ -216,6 +226,20 @@ std::optional<std::vector<Compiled>> kept(const fs::path &entry, const std::stri
   return std::nullopt;
 }
 
+// The parts that the compiler has just made in a folder of this process alone.
+std::vector<Compiled> own(const fs::path &folder, size_t node_count, const Options &options,
+                          mgx_device *device) {
+  if (!fs::exists(folder / LIST))
+    throw Error("the compiler '" + options.compiler + "' ended well, and made nothing");
+  try {
+    return loaded(folder, node_count, options, device, true);
+  } catch (const Error &error) {
+    if (options.arch.empty())
+      throw;
+    throw Error(std::string(error.what()) + "; option arch is '" + options.arch + "'");
+  }
+}
+
 void log_words(const fs::path &entry, const OrtLogger *logger) {
   std::string said = read_file(entry / WORDS);
   if (!said.empty())
@@ -224,15 +248,16 @@ void log_words(const fs::path &entry, const OrtLogger *logger) {
 
 } // namespace
 
-std::vector<Compiled> compile(const Model &model, const Options &options,
-                              const std::vector<std::string> &words, const OrtLogger *logger) {
+std::vector<Compiled> compile(const Model &model, const Options &options, mgx_device *device,
+                              const OrtLogger *logger) {
+  std::vector<std::string> words = options.words(target_of(device));
   fs::path entry = options.cache_dir / "onnxruntime" / key_of(model, words);
   std::string version = version_of(options);
-  if (auto found = kept(entry, version, model.nodes.size(), logger)) {
+  if (auto found = kept(entry, version, model.nodes.size(), options, device, logger)) {
     count(&Counters::found);
     log(logger, ORT_INFO, "compiled before: " + entry.string());
     log_words(entry, logger);
-    return *found;
+    return std::move(*found);
   }
   Draft draft(entry);
   fs::path file = draft.folder / "model.onnx";
@@ -245,16 +270,14 @@ std::vector<Compiled> compile(const Model &model, const Options &options,
   count(&Counters::compiled);
   run(command, options, draft.folder / WORDS);
   log_words(draft.folder, logger);
-  try {
-    read_list(draft.folder, model.nodes.size());
-  } catch (const Error &error) {
-    throw Error("the compiler '" + options.compiler + "' made nothing to run: " + error.what());
-  }
+  std::vector<Compiled> made = own(draft.folder, model.nodes.size(), options, device);
   fs::remove(file);
   fs::remove(draft.folder / WEIGHTS);
   write_file(draft.folder / MADE_BY, {{version.data(), version.size()}});
   draft.keep();
-  return read_list(entry, model.nodes.size());
+  for (Compiled &island : made) // they stay open
+    island.path = entry / island.path.filename();
+  return made;
 }
 
 } // namespace mgx_ep

@@ -98,7 +98,6 @@ OrtOpAttr *made_attribute(const char *name, int64_t value) {
 
 Ep::Ep(const Options &options, Device device, const OrtLogger *logger)
     : OrtEp{}, options_(options), device_(std::move(device)), logger_(logger) {
-  target_ = target_of(device_.get());
   version = api.version();
   GetName = [](const OrtEp *) { return EP_NAME; };
   GetCapability = [](OrtEp *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
@@ -126,6 +125,7 @@ Ep::Ep(const Options &options, Device device, const OrtLogger *logger)
 }
 
 void Ep::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
+  Listening listening(logger_);
   // A node with bodies is compiled as a whole, or left to the host with them.
   if (api.get(ort::GraphParent, graph) != nullptr)
     return;
@@ -143,7 +143,7 @@ void Ep::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
   Model model = model_of(graph);
   std::vector<Compiled> found;
   try {
-    found = compile(model, options_, options_.words(target_), logger_);
+    found = compile(model, options_, device_.get(), logger_);
   } catch (const std::exception &error) {
     // onnxruntime takes an error of this function for "claims nothing"; one of Compile ends the
     // session.
@@ -151,11 +151,11 @@ void Ep::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
     fuse(support, {nodes.front()});
     return;
   }
-  for (const Compiled &island : found) {
+  for (Compiled &island : found) {
     std::vector<const OrtNode *> claimed;
     for (size_t node : island.nodes)
       claimed.push_back(model.nodes.at(node));
-    islands_[least_id(claimed)] = island.artifact;
+    islands_[least_id(claimed)] = std::move(island);
     fuse(support, claimed);
   }
 }
@@ -169,20 +169,15 @@ std::unique_ptr<Island> Ep::made(const OrtGraph *graph, const OrtNode *fused, Or
   auto at = islands_.find(least_id(nodes));
   if (at == islands_.end())
     throw Error("onnxruntime asks for nodes that were not claimed");
-  Artifact artifact = opened(at->second);
-  auto inputs = tensor_names(artifact.get(), MGX_INPUT);
-  auto outputs = tensor_names(artifact.get(), MGX_OUTPUT);
+  Compiled island = std::move(at->second);
+  islands_.erase(at);
+  auto inputs = tensor_names(island.artifact.get(), MGX_INPUT);
+  auto outputs = tensor_names(island.artifact.get(), MGX_OUTPUT);
   if (options_.write_context)
-    *context = context_node(graph, fused, at->second, inputs, outputs);
-  try {
-    return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact),
-                                    device_.get(), options_, input_places(inputs, fused),
-                                    places(outputs, output_names(fused)));
-  } catch (const Error &error) {
-    if (options_.arch.empty())
-      throw;
-    throw Error(std::string(error.what()) + "; option arch is '" + options_.arch + "'");
-  }
+    *context = context_node(graph, fused, island.path, inputs, outputs);
+  return std::make_unique<Island>(
+      api.get(ort::NodeName, fused), std::move(island.artifact), std::move(island.program),
+      device_.get(), input_places(inputs, fused), places(outputs, output_names(fused)));
 }
 
 std::unique_ptr<Island> Ep::of_context(const OrtGraph *graph, const OrtNode *node,
@@ -196,8 +191,9 @@ std::unique_ptr<Island> Ep::of_context(const OrtGraph *graph, const OrtNode *nod
                 std::to_string(inputs.size()) + " inputs and " + std::to_string(outputs.size()) +
                 " outputs, and its artifact " + std::to_string(wanted) + " and " +
                 std::to_string(made));
-  return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact), device_.get(),
-                                  options_, input_places(inputs, fused),
+  Program program = program_of(artifact.get(), device_.get(), options_, false);
+  return std::make_unique<Island>(api.get(ort::NodeName, fused), std::move(artifact),
+                                  std::move(program), device_.get(), input_places(inputs, fused),
                                   places(outputs, output_names(fused)));
 }
 

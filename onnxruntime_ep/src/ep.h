@@ -27,10 +27,9 @@ private:
 
   Options options_;
   Device device_;
-  std::string target_;
   const OrtLogger *logger_;
   std::string refused_;                            // why nothing could be compiled
-  std::map<size_t, std::filesystem::path> islands_; // by the number of their first node
+  std::map<size_t, Compiled> islands_; // by the number of their first node
   size_t contexts_ = 0;                             // written so far
 };
 

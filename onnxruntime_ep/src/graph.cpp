@@ -35,6 +35,9 @@ Typed typed(const OrtValueInfo *value) {
 // onnxruntime shows a tensor of unknown rank as a scalar.
 bool has_rank(const Typed &value) { return value.is_tensor && !value.type.sizes.empty(); }
 
+// Names that onnxruntime makes up, some of them twice for unlike sizes.
+bool is_made_up(const std::string &name) { return name.compare(0, 5, "unk__") == 0; }
+
 Message value_message(const OrtValueInfo *value) {
   Typed found = typed(value);
   Message tensor, type, info;
@@ -46,7 +49,7 @@ Message value_message(const OrtValueInfo *value) {
     Message dim;
     if (found.type.sizes[i] >= 0)
       dim.integer(1, found.type.sizes[i]);
-    else if (!found.type.names[i].empty())
+    else if (!found.type.names[i].empty() && !is_made_up(found.type.names[i]))
       dim.text(2, found.type.names[i]);
     shape.message(1, dim);
   }

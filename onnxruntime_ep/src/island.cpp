@@ -40,6 +40,27 @@ Artifact opened(const std::filesystem::path &path) {
   return Artifact(artifact);
 }
 
+Program program_of(mgx_artifact *artifact, mgx_device *device, const Options &options,
+                   bool is_own) {
+  if (options.only_compiles)
+    return nullptr;
+  std::vector<const char *> keys;
+  for (const auto &key : options.keys)
+    keys.push_back(key.c_str());
+  std::string kernels = (options.cache_dir / "kernels").string();
+  mgx_program_options wanted{};
+  wanted.struct_bytes = sizeof wanted;
+  wanted.trust_code = options.trust || is_own ? 1 : 0;
+  wanted.graph = options.graph ? 0 : -1;
+  wanted.trusted_keys = keys.empty() ? nullptr : keys.data();
+  wanted.trusted_key_count = keys.size();
+  wanted.cache_dir = options.own_cache ? kernels.c_str() : nullptr;
+  mgx_program *program = nullptr;
+  expect(mgx_program_create(artifact, device, &wanted, &program));
+  count(&Counters::programs);
+  return Program(program);
+}
+
 std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_direction direction) {
   mgx_artifact_info info = info_of(artifact);
   size_t count = direction == MGX_INPUT ? info.input_count : info.output_count;
@@ -49,10 +70,11 @@ std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_directio
   return names;
 }
 
-Island::Island(std::string name, Artifact artifact, mgx_device *device, const Options &options,
+Island::Island(std::string name, Artifact artifact, Program program, mgx_device *device,
                std::vector<size_t> inputs, std::vector<size_t> outputs)
-    : OrtNodeComputeInfo{}, name_(std::move(name)), artifact_(std::move(artifact)), device_(device),
-      inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    : OrtNodeComputeInfo{}, name_(std::move(name)), artifact_(std::move(artifact)),
+      program_(std::move(program)), device_(device), inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)) {
   version = api.version();
   CreateState = [](OrtNodeComputeInfo *self, OrtNodeComputeContext *, void **state) -> OrtStatus * {
     *state = self;
@@ -66,24 +88,6 @@ Island::Island(std::string name, Artifact artifact, mgx_device *device, const Op
   on_gpu_ = target_of(device) != "cpu";
   for (size_t i = 0; i < outputs_.size(); ++i)
     ranks_.push_back(tensor_of(artifact_.get(), MGX_OUTPUT, i).rank);
-
-  if (options.only_compiles)
-    return;
-  std::vector<const char *> keys;
-  for (const auto &key : options.keys)
-    keys.push_back(key.c_str());
-  std::string kernels = (options.cache_dir / "kernels").string();
-  mgx_program_options wanted{};
-  wanted.struct_bytes = sizeof wanted;
-  wanted.trust_code = options.trust ? 1 : 0;
-  wanted.graph = options.graph ? 0 : -1;
-  wanted.trusted_keys = keys.empty() ? nullptr : keys.data();
-  wanted.trusted_key_count = keys.size();
-  wanted.cache_dir = options.own_cache ? kernels.c_str() : nullptr;
-  mgx_program *program = nullptr;
-  expect(mgx_program_create(artifact_.get(), device, &wanted, &program));
-  program_.reset(program);
-  count(&Counters::programs);
 }
 
 void Island::run(OrtKernelContext *context) const {

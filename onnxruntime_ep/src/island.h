@@ -23,7 +23,7 @@ inline constexpr size_t UNREAD = SIZE_MAX;
 class Island : public OrtNodeComputeInfo {
 public:
   // `inputs` and `outputs` are the places of the program's among those of the fused node `name`.
-  Island(std::string name, Artifact artifact, mgx_device *device, const Options &options,
+  Island(std::string name, Artifact artifact, Program program, mgx_device *device,
          std::vector<size_t> inputs, std::vector<size_t> outputs);
 
 private:
@@ -40,6 +40,10 @@ private:
 
 // The artifact in a file. Throws Error where it is damaged.
 Artifact opened(const std::filesystem::path &path);
+
+// Its program on a device; none where the session only compiles. `is_own`: its code needs no
+// consent. Throws Error.
+Program program_of(mgx_artifact *artifact, mgx_device *device, const Options &options, bool is_own);
 
 // The names of an artifact's inputs or outputs, in order.
 std::vector<std::string> tensor_names(const mgx_artifact *artifact, mgx_direction direction);

@@ -13,7 +13,7 @@ import onnxruntime
 import psutil
 import pytest
 
-from test import decoder_models, dynamic_models, onnx_models, whisper_models
+from test import dynamic_models
 from test.dynamic_models import inputs_of
 from test.onnxruntime_ep import provider
 from test.zoo_models import ZOO
@@ -64,40 +64,6 @@ def test_what_stays_outside_is_known(name: str) -> None:
     operators = [entry.operator for entry in found.outside if "not worth" not in entry.reason]
     assert operators == OUTSIDE.get(name, [])
     assert len(found.islands) == 1
-
-
-@pytest.mark.parametrize("name", onnx_models.light_names())
-def test_the_light_models(name: str, tmp_path: Path) -> None:
-    model = onnx_models.light(name, 0)
-    session = provider.session(model, cache_dir=str(tmp_path))
-    expect_results_of_the_cpu(session, model, [onnx_models.random_inputs(model)])
-
-
-@pytest.mark.parametrize("name", ["bert", "gpt2", "lstm", "resnet", "vit"])
-def test_small_networks(name: str, tmp_path: Path) -> None:
-    model = onnx_models.small(name)
-    session = provider.session(model, cache_dir=str(tmp_path), fallback=name == "lstm")
-    expect_results_of_the_cpu(session, model, [onnx_models.random_inputs(model)])
-
-
-def test_a_decoder_with_its_cache(tmp_path: Path) -> None:
-    model = decoder_models.llama()
-    session = provider.session(model, cache_dir=str(tmp_path), fallback=False)
-    feeds = [
-        inputs_of(model, decoder_models.step(tokens, past), seed)
-        for seed, (tokens, past) in enumerate([(5, 0), (1, 5), (1, 6)])
-    ]
-    expect_results_of_the_cpu(session, model, feeds)
-
-
-@pytest.mark.parametrize("past", [False, True])
-def test_whispers_decoder(past: bool, tmp_path: Path) -> None:
-    model = whisper_models.decoder(past)
-    session = provider.session(model, cache_dir=str(tmp_path))
-    feeds = [
-        inputs_of(model, {"batch": 1, "tokens": n, "past": n + 2, "frames": 6}, n) for n in (1, 3)
-    ]
-    expect_results_of_the_cpu(session, model, feeds)
 
 
 def test_sixteen_threads_with_random_batches_for_a_minute(tmp_path: Path) -> None:

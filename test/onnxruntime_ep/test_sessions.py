@@ -200,13 +200,14 @@ def test_onnxruntimes_compiler_makes_models_for_chips_that_are_not_there(
     tmp_path: Path, embed: bool
 ) -> None:
     onnx.save(product(), tmp_path / "m.onnx")
-    options = provider.options_for(compiler=provider.COMPILER, arch="gfx942,gfx1100")
+    where = {"cache_dir": str(tmp_path / "cache")}
+    options = provider.options_for(compiler=provider.COMPILER, arch="gfx942,gfx1100", **where)
     made = onnxruntime.ModelCompiler(
         options, str(tmp_path / "m.onnx"), embed_compiled_data_into_model=embed
     )
     made.compile_to_file(str(tmp_path / "w.onnx"))
     for chip in provider.CHIPS:
-        session = provider.session(tmp_path / "w.onnx", target=chip, fallback=False)
+        session = provider.session(tmp_path / "w.onnx", target=chip, fallback=False, **where)
         expect_results_of_the_cpu(session, product(), {"x": array(4, 40)})
 
 
