@@ -30,7 +30,7 @@ def page(
     """The page of a quantized model; `graph` is that of the f32 model, whose nodes have errors."""
     precisions = {choice.node: choice.precision for choice in choices}
     worst = sorted(accuracy.rows, key=lambda row: row.error.sqnr)[:3]
-    told = ", ".join(f"{label(row)} ({decibels(row.error.sqnr)} dB)" for row in worst)
+    told = ", ".join(f"{label(row)} ({_ratio_text(row.error)})" for row in worst)
     data = {
         "verdict": [
             f"{len(precisions)} products, beside the f32 model over {accuracy.samples} samples.",
@@ -58,7 +58,7 @@ def _graphs(
                 "node": name,
                 "reads": reads,
                 "heat": 1 - ratio / _MOST,
-                "under": f"{decibels(error.sqnr)} dB" if error else node.op_type,
+                "under": _ratio_text(error) if error else node.op_type,
                 "facts": [
                     ["operator", node.op_type],
                     ["precision", precisions.get(node.name, "")],
@@ -68,8 +68,13 @@ def _graphs(
         )
     return [
         {"id": "graph", "title": "The error in the graph", "legend": "error", "steps": steps,
-         "blocks": [block.to_json() for block in blocks(kinds_of(graph))], "block_text": "a block"}
+         "blocks": [block.to_json() for block in blocks(kinds_of(graph))], 
+         "block_text": "at worst ", "of_worst": True}
     ]  # fmt: skip
+
+
+def _ratio_text(error: Error) -> str:
+    return f"{decibels(error.sqnr)} dB" if math.isfinite(error.sqnr) else "exact"
 
 
 def _figures(error: Error) -> list[tuple[str, float | str]]:
@@ -82,7 +87,7 @@ def _figures(error: Error) -> list[tuple[str, float | str]]:
 
 def _plots(accuracy: Accuracy) -> list[dict[str, Any]]:
     points = [
-        [n, min(max(row.error.sqnr, 0.0), _MOST), f"{label(row)}: {decibels(row.error.sqnr)} dB"]
+        [n, min(max(row.error.sqnr, 0.0), _MOST), f"{label(row)}: {_ratio_text(row.error)}"]
         for n, row in enumerate(accuracy.rows)
     ]
     title = "Ratio of signal to noise along the graph, dB"
@@ -94,7 +99,7 @@ def _plots(accuracy: Accuracy) -> list[dict[str, Any]]:
 def _tables(
     accuracy: Accuracy, precisions: Mapping[str, str], steps: Sequence[Step]
 ) -> list[dict[str, Any]]:
-    columns = [["precision", "text"], ["SQNR, dB", "number"], ["cosine", "number"],
+    columns = [["precision", "text"], ["SQNR, dB", "number"], ["cosine", "ratio"],
                ["largest error", "number"]]  # fmt: skip
 
     def values(error: Error) -> list[float | None]:

@@ -15,6 +15,9 @@ from mgx_mlir.tools.report import framed
 from mgx_mlir.tools.report.blocks import blocks
 from mgx_mlir.tools.report.nodes import kinds_of, named_nodes
 
+# A pass with more texts than this has one row in the table of rewrites.
+_UNLIKE = 12
+
 
 def page(title: str, model: onnx.ModelProto | None, artifact: Artifact, report: Report) -> str:
     """The page of a model that was compiled; `model` is None for another form than ONNX.
@@ -51,10 +54,13 @@ def _before(
     graph: onnx.GraphProto, artifact: Artifact, fired: Mapping[str, list[str]]
 ) -> dict[str, Any]:
     kernels = {node: kernel.name for kernel in artifact.kernels for node in kernel.nodes}
+    fused: dict[str, int] = {}
     # Kernels that several steps share have the nodes of the first one.
     for step in artifact.plan.work():
         if not isinstance(step, Row) and step.kernel >= 0:
-            kernels |= dict.fromkeys(_nodes(step.node), artifact.kernels[step.kernel].name)
+            nodes = _nodes(step.node)
+            kernels |= dict.fromkeys(nodes, artifact.kernels[step.kernel].name)
+            fused |= dict.fromkeys(nodes, len(nodes))
     steps = []
     for (name, reads), node in zip(named_nodes(graph), graph.node, strict=True):
         kernel = kernels.get(name, "")
@@ -62,8 +68,8 @@ def _before(
             {
                 "node": name,
                 "reads": reads,
-                "heat": 1 if kernel else 0,
-                "under": node.op_type,
+                "heat": fused.get(name, 0),
+                "under": f"{node.op_type} in {kernel}" if kernel else node.op_type,
                 "facts": [
                     ["operator", f"{node.domain + '::' if node.domain else ''}{node.op_type}"],
                     ["kernel", kernel or "none: folded, a view, or part of a rewritten node"],
@@ -74,7 +80,7 @@ def _before(
             }
         )
     kinds = kinds_of(graph)
-    return _graph("before", "Before: nodes of ONNX", steps, kinds, "in a kernel of their name")
+    return _graph("before", "Before: nodes of ONNX", steps, kinds, "nodes that are fused with it")
 
 
 def _after(artifact: Artifact, fired: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -118,9 +124,6 @@ def _graph(
 
 
 def _tables(report: Report, artifact: Artifact) -> list[dict[str, Any]]:
-    counts: dict[tuple[str, str], list[str]] = {}
-    for name, rewrite, node in report.fired:
-        counts.setdefault((name, rewrite), []).append(node)
     nodes = {kernel.name: ", ".join(kernel.nodes) for kernel in artifact.kernels}
     return [
         {
@@ -128,8 +131,7 @@ def _tables(report: Report, artifact: Artifact) -> list[dict[str, Any]]:
             "title": "Rewrites",
             "columns": [["pass", "text"], ["rewrite", "text"], ["times", "number"],
                         ["nodes", "text"]],
-            "rows": [[name, rewrite, len(at), ", ".join(sorted(set(filter(None, at))))]
-                     for (name, rewrite), at in counts.items()],
+            "rows": _rewrites(report),
         },
         {
             "id": "stages",
@@ -152,3 +154,19 @@ def _tables(report: Report, artifact: Artifact) -> list[dict[str, Any]]:
                      for name, seconds in report.kernels.items()],
         },
     ]  # fmt: skip
+
+
+def _rewrites(report: Report) -> list[list[Any]]:
+    """Rows of pass, rewrite, times and nodes. A pass that says something else each time, such as
+    the names of equal weights, has one row."""
+    texts: dict[str, dict[str, list[str]]] = {}
+    for name, rewrite, node in report.fired:
+        texts.setdefault(name, {}).setdefault(rewrite, []).append(node)
+    rows = []
+    for name, found in texts.items():
+        if len(found) > _UNLIKE:
+            nodes = [node for at in found.values() for node in at]
+            found = {f"{next(iter(found))}, and {len(found) - 1} like it": nodes}
+        rows += [[name, rewrite, len(at), ", ".join(sorted({*filter(None, at)}))]
+                 for rewrite, at in found.items()]  # fmt: skip
+    return rows

@@ -71,7 +71,7 @@ def _bound(
     started, host = launches * LAUNCH_MS, _host(record)
     megabytes = sum(row["bytes"] for row in rows) / 1e6
     figures = (
-        f"memory alone needs {_percent(shares['memory'])} of the kernels' {total:.3f} ms "
+        f"memory alone needs {_percent(shares['memory'])} of the kernels' time "
         f"({megabytes:.1f} MB), the arithmetic {_percent(shares['units'])}"
     )
     if host > total:
@@ -113,7 +113,7 @@ def _costliest(
         groups.setdefault(_group(row, facts), []).append(row["ms"])
     most = sorted(groups.items(), key=lambda item: -sum(item[1]))[:3]
     told = ", ".join(
-        f"{name} {sum(times) / total:.0%} ({len(times)} kernel{'s' * (len(times) > 1)})"
+        f"{name} {_percent(sum(times) / total)} ({len(times)} kernel{'s' * (len(times) > 1)})"
         for name, times in most
     )
     return f"Most of the time goes to {told}."
@@ -137,8 +137,9 @@ def _advice(
 ) -> str:
     """What to try, with the most that each can gain by the figures of the record."""
     tries = []
-    if gain := _halved(record, rows, total, facts):
-        tries.append(f"--fp16 (at most {gain:.1f} times as fast)")
+    if gain := _narrowed(record, rows, total, facts):
+        option = "--fp16 (at most" if "host_ms" in record else "mgx quantize (int8: about"
+        tries.append(f"{option} {gain:.1f} times as fast)")
     launches = _launches(record, rows)
     if launches * LAUNCH_MS > total / 2:
         least = max(total, launches * LAUNCH_MS)
@@ -153,19 +154,20 @@ def _advice(
     return f"Try {'; '.join(tries)}."
 
 
-def _halved(
+def _narrowed(
     record: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     total: float,
     facts: Mapping[int, Mapping[str, Any]],
 ) -> float:
-    """What f16 in place of f32 gains at most; 0 where that is little, or nothing is known.
+    """What narrower elements in place of f32 gain; 0 where that is little, or nothing is known.
 
-    A kernel of f32 moves half of the bytes, and uses the matrix units' rate of f16.
+    On devices f16: half of the bytes, and the matrix units' rate of f16. On CPUs int8: a quarter of
+    the bytes, and twice the products an instruction, which AVX2 has too.
     """
-    machine = record.get("machine", {})
+    machine, on_cpu = record.get("machine", {}), "host_ms" not in record
     memory = machine.get("memory bytes", 0)
-    if "host_ms" not in record or not memory:
+    if not memory:
         return 0.0
     saved = 0.0
     for row in rows:
@@ -173,9 +175,11 @@ def _halved(
             continue
         kind, _, element = _unit(row).partition(" ")
         slow, fast = machine.get(f"{kind} {element}", 0), machine.get(f"{kind} f16", 0)
+        if on_cpu:
+            slow, fast = machine.get("fma f32", 0), 2 * machine.get("fma f32", 0)
         moved = row["bytes"] / memory * 1e3
         before = max(moved, row["flops"] / slow * 1e3 if slow else 0.0)
-        after = max(moved / 2, row["flops"] / fast * 1e3 if fast else 0.0)
+        after = max(moved / (4 if on_cpu else 2), row["flops"] / fast * 1e3 if fast else 0.0)
         saved += max(0.0, min(row["ms"], before) - after)
     gain = total / (total - saved)
     return gain if gain >= _GAIN else 0.0

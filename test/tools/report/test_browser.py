@@ -146,6 +146,34 @@ def test_texts_of_the_model_stay_texts(shown: Any) -> None:
     assert page_.js("document.querySelectorAll('img').length") == 0
 
 
+def test_edges_of_a_result_that_all_read_do_not_bend_the_graph(shown: Any) -> None:
+    record = network(12)
+    for step in record["steps"][2::4]:
+        step["reads"] = sorted({*step["reads"], 0})
+    page_ = shown(record)
+    xs = page_.js("[...document.querySelectorAll('.node rect')].map(r => r.x.baseVal.value + "
+                  "r.width.baseVal.value / 2)")  # fmt: skip
+    assert max(xs) - min(xs) < 1
+    told = page_.js("document.querySelectorAll('.node')[6].getAttribute('aria-label')")
+    assert told.endswith("also reads node0")
+
+
+def test_a_drag_moves_the_graph_and_chooses_nothing(shown: Any) -> None:
+    page_ = shown(network(12))
+    chosen = page_.texts("#details h2")
+    before = page_.js("document.querySelector('#graph svg').getAttribute('viewBox')")
+    x, y = page_.js(
+        "(() => { const n = document.querySelectorAll('.node')[3]; n.scrollIntoView({block: "
+        "'center'}); const b = n.getBoundingClientRect(); return [b.x + b.width / 2, b.y + 10]; "
+        "})()"
+    )
+    for kind, at in (("mousePressed", y), ("mouseMoved", y - 60), ("mouseReleased", y - 60)):
+        page_.call("Input.dispatchMouseEvent", type=kind, x=x, y=at, button="left", buttons=1,
+                   clickCount=1)  # fmt: skip
+    assert page_.js("document.querySelector('#graph svg').getAttribute('viewBox')") != before
+    assert page_.texts("#details h2") == chosen
+
+
 @pytest.mark.parametrize("width", [360, 820, 1600])
 def test_the_page_is_as_wide_as_the_window(shown: Any, width: int) -> None:
     page_ = shown(network(8))

@@ -49,22 +49,37 @@ def compiled(model: onnx.ModelProto) -> dict[str, Any]:
     return found.data
 
 
+def kernels_of(graph: dict[str, Any]) -> set[str]:
+    return {dict(step["facts"])["kernel"] for step in graph["steps"]}
+
+
 def test_a_compilation_shows_the_graph_before_and_after() -> None:
     data = compiled(chain(3))
     before, after = data["graphs"]
-    assert [s["under"] for s in before["steps"]] == ["MatMul", "Add", "Relu"] * 3
+    assert [s["under"].split()[0] for s in before["steps"]] == ["MatMul", "Add", "Relu"] * 3
+    assert {s["under"].partition(" in ")[2] for s in before["steps"]} == kernels_of(before)
+    assert [s["heat"] for s in before["steps"]] == [3] * 9
     assert [s["reads"] for s in before["steps"]] == [[], *([n] for n in range(8))]
     assert len(before["blocks"]) == 3
     facts = [dict(s["facts"]) for s in after["steps"]]
     assert facts[0]["fuses"] == "layer0/MatMul, layer0/Add, layer0/Relu"
     assert [s["reads"] for s in after["steps"]] == [[], [0], [1]]
-    kernels = {dict(s["facts"])["kernel"] for s in before["steps"]}
-    assert kernels <= {f["kernel"] for f in facts}
+    assert kernels_of(before) <= {f["kernel"] for f in facts}
     tables = {t["id"]: t["rows"] for t in data["tables"]}
     assert {"import", "fusion"} <= {row[0] for row in tables["stages"]}
     assert "mgx-fuse-pointwise" in {row[0] for row in tables["passes"]}
     assert any(row[0] == "mgx-fuse-pointwise" and row[2] >= 3 for row in tables["rewrites"])
     assert data["verdict"][0].startswith("9 nodes of ONNX, ")
+
+
+def test_a_pass_that_names_weights_has_one_row_of_rewrites() -> None:
+    report = Report()
+    artifact = compile_to_bytecode(chain(1), report=report)
+    report.fired.extend(("mgx-share-weights", f"w{n} is w", f"node{n}") for n in range(30))
+    tables = Page(compiling.page("model", None, artifact, report)).data["tables"]
+    rows = next(table["rows"] for table in tables if table["id"] == "rewrites")
+    (row,) = [row for row in rows if row[0] == "mgx-share-weights"]
+    assert row[1:3] == ["w0 is w, and 29 like it", 30]
 
 
 def test_names_of_nodes_stay_texts() -> None:

@@ -20,7 +20,7 @@ FACTS = {0: {"name": "k0_dot", "types": "f32[8, 8] -> f32[8, 8]"}}
 
 def test_memory() -> None:
     bound, most, tries = verdict(record(1.0, 900_000_000, 0), FACTS)
-    assert bound.startswith("Bound by memory: memory alone needs 90% of the kernels' 1.000 ms")
+    assert bound.startswith("Bound by memory: memory alone needs 90% of the kernels' time")
     assert most == "Most of the time goes to dot 100% (1 kernel)."
     # Half of .9 ms is saved at most.
     assert "--fp16 (at most 1.8 times as fast)" in tries
@@ -45,6 +45,15 @@ def test_the_host() -> None:
     # The emulator's own time is not the host's.
     modelled = record(1.0, 1000, 1000, host_ms={"graph": 5.0}, times="modelled")
     assert "host" not in verdict(modelled, FACTS)[0]
+
+
+def test_a_cpu_is_told_of_int8() -> None:
+    on_cpu = record(1.0, 1000, 8_000_000) | {"machine": {"memory bytes": 1e10, "fma f32": 1e10}}
+    del on_cpu["host_ms"]
+    # Half of .8 ms is saved.
+    assert verdict(on_cpu, FACTS)[2] == "Try mgx quantize (int8: about 1.7 times as fast)."
+    narrow = {0: {"name": "k0_dot", "types": "i8[8, 8] -> i32[8, 8]"}}
+    assert verdict(on_cpu, narrow)[2].startswith("Nothing to try")
 
 
 def test_nothing_is_said_of_runs_alone() -> None:

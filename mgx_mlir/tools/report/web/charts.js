@@ -1,8 +1,11 @@
 // The arena over the steps, and the roofline.
+// Pictures are drawn for the width that they have, so that their texts are readable on a phone.
+const widthOf = (root) => Math.min(1200, Math.max(root.clientWidth, 320));
+
 function arenaView(root) {
   const arena = DATA.arena;
   const steps = 1 + Math.max(...arena.buffers.map((buffer) => buffer.last));
-  const WIDTH = 1200, HEIGHT = 320, LEFT = 70;
+  const WIDTH = widthOf(root), HEIGHT = 320, LEFT = 70;
   const wide = (WIDTH - LEFT - 10) / steps;
   const picture = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT + 24}`, role: "img",
     "aria-label": "Buffers of the arena: steps from left to right, addresses from above"});
@@ -23,7 +26,7 @@ function arenaView(root) {
     shapes.push([buffer, shape]);
     picture.append(shape);
     if (own > 90 && tall > 14)
-      picture.append(svg("text", {x: x + 4, y: y + 12, "pointer-events": "none"}, cut(name, Math.floor(own / 7))));
+      picture.append(svg("text", {class: "inside", x: x + 4, y: y + 12, "pointer-events": "none"}, cut(name, Math.floor(own / 7))));
   });
   picture.append(svg("text", {class: "soft", x: LEFT, y: HEIGHT + 14}, "step 0"),
     svg("text", {class: "soft", x: WIDTH - 10, y: HEIGHT + 14, "text-anchor": "end"}, `step ${steps - 1}`));
@@ -42,7 +45,7 @@ function rooflineView(root) {
   const memory = DATA.machine["memory bytes"], most = Math.max(...rates.map(([, value]) => value));
   const points = KERNELS.filter((k) => k.flops > 0 && k.bytes > 0 && k.ms > 0)
     .map((k) => [k.flops / k.bytes, (k.flops / k.ms) * 1e3, k]);
-  const WIDTH = 1200, HEIGHT = 430, log = Math.log10;
+  const WIDTH = widthOf(root), HEIGHT = 430, log = Math.log10;
   const x0 = -3, x1 = 4.5, y1 = Math.ceil(log(most));
   const y0 = Math.min(y1 - 6, Math.floor(Math.min(...points.map((p) => log(p[1])))));
   const X = (v) => 70 + ((log(v) - x0) / (x1 - x0)) * (WIDTH - 90);
@@ -51,14 +54,14 @@ function rooflineView(root) {
     "aria-label": "Operations a second over operations a byte, logarithmic"});
   for (let n = y0; n <= y1; n++)
     picture.append(svg("text", {class: "soft", x: 4, y: Y(10 ** n) + 4}, rate(10 ** n, "/s")));
-  for (let n = -3; n <= 4; n++)
+  for (let n = -3; n <= 4; n += WIDTH < 600 ? 2 : 1)
     picture.append(svg("text", {class: "soft", x: X(10 ** n), y: HEIGHT - 8}, `${10 ** n}`));
   for (const value of new Set(rates.map(([, v]) => v))) {
     const names = rates.filter(([, v]) => v === value).map(([name]) => name).join(", ");
-    const knee = value / memory, end = X(10 ** x1);
+    const knee = value / memory, end = X(10 ** x1), begin = Math.max(10 ** x0, 10 ** y0 / memory);
     picture.append(
-      svg("path", {class: "edge", d: `M${X(10 ** x0)} ${Y(memory * 10 ** x0)}L${X(knee)} ${Y(value)}L${end} ${Y(value)}`}),
-      svg("text", {x: end, y: Y(value) - 4, "text-anchor": "end"}, `${names}: ${rate(value, "op/s")}`));
+      svg("path", {class: "edge", d: `M${X(begin)} ${Y(memory * begin)}L${X(knee)} ${Y(value)}L${end} ${Y(value)}`}),
+      svg("text", {x: end, y: Y(value) - 4, "text-anchor": "end"}, cut(`${names}: ${rate(value, "op/s")}`, Math.floor((WIDTH - 90) / 7))));
   }
   const longest = Math.max(...points.map((p) => p[2].ms)), shapes = [];
   for (const [intensity, speed, kernel] of points) {

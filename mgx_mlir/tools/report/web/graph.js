@@ -1,5 +1,5 @@
 // Steps as a graph: blocks that repeat are one box until they are opened.
-// graph: steps (node, reads, heat), blocks, format(heat, step), together (of heats), legend, title.
+// graph: steps (node, reads, heat), blocks, format(heat, steps of the box), together (of heats), legend, title.
 // onchoose(number) is called for a chosen step; gives the function that shows a chosen one.
 function graphView(root, graph, onchoose) {
   const {steps, blocks} = graph;
@@ -10,11 +10,13 @@ function graphView(root, graph, onchoose) {
   });
   // A picture of more boxes takes long to lay out.
   const MOST = 400;
+  // A result that more boxes read has one edge.
+  const HUB = 4;
 
   const picture = svg("svg", {role: "group", "aria-label": graph.title});
   const view = html("div", {class: "view"}, picture);
   let box = null, extent = [100, 100], items = [], drawn = new Map(), focused = 0;
-  let marked = -1, moved = false;
+  let marked = -1, moved = false, dragged = false, first = 0;
 
   function shown() {
     const found = [];
@@ -52,12 +54,20 @@ function graphView(root, graph, onchoose) {
     items.forEach((item, n) => {
       item.text = cut(label(item), 34);
       item.heat = heatOf(item);
-      item.under = graph.format(item.heat, item.block < 0 ? steps[item.first] : null);
+      item.under = graph.format(item.heat, steps.slice(item.first, item.end));
       layout.setNode(n, {width: Math.max(item.text.length, item.under.length) * 6.7 + 22, height: 42});
     });
+    const readers = new Map();
     for (let s = 0; s < steps.length; s++)
       for (const source of steps[s].reads)
-        if (of.get(source) !== of.get(s)) layout.setEdge(of.get(source), of.get(s));
+        if (of.get(source) !== of.get(s)) readers.set(source, (readers.get(source) || new Set()).add(of.get(s)));
+    for (const [source, numbers] of readers) {
+      // Edges to all who read a mask would bend the picture: the first has one, the others say it.
+      const drawnOnes = numbers.size > HUB ? [...numbers].slice(0, 1) : numbers;
+      for (const n of drawnOnes) layout.setEdge(of.get(source), n);
+      for (const n of numbers)
+        if (!layout.hasEdge(of.get(source), n)) (items[n].also ||= []).push(nameOf(steps[source]));
+    }
     dagre.layout(layout);
     return layout;
   }
@@ -69,6 +79,7 @@ function graphView(root, graph, onchoose) {
     focused = items.findIndex((item) => item.first <= at && at < item.end);
     const {width, height} = layout.graph();
     extent = [width, height];
+    first = layout.node(0).x;
     picture.replaceChildren();
     drawn = new Map();
     frames(layout);
@@ -78,7 +89,7 @@ function graphView(root, graph, onchoose) {
     }
     const most = Math.max(...items.map((item) => item.heat), 1e-12);
     items.forEach((item, n) => node(item, n, layout.node(n), most));
-    if (!box) fit(); else look();
+    if (!box) fit(true); else look();
     if (held) drawn.get(focused).focus({preventScroll: true});
     mark(marked);
   }
@@ -96,10 +107,10 @@ function graphView(root, graph, onchoose) {
 
   function node(item, n, place, most) {
     const {x, y, width, height} = place;
-    const told = `${label(item)}: ${item.under}`;
+    const told = `${label(item)}: ${item.under}${item.also ? `; also reads ${item.also.join(", ")}` : ""}`;
     const drawnNode = svg("g", {
       class: "node", tabindex: n === focused ? 0 : -1, role: "button", "aria-label": told,
-      "data-first": item.first, onclick: () => act(n), onfocus: () => { focused = n; },
+      "data-first": item.first, onclick: () => { if (!dragged) act(n); }, onfocus: () => { focused = n; },
     }, [
       titled(told),
       svg("rect", {class: "heat", heat: (item.heat / most).toFixed(3), x: x - width / 2,
@@ -107,6 +118,8 @@ function graphView(root, graph, onchoose) {
       svg("text", {x, y: y - 4, "text-anchor": "middle"}, item.text),
       svg("text", {x, y: y + 13, "text-anchor": "middle"}, item.under),
     ]);
+    if (item.also) drawnNode.append(svg("path", {class: "edge", "stroke-dasharray": "2 2",
+      d: `M${x - width / 2 - 14} ${y}h14`}));
     if (item.block >= 0) drawnNode.append(svg("text", {x: x + width / 2 - 14, y: y + 5}, "+"));
     drawn.set(n, drawnNode);
     picture.append(drawnNode);
@@ -130,16 +143,18 @@ function graphView(root, graph, onchoose) {
   function fold() {
     open.clear();
     draw();
-    fit();
+    fit(true);
   }
 
   function look() {
     picture.setAttribute("viewBox", box.map((v) => v.toFixed(2)).join(" "));
   }
-  function fit() {
-    const {width, height} = view.getBoundingClientRect();
-    const wide = Math.max(extent[0], 640), ratio = (height || 500) / (width || 800);
-    box = [(extent[0] - wide) / 2, 0, wide, Math.min(wide * ratio, Math.max(extent[1], 100))];
+  // Shows the width of the graph, or of its begin where texts would be too small to read.
+  function fit(readable = false) {
+    const {width, height} = view.getBoundingClientRect(), most = readable ? (width || 800) * 1.3 : Infinity;
+    const wide = Math.min(Math.max(extent[0], 640), most), ratio = (height || 500) / (width || 800);
+    const middle = wide < extent[0] ? first : extent[0] / 2;
+    box = [middle - wide / 2, 0, wide, Math.min(wide * ratio, Math.max(extent[1], 100))];
     if (extent[1] <= wide * ratio) box[3] = wide * ratio;
     look();
   }
@@ -175,7 +190,7 @@ function graphView(root, graph, onchoose) {
     ArrowDown: () => step(1), ArrowRight: () => step(1), ArrowUp: () => step(-1),
     ArrowLeft: () => step(-1), Home: () => step(-items.length), End: () => step(items.length),
     Enter: () => act(focused), " ": () => act(focused), Escape: fold, "+": () => zoom(0.8),
-    "=": () => zoom(0.8), "-": () => zoom(1.25), 0: fit,
+    "=": () => zoom(0.8), "-": () => zoom(1.25), 0: () => fit(),
   });
   view.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
@@ -185,10 +200,14 @@ function graphView(root, graph, onchoose) {
          box[1] + ((event.clientY - own.top) / own.height) * box[3]);
   }, {passive: false});
   let held = null;
-  picture.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY, ...box]; });
+  picture.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY, ...box];
+    dragged = false;
+  });
   window.addEventListener("pointerup", () => { held = null; });
   picture.addEventListener("pointermove", (event) => {
     if (!held) return;
+    if (Math.hypot(event.clientX - held[0], event.clientY - held[1]) > 4) dragged = true;
+    if (!dragged) return;
     const own = view.getBoundingClientRect(), scale = box[2] / own.width;
     box[0] = held[2] - (event.clientX - held[0]) * scale;
     box[1] = held[3] - (event.clientY - held[1]) * scale;
@@ -197,7 +216,7 @@ function graphView(root, graph, onchoose) {
 
   const buttons = tools([
     ["+", "zoom in", () => zoom(0.8)], ["−", "zoom out", () => zoom(1.25)],
-    ["fit", "show the width of the graph", fit], ["fold", "fold all blocks", fold],
+    ["fit", "show the width of the graph", () => fit()], ["fold", "fold all blocks", fold],
   ]);
   buttons.append(html("span", {class: "small soft"}, [
     `${graph.legend}: least `, html("span", {class: "swatch"}), " most",

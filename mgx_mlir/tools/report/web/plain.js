@@ -13,19 +13,21 @@ function plainGraph(root, graph) {
   let show = () => {};
   const right = beside(root, (left) => {
     show = graphView(left, {...graph, together: (heats) => Math.max(...heats),
-      format: (heat, step) => (step ? step.under : graph.block_text)}, pick);
+      format: (heat, inside) => (inside.length === 1 ? inside[0].under
+        : graph.block_text + (graph.of_worst ? inside.find((step) => step.heat === heat).under : ""))}, pick);
   });
   function pick(number) {
     const step = graph.steps[number];
     show(number);
     right.replaceChildren(html("h2", {}, nameOf(step)), pairs(step.facts));
   }
-  right.append(html("p", {class: "soft"}, "Choose a node in the graph."));
+  pick(0);
 }
 
-// columns: title, kind (text, number, ms); rows: lists of values, null for none.
+// columns: title, kind (text, number, ratio, ms); rows: lists of values, null for none.
 function plainTable(root, table) {
-  const shown = {text: (value) => value, number: (value) => number(value, Number.isInteger(value) ? 0 : 3), ms: time};
+  const shown = {text: (value) => value, number: (value) => number(value, Number.isInteger(value) ? 0 : 3), ms: time,
+    ratio: (value) => number(value, 6)};
   if (table.note) root.append(html("p", {class: "soft small"}, table.note));
   tableView(root, table.title, table.columns.map(([title, kind], c) => [
     title, (row) => row[c] ?? (kind === "text" ? "" : -Infinity),
@@ -35,7 +37,7 @@ function plainTable(root, table) {
 
 // points: [x, y, text]; axes: names of x and y. line: whether neighbours are joined.
 function plotView(root, plot) {
-  const WIDTH = 1200, HEIGHT = 340, LEFT = 70;
+  const WIDTH = widthOf(root), HEIGHT = 340, LEFT = 70;
   const xs = plot.points.map((p) => p[0]), ys = plot.points.map((p) => p[1]);
   const x0 = Math.min(...xs), y0 = Math.min(0, ...ys);
   const wide = Math.max(...xs) - x0 || 1, tall = Math.max(...ys) - y0 || 1;

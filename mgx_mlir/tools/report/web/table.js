@@ -1,3 +1,6 @@
+// A cell shows two lines of its text, and the rest where one points at it.
+const longText = (text) => html("td", {class: text.length > 40 ? "t long" : "t", title: text.length > 40 && text}, html("div", {}, text));
+
 // A table that sorts by its heads and shows the rows that have all words of a search.
 // columns: [title, value(row), text or nodes of(row), is text]; a row may belong to a step.
 function tableView(root, name, columns, rows, stepOf) {
@@ -15,7 +18,7 @@ function tableView(root, name, columns, rows, stepOf) {
     heads.append(html("th", {class: isText ? "t" : false, scope: "col"}, button));
   });
   const made = rows.map((row) => {
-    const cells = columns.map(([, , text, isText]) => html("td", {class: isText ? "t" : false}, text(row)));
+    const cells = columns.map(([, , text, isText]) => (isText ? longText(text(row)) : html("td", {}, text(row))));
     const line = html("tr", {tabindex: stepOf ? 0 : false}, cells);
     const step = stepOf ? stepOf(row) : -1;
     if (step >= 0) {
@@ -36,7 +39,7 @@ function tableView(root, name, columns, rows, stepOf) {
       });
     }
     body.replaceChildren(...shown.map((one) => one.line));
-    count.textContent = shown.length === rows.length ? `${rows.length} rows` : `${shown.length} of ${rows.length} rows`;
+    count.textContent = shown.length === rows.length ? `${rows.length} row${rows.length === 1 ? "" : "s"}` : `${shown.length} of ${rows.length} rows`;
     [...heads.children].forEach((head, c) =>
       c === by ? head.setAttribute("aria-sort", down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
   }
