@@ -25,10 +25,6 @@ BYTES_DEPTH = 64
 # read the same elements of an operand repeat its prologue.
 PRODUCT_TILE = 128
 
-# Bytes of a row that is reduced in the kernel of its product. Wider tiles leave the product on
-# fewer work-groups, which costs more time than one more launch (estimates of `contraction.cost`).
-MAX_ROW_BYTES = 256
-
 # Elements of a pixel of an image of few channels in LDS, and of a tap of its filters.
 PIXEL_CHANNELS = 4
 

@@ -14,7 +14,6 @@ import mgx_mlir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
-from mgx_mlir.codegen.problem.halves import split_kernel
 from mgx_mlir.codegen.problem.match import match_contraction
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.dialects import mgx
@@ -47,9 +46,7 @@ CASES = [
 def generator(kernel: mgx.KernelOp, target: str) -> str:
     """'fused' where a generator of products takes the kernel, else 'generic'."""
     if target == "cpu":
-        halves = split_kernel(kernel)
-        match = match_contraction(kernel) or (halves and match_contraction(halves.first))
-        return "fused" if match else "generic"
+        return "fused" if match_contraction(kernel) else "generic"
     programs = (family.program(kernel, Target.get(target)) for family in FAMILIES)
     return "fused" if any(isinstance(made, Generated) for made in programs) else "generic"
 

@@ -177,28 +177,7 @@ func.func @main(%x: tensor<4096x64xf16>) -> tensor<4096x64xf16> {
 
 // -----
 
-// A reduction of a product's short rows takes the product, and what is added to it.
-// CHECK:     mgx.kernel @k0_dot
-// CHECK:       dot
-// CHECK:       pointwise
-// CHECK:       fused_reduce
-// CHECK-NOT: mgx.kernel
-func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %r: tensor<8x32xf32>) -> tensor<8x32xf32> {
-  %d = mgx.dot %x, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
-  %a = mgx.add %d, %r : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
-  %y = mgx.fused_reduce(%a) axes = [1] : (tensor<8x32xf32>) -> tensor<8x32xf32> {
-  ^bb0(%b: tensor<8x32xf32>):
-    %m = mgx.reduce_max %b axes = [1] : tensor<8x32xf32> -> tensor<8x1xf32>
-    %n = mgx.multibroadcast %m : tensor<8x1xf32> -> tensor<8x32xf32>
-    %s = mgx.sub %b, %n : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
-    mgx.yield %s : tensor<8x32xf32>
-  }
-  return %y : tensor<8x32xf32>
-}
-
-// -----
-
-// No block has whole rows of so many columns; the rows of another axis are none of the product's.
+// The rows of a product are reduced in a kernel of their own.
 // CHECK: mgx.kernel @k0_dot
 // CHECK: mgx.kernel @k1_fused_reduce
 // CHECK: mgx.kernel @k2_dot

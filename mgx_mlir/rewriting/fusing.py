@@ -9,7 +9,7 @@ from math import inf
 
 from mlir import ir
 
-from mgx_mlir.capabilities import LEAST_DEPTH, MAX_ROW_BYTES
+from mgx_mlir.capabilities import LEAST_DEPTH
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import (
     definition,
@@ -188,55 +188,23 @@ def is_chosen_by_concat(op: ir.OpView, kind: str) -> bool:
 
 
 def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
-    """The ops in whose kernel a reduction is the last op, in order, in a program of that kind.
+    """The ops in whose kernel an argmax or argmin is the last op, in a program of that kind.
 
-    Those of a `mgx.fused_reduce` of a product's rows are a dot, or two whose results are added up,
-    the pointwise op after them, and reshapes: none where rows are so long that no block holds
-    whole rows. That of an argmax or argmin is the pointwise op whose results it alone reads; a
-    CPU, which compares one element after another, computes exponentials and the like before.
+    These are the pointwise op whose results it alone reads; a CPU, which compares one element after
+    another, computes exponentials and the like before.
     """
-    if isinstance(reduce, (mgx.ArgmaxOp, mgx.ArgminOp)):
-        producer = definition(reduce.x)
-        if not isinstance(producer, mgx.PointwiseOp) or len(producer.results) != 1:
-            return []
-        if not has_one_use(reduce.x) or contractions_of(producer):
-            return []
-        costly = kind == "cpu" and any(
-            isinstance(op, mgx.COSTLY) for op in producer.body.blocks[0].operations
-        )
-        outside = producer.operation.block != reduce.operation.block
-        return [] if costly or outside else [producer]
-    if not isinstance(reduce, mgx.FusedReduceOp):
+    if not isinstance(reduce, (mgx.ArgmaxOp, mgx.ArgminOp)):
         return []
-    for value in reduce.inputs:
-        type_ = ir.RankedTensorType(value.type)
-        if type_.is_dynamic_dim(type_.rank - 1) or list(reduce.axes) != [type_.rank - 1]:
-            continue
-        if type_.shape[-1] * element_type(value).width > 8 * MAX_ROW_BYTES:
-            continue
-        if made := _product(value, type_.shape[-1]):
-            block = reduce.operation.block
-            return made if all(op.operation.block == block for op in made) else []
-    return []
-
-
-def _product(value: ir.Value, columns: int) -> list[ir.OpView]:
-    """The ops that make a product of `columns` columns, none of them read by other ops."""
-    producer = definition(value)
-    if producer is None or not has_one_use(value) or shape(value)[-1] != columns:
+    producer = definition(reduce.x)
+    if not isinstance(producer, mgx.PointwiseOp) or len(producer.results) != 1:
         return []
-    if isinstance(producer, mgx.RESHAPES):
-        made = _product(producer.x, columns)
-        return [*made, producer] if made else []
-    if len(shape(value)) != 2:
+    if not has_one_use(reduce.x) or contractions_of(producer):
         return []
-    if isinstance(producer, mgx.PointwiseOp) and len(producer.results) == 1:
-        if paired_product(producer) is not None:
-            return []
-        dots = contractions_of(producer)
-        plain = dots and all(isinstance(op, mgx.DotOp) for op in dots)
-        return [*dots, producer] if plain else []
-    return [producer] if isinstance(producer, mgx.DotOp) else []
+    costly = kind == "cpu" and any(
+        isinstance(op, mgx.COSTLY) for op in producer.body.blocks[0].operations
+    )
+    outside = producer.operation.block != reduce.operation.block
+    return [] if costly or outside else [producer]
 
 
 def are_alike(op: ir.OpView, other: ir.OpView) -> bool:

@@ -29,14 +29,8 @@ class ImagesBuilder(Launches):
     steps: elements from image to image, of each input and result that has images.
     """
 
-    def __init__(
-        self,
-        functions: Functions,
-        images: Number,
-        steps: dict[Argument, int],
-        places: dict[Argument, Place],
-    ) -> None:
-        super().__init__(functions, places)
+    def __init__(self, functions: Functions, images: Number, steps: dict[Argument, int]) -> None:
+        super().__init__(functions)
         self._images, self._steps = images, steps
 
     def add(

@@ -24,17 +24,16 @@ from mgx_mlir.codegen.cpu.channels import (
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.images import ImagesBuilder
 from mgx_mlir.codegen.cpu.launches import Launches
-from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
+from mgx_mlir.codegen.cpu.nests import Functions, compile_nests
 from mgx_mlir.codegen.cpu.product import add_contraction, is_product
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
-from mgx_mlir.codegen.cpu.row_products import add_product, match_product, replaced
+from mgx_mlir.codegen.cpu.row_products import add_product, match_product
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.windows import add_windows, has_windows_of_bytes, window_product
 from mgx_mlir.codegen.cpu.winograd_images import add_winograd, open_winograd
 from mgx_mlir.codegen.loops.body import Place
-from mgx_mlir.codegen.loops.kernel import is_symbolic, lower_nests
+from mgx_mlir.codegen.loops.kernel import is_symbolic
 from mgx_mlir.codegen.loops.repeat import has_loop
-from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.images import has_images, images_of, of_images
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Image
@@ -49,7 +48,7 @@ _DIALECTS = ("arith", "func", "llvm", "math", "memref", "scf", "vector")
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel for a target. Of one that reduces a product, `whole` is the part that makes that."""
+    """A kernel for a target."""
 
     kernel: mgx.KernelOp
     target: Target
@@ -59,16 +58,8 @@ class Work:
         return Machine.of(self.target)
 
     @cached_property
-    def halves(self) -> Halves | None:
-        return split_kernel(self.kernel)
-
-    @property
-    def whole(self) -> mgx.KernelOp:
-        return self.halves.first if self.halves else self.kernel
-
-    @cached_property
     def match(self) -> Match | None:
-        return match_contraction(self.whole)
+        return match_contraction(self.kernel)
 
     @cached_property
     def is_given(self) -> bool:
@@ -76,12 +67,12 @@ class Work:
         return not is_symbolic(self.kernel)
 
     def functions(self) -> tuple[Functions, list[Place]]:
-        """No functions yet, and the memory of the results of `whole`."""
-        return Functions.of(self.kernel, self.target), _outputs(self.kernel, self.halves)
+        """No functions yet, and the memory of the results."""
+        return Functions.of(self.kernel, self.target), _outputs(self.kernel)
 
-    def finish(self, functions: Functions, made: Place) -> CodeObject:
-        """The code object of functions, and of what follows the product that they made."""
-        return _with_rest(functions, self.kernel, self.halves, made, self.target)
+    def finish(self, functions: Functions) -> CodeObject:
+        """The code object of functions."""
+        return functions.finish(self.kernel, self.target, explicit=True)
 
 
 def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
@@ -110,9 +101,9 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
 def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
     """Whether a kernel of symbolic sizes takes the path for all, for want of a better one."""
     work = Work(kernel, target)
-    if work.is_given or isinstance(match_product(work.whole, work.machine), Rows):
+    if work.is_given or isinstance(match_product(work.kernel, work.machine), Rows):
         return False
-    if not isinstance(images_of(work.whole), Refusal):
+    if not isinstance(images_of(work.kernel), Refusal):
         return False
     match = work.match
     if match and window_product(match, work.machine):
@@ -130,38 +121,36 @@ def _rows(work: Work) -> Found:
     """A product of any number of rows by one matrix, and work on its rows."""
     if work.is_given or work.match is None or _has_windows(work.match):
         return None
-    found = match_product(work.whole, work.machine)
+    found = match_product(work.kernel, work.machine)
     if isinstance(found, Refusal):
         return found
     functions, outputs = work.functions()
     add_product(functions, found, outputs, work.machine)
-    return work.finish(functions, outputs[0])
+    return work.finish(functions)
 
 
 def _images(work: Work) -> Found:
     """Convolutions of any number of images of given sizes: the functions of one image."""
     if work.is_given or work.match is None or not _has_windows(work.match):
         return None
-    whole = work.whole
-    images = images_of(whole)
+    images = images_of(work.kernel)
     if isinstance(images, Refusal):
         return images
     channels = filters_of_channels(work.match)
     if channels is not None and channels.is_turned:
         return Refusal("a filter for each channel, with channels first")
-    _module, one = of_images(whole, 1)  # the module owns the kernel
+    _module, one = of_images(work.kernel, 1)  # the module owns the kernel
     match = match_contraction(one)
     if match is None:
         return Refusal("types, views or an epilogue that the generator does not match")
-    (inputs, results), (functions, outputs) = kernel_types(whole), work.functions()
+    (inputs, results), (functions, _) = kernel_types(work.kernel), work.functions()
     arguments = {Argument("input", number): type_ for number, type_ in enumerate(inputs)}
     arguments |= {Argument("output", number): type_ for number, type_ in enumerate(results)}
     each = {a: math.prod(shape_of(t)[1:]) for a, t in arguments.items() if has_images(t)}
-    places = {} if work.halves is None else {Argument("output", 0): outputs[0]}
-    builder = ImagesBuilder(functions, images, each, places)
+    builder = ImagesBuilder(functions, images, each)
     read, written = _memories(one, used_arguments(match))
     words = add_contraction(builder, match, read, written, work.machine)
-    return replace(work.finish(functions, outputs[0]), why=words)
+    return replace(work.finish(functions), why=words)
 
 
 def _has_windows(match: Match) -> bool:
@@ -179,19 +168,19 @@ def _windows(work: Work) -> Found:
     product = window_product(match, work.machine)
     if product is None:
         return _NO_WINDOWS if _has_windows(match) else None
-    (functions, outputs), places = work.functions(), _places(work.whole)
+    (functions, outputs), places = work.functions(), _places(work.kernel)
     fast = open_winograd(match, product, work.machine)
     if fast is not None:
         add_winograd(functions, fast, places, outputs, work.machine)
     else:
         add_windows(functions, product, places, outputs, work.machine)
-    return work.finish(functions, outputs[0])
+    return work.finish(functions)
 
 
 def _channels_of(work: Work) -> Channels | None:
     if work.match is not None:
         return filters_of_channels(work.match)
-    return pooling_of_channels(work.whole)
+    return pooling_of_channels(work.kernel)
 
 
 def _channels(work: Work) -> Found:
@@ -200,9 +189,9 @@ def _channels(work: Work) -> Found:
     channels = None if has_own else _channels_of(work)
     if channels is None:
         return None
-    (functions, outputs), places = work.functions(), _places(work.whole)
+    (functions, outputs), places = work.functions(), _places(work.kernel)
     add_channels(functions, channels, places, outputs, work.machine)
-    return work.finish(functions, outputs[0])
+    return work.finish(functions)
 
 
 def _places(kernel: mgx.KernelOp) -> dict[int, Place]:
@@ -213,19 +202,18 @@ def _places(kernel: mgx.KernelOp) -> dict[int, Place]:
 
 def _contraction(work: Work) -> Found:
     """Products and convolutions of given sizes, and products whose sizes are formulas."""
-    match, halves = work.match, work.halves
+    match = work.match
     if match is None:
         return None
-    if work.is_given and halves is None:
+    if work.is_given:
         return _given(work.kernel, match, work.target)
-    if match.place is not None if work.is_given else not is_product(match):
+    if not is_product(match):
         return Refusal("several products, or operands that are computed")
-    functions, outputs = work.functions()
-    inputs, results = _memories(work.whole, used_arguments(match))
-    places = {} if halves is None else {Argument("output", 0): outputs[0]}
-    builder = Launches(functions, places)
+    functions, _ = work.functions()
+    inputs, results = _memories(work.kernel, used_arguments(match))
+    builder = Launches(functions)
     words = add_contraction(builder, match, inputs, results, work.machine)
-    return replace(work.finish(functions, outputs[0]), why=words)
+    return replace(work.finish(functions), why=words)
 
 
 def _attention(work: Work) -> Found:
@@ -235,7 +223,7 @@ def _attention(work: Work) -> Found:
     if attention is None:
         return None
     functions, (inputs, _) = Functions.of(kernel, target), kernel_types(kernel)
-    cut, outputs = AttentionCut.of(attention, Machine.of(target)), _outputs(kernel, None)
+    cut, outputs = AttentionCut.of(attention, Machine.of(target)), _outputs(kernel)
     used = [number for number, _ in attention.used_arguments()]
     places = [_place(inputs[number], Argument("input", number)) for number in used]
 
@@ -262,24 +250,10 @@ def _place(type_: ir.Type, argument: Argument | None = None) -> Place:
     return Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
 
 
-def _outputs(kernel: mgx.KernelOp, halves: Halves | None) -> list[Place]:
-    """The memory of a kernel's results, or of what its first half makes."""
-    if halves is not None:
-        return [_place(halves.product)]
+def _outputs(kernel: mgx.KernelOp) -> list[Place]:
+    """The memory of a kernel's results."""
     _, results = kernel_types(kernel)
     return [_place(type_, Argument("output", n)) for n, type_ in enumerate(results)]
-
-
-def _with_rest(
-    functions: Functions, kernel: mgx.KernelOp, halves: Halves | None, made: Place, target: Target
-) -> CodeObject:
-    """The code object of functions, and of a kernel's second half, which reads what they made."""
-    if halves is None:
-        return functions.finish(kernel, target, explicit=True)
-    first, (inputs, _) = len(functions.places), kernel_types(kernel)
-    lower_nests(halves.second, functions, HostKernel(functions))
-    replaced(functions, first, len(inputs), made)
-    return functions.finish(kernel, target)
 
 
 def load_dialects(context: ir.Context) -> None:

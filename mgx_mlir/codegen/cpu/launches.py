@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from mlir import ir
 
@@ -15,14 +15,11 @@ from mgx_mlir.sizes.arithmetic import Number
 
 
 class Launches:
-    """Takes launches as a KernelBuilder does, of sizes that are formulas.
+    """Takes launches as a KernelBuilder does, of sizes that are formulas."""
 
-    places: memory that is not the argument's own.
-    """
-
-    def __init__(self, functions: Functions, places: Mapping[Argument, Place]) -> None:
+    def __init__(self, functions: Functions) -> None:
         self.functions = functions
-        self._places = dict(places)
+        self._places: dict[Argument, Place] = {}
         self._scratches = 0
 
     def scratch(self, size: int, element: str) -> Memory:

@@ -159,12 +159,3 @@ class _Product:
         places = [self.inputs[number], packed]
         self.functions.add_on(places, share * schedule.pack_items(problem), body, kept)
         return packed
-
-
-def replaced(functions: Functions, first: int, number: int, place: Place) -> None:
-    """Has the functions from number `first` on read `place` for the kernel's input `number`."""
-    argument = Argument("input", number)
-    functions.places[first:] = [
-        tuple(place if p.argument == argument else p for p in own)
-        for own in functions.places[first:]
-    ]

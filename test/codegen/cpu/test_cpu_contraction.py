@@ -326,57 +326,6 @@ def test_weights_of_few_bits_expand_as_they_are_read(M, transposed, code):
     assert (kernel.code.scratch_bytes == 0) == transposed
 
 
-def normalized(M, N, K, element="f32", softmax=False):
-    """Layer normalisation, or softmax, of the rows of A B + bias."""
-    a, b, c = tensor((M, K), element), tensor((K, N), element), tensor((M, N), element)
-    v, r, e = tensor((N,), element), tensor((M, 1), element), element
-    pair = f"{c}, {c} -> {c}"
-    spread = "%{0} = mgx.multibroadcast %{1} : " + f"{r} -> {c}"
-    steps = [
-        f"%m = mgx.reduce_mean %x axes = [1] : {c} -> {r}",
-        spread.format("mb", "m"),
-        f"%d = mgx.sub %x, %mb : {pair}",
-        f"%q = mgx.mul %d, %d : {pair}",
-        f"%s = mgx.reduce_mean %q axes = [1] : {c} -> {r}",
-        spread.format("sb", "s"),
-        f"%w = mgx.sqrt %sb : {c}",
-        f"%o = mgx.div %d, %w : {pair}",
-        f"%z = mgx.mul %o, %g : {pair}",
-    ]
-    if softmax:
-        steps = [
-            f"%m = mgx.reduce_max %x axes = [1] : {c} -> {r}",
-            spread.format("mb", "m"),
-            f"%d = mgx.sub %x, %mb : {pair}",
-            f"%q = mgx.exp %d : {c}",
-            f"%s = mgx.reduce_sum %q axes = [1] : {c} -> {r}",
-            spread.format("sb", "s"),
-            f"%o = mgx.div %q, %sb : {pair}",
-            f"%z = mgx.mul %o, %g : {pair}",
-        ]
-    lines = [
-        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}",
-        f"%vb = mgx.multibroadcast %v : {v} -> {c}",
-        f"%p = mgx.pointwise(%c, %vb) : ({c}, {c}) -> {c} {{",
-        f"^bb0(%i: {e}, %j: {e}):\n%k = mgx.add %i, %j : {e}, {e} -> {e}\nmgx.yield %k : {e}\n}}",
-        f"%gb = mgx.multibroadcast %h : {v} -> {c}",
-        f"%y = mgx.fused_reduce(%p, %gb) axes = [1] : ({c}, {c}) -> {c} {{",
-        f"^bb0(%x: {c}, %g: {c}):",
-        *steps,
-        f"mgx.yield %z : {c}\n}}",
-    ]
-    arguments = f"%a: {a}, %b: {b}, %v: {v}, %h: {v}"
-    return kernel_text(arguments, c, "\n".join(lines), "%y")
-
-
-@pytest.mark.parametrize("softmax", [False, True])
-@pytest.mark.parametrize(("M", "N", "K"), [(30, 40, 50), (1, 64, 33)])
-def test_rows_of_a_product_are_reduced_in_its_kernel(M, N, K, softmax):
-    kernel = HostKernel(normalized(M, N, K, softmax=softmax))
-    assert kernel.code.scratch_bytes >= 4 * M * N
-    kernel.check(atol=1e-4)
-
-
 def test_a_product_is_a_result_beside_the_work_on_it():
     a, b, c = tensor((13, 20)), tensor((20, 37)), tensor((13, 37))
     body = (

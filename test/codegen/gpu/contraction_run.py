@@ -20,7 +20,6 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.families.contraction.reduced import reduced_program
 
 
 def main(chip: str, wanted: str = "") -> int:
@@ -35,9 +34,7 @@ def main(chip: str, wanted: str = "") -> int:
         if not wanted.isdigit() and wanted not in product.name:
             continue
         _, kernel = product.kernel()
-        made = reduced_program(kernel, target)
-        if made is None:
-            made = contraction_program(kernel, target, product.schedule)
+        made = contraction_program(kernel, target, product.schedule)
         if not isinstance(made, Generated):
             failed += 1
             print(f"{product.name} on {chip}: refused: {made}")

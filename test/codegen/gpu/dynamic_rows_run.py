@@ -16,7 +16,6 @@ from functools import partial
 import numpy as np
 from contraction_kernels import DTYPES, Product
 from emulated_run import run
-from fused_kernels import Fused, reduced
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
@@ -35,15 +34,6 @@ PRODUCTS = (
     Product((ROWS, 24, 64), "nt", "i8", epilogue="bias"),
     Product((ROWS, 48, 2048), "nn", "f16", epilogue="gelu"),
     Product((ROWS, 40, 1536), "nt", "f32", epilogue="residual"),
-)
-
-
-# Products whose rows are reduced: columns, depth, element type, and what the schedule must say.
-REDUCED = (
-    ((32, 64), "f16", "rows reduced in LDS"),
-    ((64, 256), "f16", "rows reduced in LDS"),
-    ((37, 64), "f16", "its rows after it"),
-    ((128, 4096), "f16", "its rows after it"),
 )
 
 
@@ -75,27 +65,18 @@ def text_of(product: Product, leading: bool) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel's text, what the words of its schedule must hold, and the kernel of some rows."""
+    """A kernel's text, and the kernel of some rows."""
 
     text: str
-    words: str
-    of_rows: Callable[[int], Product | Fused]
+    of_rows: Callable[[int], Product]
     leading: bool = False
 
 
 def cases() -> Iterator[Case]:
     for product in PRODUCTS:
-        yield Case(text_of(product, False), "", partial(_of_rows, product))
+        yield Case(text_of(product, False), partial(_of_rows, product))
     leading = replace(PRODUCTS[1], shape=(ROWS, 20, 40))
-    yield Case(text_of(leading, True), "", partial(_of_rows, leading), leading=True)
-    for (columns, depth), element, words in REDUCED:
-
-        def of_rows(
-            rows: int, sizes: tuple[int, int] = (columns, depth), e: str = element
-        ) -> Fused:
-            return reduced((rows, *sizes), e)
-
-        yield Case(open_rows(of_rows(ROWS).text(element)), words, of_rows)
+    yield Case(text_of(leading, True), partial(_of_rows, leading), leading=True)
 
 
 def _of_rows(product: Product, rows: int) -> Product:
@@ -111,7 +92,7 @@ def main(chip: str) -> int:
             module = ir.Module.parse(case.text)
             code = compiler(next(iter(module.body.operations)))(target)
         tile = re.search(r"any number of rows, .*tile (\d+)x", code.why)
-        if tile is None or case.words not in code.why:
+        if tile is None:
             failed += 1
             print(f"{name} on {chip}: {code.why}")
             continue

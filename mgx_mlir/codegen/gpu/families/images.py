@@ -33,7 +33,6 @@ from mgx_mlir.codegen.choice import Offer, steered, steering
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, in_turn
-from mgx_mlir.codegen.gpu.families.contraction import reduced
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
 from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
 from mgx_mlir.codegen.gpu.families.contraction.products import (
@@ -108,16 +107,14 @@ class _Images:
         return self.made[count][1]
 
     def program(self, anchor: str) -> Generated[GpuProgram] | Refusal:
-        refusals = []
-        for family in (reduced.FAMILY, pooling.FAMILY):
-            made = family.program(self.of(1), self.target)
-            if isinstance(made, Generated):
-                program = self._each(made.program, 1)
-                return self._generated(program, made.schedule)
-            refusals += [str(made)] if made is not None else []
+        made = pooling.FAMILY.program(self.of(1), self.target)
+        if isinstance(made, Generated):
+            return self._generated(self._each(made.program, 1), made.schedule)
+        if made is not None:
+            return made
         found = scheduled(counted(self.images, BATCHES), self._choose, self._clocks)
         if isinstance(found, Refusal):
-            return Refusal("; ".join([*refusals, str(found)]))
+            return found
         programs, words = [], []
         for number, (way, regime) in enumerate(found):
             one = self._emit(way, regime, number)

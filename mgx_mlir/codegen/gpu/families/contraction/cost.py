@@ -9,7 +9,7 @@ orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -173,13 +173,13 @@ def choose(
     terms: Sequence[Contraction],
     unit: Unit,
     target: Target,
-    fits: Callable[[ProductSchedule], bool] | None = None,
     epilogue: int = 0,
+    cut: bool = True,
 ) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
-    The sums of all terms are added; their sizes are equal but for K. With `fits`, the choice is
-    among schedules without split-K for which `fits` holds. `epilogue`: instructions for an element.
+    The sums of all terms are added; their sizes are equal but for K. `epilogue`: instructions for
+    an element. cut: with schedules of split-K.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [ceil_div(term.K, depth) for term in terms]
@@ -206,10 +206,10 @@ def choose(
     for s in _legal(unit, target, (first, second), more):
         # Schedules of one shape differ only in prefetch distance; the first has the longest.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
-        if shape not in legal and (fits is None or fits(s)):
+        if shape not in legal:
             legal[shape] = s
     best = least(legal.values(), estimate, words)
-    if best is None or fits is not None:
+    if best is None or not cut:
         return best
     tiles = math.gcd(*parts)
     candidates = [best]

@@ -24,11 +24,10 @@ from mgx_mlir.codegen.gpu.builders.function import (
     thread_number,
 )
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
-from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
-from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS, buffers
+from mgx_mlir.codegen.gpu.families.contraction.constraints import buffers
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
@@ -45,7 +44,6 @@ from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.plain import PlainPipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
 from mgx_mlir.codegen.problem.match import Match, used_arguments
@@ -58,16 +56,15 @@ def generate(
     sizes: tuple[Sequence[int], Sequence[int]],
     tiling: Tiling,
     name: str,
-    tail: Tail | None = None,
     rows: DynamicRows | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
-    sizes: elements of each input and of each result. `tail`: the work on the product's whole
-    rows, in place of results. With `rows`, the product is that of one work-group's dynamic rows;
-    scratch memory is then that of one work-group. Needs an active MLIR context and location.
+    sizes: elements of each input and of each result. With `rows`, the product is that of one
+    work-group's dynamic rows; scratch memory is then that of one work-group. Needs an active MLIR
+    context and location.
     """
-    return TilesGenerator(product, sizes, tiling, name, tail, rows).run()
+    return TilesGenerator(product, sizes, tiling, name, rows).run()
 
 
 @dataclass(frozen=True)
@@ -95,11 +92,10 @@ class TilesGenerator:
         sizes: tuple[Sequence[int], Sequence[int]],
         tiling: Tiling,
         name: str,
-        tail: Tail | None,
         dynamic_rows: DynamicRows | None,
         along: Along | None = None,
     ) -> None:
-        self.tail, self.dynamic_rows = tail, dynamic_rows
+        self.dynamic_rows = dynamic_rows
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.tiling, self.name, self.sizes = tiling, name, sizes
         self.target, self.threads = tiling.target, tiling.threads
@@ -124,8 +120,6 @@ class TilesGenerator:
             self.stored, self.place = finish.parts_of(
                 self.match, schedule.splits, dynamic_rows is not None, along is not None
             )
-        if tail is not None:
-            self.place = tail.place(self.problem, tiling)
         # Tiles whose results a lane stores together, to store 16 bytes.
         size = max(emit.element_bytes(e) for e in self.stored.result_elements)
         self.joined = 1
@@ -138,8 +132,6 @@ class TilesGenerator:
         if self.product.packings:
             launches.append(self._packing(functions, f"{self.name}_0"))
         results = outputs_of(self.match.result_elements, self.sizes[1])
-        if self.tail is not None:
-            results = self.tail.outputs
         stored, scratch_bytes = results, self.product.scratch_bytes
         if self.schedule.splits > 1:
             element = self.problem.accumulator
@@ -175,7 +167,7 @@ class TilesGenerator:
         return add_function(functions, name, (reads, results), groups, body)
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
-        used = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
+        used = dict(used_arguments(self.stored))
         lds = (self._lds_elements, self.unit.element)
         groups = WorkGroups(self.threads, self.grid, lds, rows=self.dynamic_rows)
         return add_function(functions, name, (self._inputs(used), results), groups, self.emit)
@@ -184,9 +176,7 @@ class TilesGenerator:
     def _lds_elements(self) -> int:
         depth, splits = self.unit.tile_depth, self.schedule.splits
         tiles = [ceil_div(term.K, depth) // splits for term in self.match.terms]
-        # Whole rows take the place of tiles.
-        count = max(map(buffers, tiles)) if self.tail is None else BUFFERS
-        return count * (self.rows + self.columns) * depth
+        return max(map(buffers, tiles)) * (self.rows + self.columns) * depth
 
     def lds(self) -> list[tuple[int, ir.Type]]:
         """The LDS of the function that multiplies: elements, and their type."""
@@ -231,15 +221,8 @@ class TilesGenerator:
         assert sums is not None
         if many and splits > 1:
             (m0, n0), self.extents = of_all, (problem.M, problem.N)
-        if self.tail is None:
-            epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
-            self._store(sums, epilogue, lane, batch, m0, n0)
-            return
-        barrier()  # no thread reads or writes tiles any more
-        epilogue = Epilogue(self.stored, self.place, tensors.inputs, [tensors.tiles])
+        epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
         self._store(sums, epilogue, lane, batch, m0, n0)
-        barrier()
-        self.tail.emit(problem, self.tiling, tensors, (thread, block_number("x", self.grid[0])))
 
     def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:
         pointers, lds = self.tensors.pointers, self.tensors.tiles
@@ -327,8 +310,7 @@ class TilesGenerator:
         n0: Index,
     ) -> None:
         schedule, unit, (extent_m, extent_n) = self.schedule, self.unit, self.extents
-        # In LDS there is room for rows and columns past the last ones.
-        bounded = extent_n % self.columns != 0 and self.tail is None
+        bounded = extent_n % self.columns != 0
         values = unit.values * self.joined
         column = emit.add(lane.wave_n, emit.mul(lane.group, values))
         first_n = emit.add(n0, column)
@@ -346,7 +328,7 @@ class TilesGenerator:
             for i in range(each):
                 m = emit.add(emit.add(first_m, first), i * unit.rows)
                 inside = []
-                if extent_m % self.rows and self.tail is None:
+                if extent_m % self.rows:
                     inside = [emit.compare("slt", m, extent_m)]
                 for j, n in columns:
                     at = i * schedule.tiles_n + j

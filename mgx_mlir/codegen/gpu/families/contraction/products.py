@@ -264,7 +264,7 @@ class ProductKernel:
         if images is not None:
             parts = partial(images.image, size, schedule.splits)
         along = images.along if images else None
-        how = way.variant, self.counts, way.tiling, self.name, None, None, along
+        how = way.variant, self.counts, way.tiling, self.name, None, along
         generator = TilesGenerator(*how)
         generator.cut = schedule.splits
         first, sums = self.first, way.sums
@@ -326,8 +326,7 @@ class _Choice:
             return refusal
         given = all(isinstance(term.K, int) for term in self.variant.match.terms)
         terms, work = request.match.terms, epilogue_work(request.match)
-        fits = None if given else lambda _: True
-        schedule = choose(terms, request.unit, self.own.target, fits, work)
+        schedule = choose(terms, request.unit, self.own.target, work, cut=given)
         if schedule is None:
             return Refusal(f"no schedule fits {self.own.target.name}")
         return Tiling(schedule, request.unit, self.own.target)

@@ -31,12 +31,9 @@ from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
-from mgx_mlir.codegen.gpu.families.contraction.reduced import whole_rows
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
-from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.problem.match import Match, used_arguments
 from mgx_mlir.codegen.problem.rows import match_rows, with_rows
 from mgx_mlir.codegen.refusal import Refusal
@@ -46,8 +43,9 @@ from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div
 
 # Runs of up to so many rows, and the number that their schedules are chosen for.
-TILED = ((128, 64), (384, 256), (1024, 512), (math.inf, 2048))
-RANGES = ((1, 1), (MAX_ROWS, MAX_ROWS), *TILED)
+RANGES = (
+    (1, 1), (MAX_ROWS, MAX_ROWS), (128, 64), (384, 256), (1024, 512), (math.inf, 2048)
+)  # fmt: skip
 
 
 def rows_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal | None:
@@ -76,7 +74,7 @@ def anchor_of_product(kernel: mgx.KernelOp) -> ir.Operation | Refusal | None:
 
 
 def product_of_rows(
-    kernel: mgx.KernelOp, anchor: ir.Operation, target: Target, ends: Ends | None = None
+    kernel: mgx.KernelOp, anchor: ir.Operation, target: Target
 ) -> Generated[GpuProgram] | Refusal:
     """The program of a kernel whose product is `anchor`, and the schedule in words."""
     found = match_rows(kernel, anchor)
@@ -87,33 +85,10 @@ def product_of_rows(
     counted = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
     most = bounds(math.prod(size for size in counted if size is not None))[1]
     fixed = [size if isinstance(size, int) else 0 for size in found.elements]
-    strides = {**found.strides, **(ends.strides if ends else {})}
-    if any(strides[number] != stride for number, stride in found.strides.items()):
-        return Refusal("an input whose rows are apart in two ways")
-    made = _Functions(found.match, target, name, found.rows, fixed, strides, len(results), ends)
+    made = _Functions(found.match, target, name, found.rows, fixed, found.strides, len(results))
     refusal = made.add(most)
     words = f"any number of rows, {made.words()}"
-    return refusal or Generated(made.program(ends.kernel if ends else kernel), words)
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The work on whole rows of a product, input number `product` of it, in place of results.
-
-    kernel: the one of both. rows: gives the work on so many rows. columns: of each result. strides:
-    elements from row to row of the other inputs.
-    """
-
-    kernel: mgx.KernelOp
-    rows: Callable[[int], Rows]
-    product: int
-    columns: tuple[int, ...]
-    strides: Mapping[int, int]
-
-    def tail(self, rows: int) -> Tail:
-        """The work on so many rows."""
-        sizes = tuple(rows * size for size in self.columns)
-        return Tail(self.rows(rows), self.product, sizes)
+    return refusal or Generated(made.program(), words)
 
 
 @dataclass(frozen=True)
@@ -140,15 +115,13 @@ class _Functions:
     sizes: Sequence[int]
     strides: Mapping[int, int]
     results: int
-    ends: Ends | None = None
     formulas: Formulas = field(default_factory=Formulas)
     # Programs, each with the bytes of its scratch memory, and its schedule in words.
     made: list[tuple[GpuProgram, Number, str]] = field(default_factory=list)
 
     def add(self, most: float) -> Refusal | None:
         """Adds the functions for up to `most` rows; or says why there is none."""
-        regimes = counted(self.rows, TILED if self.ends else RANGES, most)
-        found = scheduled(regimes, self._choose, None if self.ends else self._clocks)
+        found = scheduled(counted(self.rows, RANGES, most), self._choose, self._clocks)
         if isinstance(found, Refusal):
             return found
         for way, regime in found:
@@ -165,7 +138,7 @@ class _Functions:
         """The schedules in words."""
         return ", or ".join(words for *_, words in self.made)
 
-    def program(self, kernel: mgx.KernelOp) -> GpuProgram:
+    def program(self) -> GpuProgram:
         """All functions as one program."""
         (first, *_), *others = self.made
         for other, *_ in others:
@@ -197,8 +170,7 @@ class _Functions:
         rows = self._dynamic(own, lambda _: blocks, parts)
         tiling = Tiling(schedule, unit, self.target)
         name = f"{self.name}_{len(self.made)}"
-        tail = self.ends.tail(own) if self.ends else None
-        program = generate(request.product, request.sizes, tiling, name, tail, rows)
+        program = generate(request.product, request.sizes, tiling, name, rows)
         words = schedule.describe(unit)
         if regime.most < math.inf:
             words = f"for up to {int(regime.most)} rows {words}"
@@ -210,11 +182,6 @@ class _Functions:
         request = self._request(rows)
         if isinstance(request, Refusal):
             return request
-        if self.ends is not None:
-            tail, bytes_ = self.ends.tail(rows), self._bytes(request.match, rows)
-            element = request.match.result_elements[0]
-            found = whole_rows(request.match, tail, bytes_, element, self.target)
-            return found if isinstance(found, Refusal) else _Way(found.schedule, found.unit)
         plans: list[Tiles | OneFunction | Refusal] = [tiles_plan(request)]
         if rows <= MAX_ROWS:
             plans += [as_skinny(request), as_broad(request)]
@@ -257,8 +224,7 @@ class _Functions:
         """The rows of work-groups. parts: partial sums of a row, in scratch memory."""
         steps = {Argument("scratch", 0): parts} if parts else {}
         steps |= {Argument("input", number): stride for number, stride in self.strides.items()}
-        columns = self.ends.columns if self.ends else [self.match.columns] * self.results
-        steps |= {Argument("output", number): size for number, size in enumerate(columns)}
+        steps |= {Argument("output", n): self.match.columns for n in range(self.results)}
         size = Argument("size", self.formulas.number(self.rows))
         return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))
 
