@@ -58,6 +58,8 @@ class Program:
         ArtifactError where the parts do not fit together.
         """
         self.threads = threads = available_cores() if threads is None else threads
+        # For each kernel its schedule and why.
+        self.reasons = [code.why for code in code_objects]
         self._load(plan, Loaded(plan, code_objects, weights, cpu(threads)))
         if _log.isEnabledFor(logging.INFO):
             needed = self.memory_bytes["arena"]

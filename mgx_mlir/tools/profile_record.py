@@ -163,13 +163,15 @@ def compared(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str
     changed.
 
     Runs are compared by their median, steps with equal nodes by the sum of their times; what
-    changed is the schedule of their kernel, or that one record alone has the step.
+    changed is the schedule of their kernel, the bytes that they move, or that one record alone has
+    the step.
     """
     rows = []
     runs, old_runs = _medians(now), _medians(before)
     for name in (n for n in runs if n in old_runs):
         rows.append(_row("run", name, old_runs[name], runs[name], ""))
-    steps, old_steps = _by_node(now), _by_node(before)
+    steps, old_steps = _by_node(now, "ms"), _by_node(before, "ms")
+    moved, old_moved = _by_node(now, "bytes"), _by_node(before, "bytes")
     schedules, old_schedules = _schedules(now), _schedules(before)
     for name in {**steps, **old_steps} if steps and old_steps else ():
         if name not in old_steps:
@@ -177,7 +179,11 @@ def compared(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str
         elif name not in steps:
             changed = "in the other run only"
         else:
-            changed = _changed(old_schedules.get(name, ""), schedules.get(name, ""))
+            told = [
+                _changed(old_schedules.get(name, ""), schedules.get(name, "")),
+                _changed(*(f"{sums.get(name, 0) / 1e6:.3g} MB" for sums in (old_moved, moved))),
+            ]
+            changed = "; ".join(filter(None, told))
         rows.append(_row("step", name, old_steps.get(name, 0.0), steps.get(name, 0.0), changed))
     return rows
 
@@ -208,11 +214,12 @@ def _medians(record: Mapping[str, Any]) -> dict[str, float]:
     return {str(kind): value for kind, value in found.items() if value is not None}
 
 
-def _by_node(record: Mapping[str, Any]) -> dict[str, float]:
+def _by_node(record: Mapping[str, Any], field: str) -> dict[str, float]:
+    """The sums of a field of the steps, by their nodes."""
     sums: dict[str, float] = {}
     steps = record.get("steps")
     for step in steps if isinstance(steps, list) else ():
-        spent = _number(step.get("ms")) if isinstance(step, dict) else None
+        spent = _number(step.get(field)) if isinstance(step, dict) else None
         if spent is not None:
             name = str(step.get("node") or "copy")
             sums[name] = sums.get(name, 0.0) + spent

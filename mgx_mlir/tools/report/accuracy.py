@@ -68,7 +68,7 @@ def _graphs(
         )
     return [
         {"id": "graph", "title": "The error in the graph", "legend": "error", "steps": steps,
-         "blocks": [block.to_json() for block in blocks(kinds_of(graph))], 
+         "blocks": [block.to_json() for block in blocks(kinds_of(graph))],
          "block_text": "at worst ", "of_worst": True}
     ]  # fmt: skip
 

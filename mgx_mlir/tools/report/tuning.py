@@ -15,8 +15,12 @@ def page(title: str, found: Sequence[tuple[Work, Record, bool]]) -> str:
     before = sum(work.count * record.baseline for work, record, _ in found)
     now = sum(work.count * (record.best or record.baseline) for work, record, _ in found)
     modelled = any(record.key.modelled for _, record, _ in found)
-    unit = "clocks, modelled" if modelled else "ns"
-    summary = f"{len(found)} problems: {before:,.0f} {unit} of a run before, {now:,.0f} now."
+    unit = "modelled clocks" if modelled else "ns"
+    better = sum(0 < record.best < record.baseline for _, record, _ in found)
+    summary = (
+        f"{len(found)} problems, {better} with a schedule better than the estimate's: launches "
+        f"in a run take {now:,.0f} {unit}, {before:,.0f} before."
+    )
     data = {
         "verdict": [summary],
         "plots": _plots(found, unit),
@@ -67,7 +71,13 @@ def _problems(found: Sequence[tuple[Work, Record, bool]], unit: str) -> dict[str
 
 def _candidates(found: Sequence[tuple[Work, Record, bool]], unit: str) -> dict[str, Any]:
     rows = [
-        [record.description, str(one.schedule), one.result, one.estimate or None, one.time or None]
+        [
+            record.description,
+            str(one.schedule),
+            one.result,
+            round(one.estimate) or None,
+            one.time or None,
+        ]
         for _, record, _ in found
         for one in record.candidates
     ]

@@ -228,7 +228,7 @@ def _on_host(
         key=lambda run: max((span.end for span in run), default=0.0),
     )
     machine = host_record(shared.target_of(options), program.threads)
-    kernels = _by_kernel(found)
+    kernels = _by_kernel(found, program.reasons)
     for row in kernels:
         row["peak"] = row["gflop_per_s"] * 1e9 / machine["fma f32"]
     return {

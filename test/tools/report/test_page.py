@@ -137,6 +137,7 @@ def test_the_threads_of_a_cpu_have_a_timeline_each(tmp_path: Path) -> None:
     record = json.loads(shown.getvalue())
     assert Page(files["page.html"].read_text()).data["threads"] == record["threads"]
     assert [thread["name"] for thread in record["threads"]][:1] == ["thread 0"]
+    assert all(row["why"] for row in record["kernels"] if row["kernel"] >= 0)
     steps = [span["step"] for thread in record["threads"] for span in thread["spans"]]
     assert {*steps} == {*range(len(record["steps"]))}
     events = json.loads(files["trace.json"].read_text())["traceEvents"]
@@ -188,8 +189,12 @@ def test_what_changed_between_two_runs_is_said() -> None:
     for record, name, why in ((old, "gone", "tile 16x16"), (new, "new", "tile 32x32")):
         record["kernels"][0]["why"] = why
         record["steps"].append({**record["steps"][0], "node": name})
+    new["steps"][0]["bytes"] = 4_000_008
     rows = {row["name"]: row for row in compared(old, new) if row["what"] == "step"}
-    assert rows[HOSTILE]["changed"] == "tile 16x16 -> tile 32x32" and rows[HOSTILE]["ratio"] == 1
+    assert (
+        rows[HOSTILE]["changed"] == "tile 16x16 -> tile 32x32; 1.6e-05 MB -> 4 MB"
+        and rows[HOSTILE]["ratio"] == 1
+    )
     assert rows["gone"]["changed"] == "in the other run only" and rows["gone"]["now"] == 0
     assert rows["new"]["changed"] == "not in the other run" and rows["new"]["ratio"] is None
 

@@ -35,7 +35,8 @@ function plainTable(root, table) {
   ]), table.rows);
 }
 
-// points: [x, y, text]; axes: names of x and y. line: whether neighbours are joined.
+// points: [x, y, text]; line: whether neighbours are joined;
+// axes: the names of both ends of x then, else of x and y.
 function plotView(root, plot) {
   const WIDTH = widthOf(root), HEIGHT = 340, LEFT = 70;
   const xs = plot.points.map((p) => p[0]), ys = plot.points.map((p) => p[1]);
@@ -54,8 +55,17 @@ function plotView(root, plot) {
   for (const [x, y, text] of plot.points)
     picture.append(svg("circle", {class: "bar heat", heat: (1 - (y - y0) / tall).toFixed(3), r: 4,
       cx: X(x).toFixed(1), cy: Y(y).toFixed(1)}, titled(text)));
-  picture.append(svg("text", {class: "soft", x: LEFT, y: HEIGHT - 8}, plot.axes[0]),
-    svg("text", {class: "soft", x: WIDTH - 10, y: HEIGHT - 8, "text-anchor": "end"}, plot.axes[1]));
+  const under = (x, text, anchor) =>
+    picture.append(svg("text", {class: "soft", x, y: HEIGHT - 8, "text-anchor": anchor}, text));
+  if (plot.line) {
+    under(LEFT, plot.axes[0], "start");
+    under(WIDTH - 10, plot.axes[1], "end");
+  } else {
+    under(LEFT, number(x0, 0), "start");
+    under((LEFT + WIDTH) / 2, plot.axes[0], "middle");
+    under(WIDTH - 10, number(x0 + wide, 0), "end");
+    picture.append(svg("text", {class: "soft", x: LEFT + 6, y: 28}, plot.axes[1]));
+  }
   if (plot.note) root.append(html("p", {class: "soft small"}, plot.note));
   root.append(html("div", {class: "view"}, picture));
 }
