@@ -1,4 +1,4 @@
-"""The notes of a release: what CHANGELOG.md says of it, after what its users must do.
+"""The notes of a release: what CHANGELOG.md says of it, in short and what users must do first.
 
     python -m scripts.release_notes [VERSION]
 
@@ -28,6 +28,12 @@ def notes(text: str, version: str) -> tuple[str, str]:
     raise KeyError(version)
 
 
+def ordered(body: str) -> str:
+    """The body of a version with its titled parts first, and then its list of changes."""
+    changes, *parts = re.split(r"^(?=### )", body, flags=re.M)
+    return "\n\n".join([*(part.strip() for part in parts), f"### Changes\n\n{changes.strip()}"])
+
+
 def main(words: list[str]) -> int:
     """The command; returns its exit code."""
     version = words[0] if words else __version__
@@ -38,7 +44,7 @@ def main(words: list[str]) -> int:
         return 1
     if not re.search(r"\d{4}-\d\d-\d\d", heading):
         print(f"{version} has no date in {CHANGELOG.name}: {heading}", file=sys.stderr)
-    print(f"# mgx-mlir {version}\n\n{body}")
+    print(f"# mgx-mlir {version}\n\n{ordered(body)}")
     return 0
 
 

@@ -26,6 +26,10 @@ def test_notes_are_those_of_one_version(capsys: pytest.CaptureFixture[str]) -> N
     text = "# Changes\n\n## 0.2.0, 2027-01-01\n\n- b\n\n## 0.1.0, not released\n\n- a\n"
     assert release_notes.notes(text, "0.2.0") == ("0.2.0, 2027-01-01", "- b")
     assert release_notes.notes(text, "0.1.0") == ("0.1.0, not released", "- a")
+    parts = "- a\n\n### In short\n\nb\n\n### Steps for users\n\n- c"
+    assert release_notes.ordered(parts) == (
+        "### In short\n\nb\n\n### Steps for users\n\n- c\n\n### Changes\n\n- a"
+    )
     assert release_notes.main([]) == 0
     assert capsys.readouterr().out.startswith(f"# mgx-mlir {__version__}\n")
     assert release_notes.main(["9.9.9"]) == 1
