@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.schedule import Machine, register_tiles, tile_cost
+from mgx_mlir.codegen.cpu.schedule import (
+    USUAL,
+    USUAL_BATCH,
+    Machine,
+    register_tiles,
+    tile_cost,
+)
 from mgx_mlir.codegen.problem.attention import (
     Attention,
     heads_as_queries,
@@ -101,6 +107,16 @@ class AttentionCut:
     def padded_rows(self) -> int:
         """Rows of the item's memory: tiles at its end are whole."""
         return max(ceil_div(self.rows, x.rows) * x.rows for x in (self.scores, self.values))
+
+    def __str__(self) -> str:
+        return f"{self.rows} queries an item, blocks of {self.keys} keys"
+
+    def clocks(self, attention: Attention) -> float:
+        """The estimated clocks of both products."""
+        usual = [n if isinstance(n, int) else USUAL for n in (attention.M, attention.N)]
+        batch = attention.batch if isinstance(attention.batch, int) else USUAL_BATCH
+        work = batch * usual[0] * usual[1] * (attention.D + attention.E) / self.lanes
+        return work / 2
 
     def items(self, attention: Attention) -> Number:
         return attention.batch * ceil_div(attention.M, self.rows)

@@ -13,6 +13,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.window_rows import window_starts
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image, Matrix
@@ -20,6 +21,8 @@ from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
 # Vectors of channels that are taken together.
 _VECTORS = 4
+# The clocks of a vector that is copied, to and back, and the side of an image that is symbolic.
+_COPY, USUAL_SIDE = 4.0, 28
 # Pixels whose windows are inside along a line: so many share the filters that are read.
 _PIXELS = 6
 
@@ -31,6 +34,7 @@ class Channels:
     image: its windows, without the channels. match: its results are [pixel of all images,
     channel]. mode: 'max', 'average', or 'filter' with `filters` [element of a window, channel].
     is_turned: the kernel's images, filters and results have channels first; work is on copies.
+    copy: the copy that the image is of, where channels are apart.
     """
 
     match: Match
@@ -40,12 +44,24 @@ class Channels:
     filters: Matrix | None = None
     counts_padding: bool = False
     is_turned: bool = False
+    copy: Padding | None = None
 
     @property
     def rows(self) -> Number:
         """Rows of pixels of all images; none where they are empty."""
         *lines, width = self.image.outputs
         return self.image.batch.size * math.prod(lines) * is_more(width, 0)
+
+    def __str__(self) -> str:
+        copies = " of copies" if self.is_turned else ""
+        return f"vectors of channels{copies}, windows of {math.prod(self.image.window)}"
+
+    def clocks(self, lanes: int) -> float:
+        """The estimated clocks: of an element of a window, and of a vector that is copied."""
+        sizes = (self.image.batch.size, *self.image.outputs)
+        pixels = math.prod(n if isinstance(n, int) else USUAL_SIDE for n in sizes)
+        each = math.prod(self.image.window) + (_COPY if self.is_turned or self.copy else 0)
+        return pixels * ceil_div(self.channels, lanes) * each
 
     def arguments(self) -> list[int]:
         """The numbers of the inputs that are read."""

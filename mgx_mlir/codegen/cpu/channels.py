@@ -16,21 +16,22 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.channel_windows import Channels, ChannelWindows
+from mgx_mlir.codegen.cpu.convolution import add_transpose
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.windows import (
-    add_transpose,
+    PADDED,
     by_pixels,
     groups_of,
-    has_channels_first,
-    with_channels_last,
 )
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
@@ -38,7 +39,13 @@ from mgx_mlir.rewriting.symbolic import shape_of
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 
-def filters_of_channels(match: Match) -> Channels | None:
+def channels_of(kernel: mgx.KernelOp, match: Match | None) -> Channels | Refusal:
+    """The work on channels that a kernel, or its match, is; or why it is none."""
+    found = _pooling_of_channels(kernel) if match is None else _filters_of_channels(match)
+    return found or Refusal("no pooling, nor filters of one channel each that lie by channels")
+
+
+def _filters_of_channels(match: Match) -> Channels | None:
     """A convolution with a filter for each channel; None for others."""
     problem, channels = match.problem, groups_of(match.problem)
     a, b = problem.a, problem.b
@@ -54,26 +61,28 @@ def filters_of_channels(match: Match) -> Channels | None:
         return None
     image = replace(b, batch=parts[0])
     own = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, filters[1])
-    place, turned = None, False
+    place, turned, copy = None, False, None
     if match.place is not None:
         place = _by_channels(match.place, channels)
-        if place is None or {parts[1].stride, filters[1].stride, place.column.stride} != {1}:
+        if place is None or {filters[1].stride, place.column.stride} != {1}:
             return None
     else:
-        first = replace(image, channel=parts[1])
         apart = Axis.of((problem.K, 1)), Axis.of((channels, problem.K))
         near = all(x is None or x.column.stride in (0, 1) for x in sources.values())
-        if not has_channels_first(first, 1) or (own.row, own.column) != apart or not near:
+        if (own.row, own.column) != apart or not near:
             return None
-        image, turned = with_channels_last(first, channels, first.argument), True
+        turned = True
         own = replace(own, row=Axis.of((problem.K, channels)), column=Axis.of((channels, 1)))
+    if turned or parts[1].stride != 1:
+        copy = Padding.without(replace(image, channel=parts[1]), PADDED)
+        image = replace(copy.windows(1)[0], pads=b.pads, channel=b.channel)
     made = replace(
         match,
         problem=replace(problem, batch=1, M=1, N=channels),
         place=place,
         sources=mapped(match.sources, lambda x: sources[x] or x),
     )
-    return Channels(made, image, channels, "filter", own, is_turned=turned)
+    return Channels(made, image, channels, "filter", own, is_turned=turned, copy=copy)
 
 
 def _by_channels(x: Matrix, channels: int) -> Matrix | None:
@@ -96,7 +105,7 @@ def _pooling_of(kernel: mgx.KernelOp) -> tuple[mgx.PoolingOp, View, str, str] | 
     return op, view, mode, element
 
 
-def pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
+def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
     """A pooling of images with channels last, which have no windows, or first; None for others."""
     found = _pooling_of(kernel)
     if found is None:
@@ -112,10 +121,11 @@ def pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
         tuple(dim[0][1] for dim in view.dims[2:]), outputs[2:], tuple(lengths), tuple(steps),
         tuple(op.dilations), tuple(pads[:count]),
     )  # fmt: skip
-    turned = isinstance(sizes[1], int) and sizes[1] > 1 and has_channels_first(image, 1)
-    channels = sizes[1] if turned else sizes[-1]
+    turned = isinstance(sizes[1], int) and sizes[1] > 1
+    channels, copy = sizes[1] if turned else sizes[-1], None
     if turned:
-        image = with_channels_last(image, channels, view.argument)
+        copy = Padding.without(image, PADDED)
+        image = replace(copy.windows(1)[0], pads=image.pads, channel=Axis(()))
     else:
         alone = (lengths[-1], steps[-1], pads[count - 1], pads[-1], sizes[1]) == (1, 1, 0, 0, 1)
         if count < 2 or not alone or view.dims[-1] != ((channels, 1),):
@@ -143,7 +153,7 @@ def pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
         sources=mapped(match.sources, lambda x: sources[x]),
     )
     padding = bool(op.count_include_pad.value)
-    return Channels(made, image, channels, mode, None, padding, is_turned=turned)
+    return Channels(made, image, channels, mode, None, padding, is_turned=turned, copy=copy)
 
 
 def _without_last(image: Image) -> Image:
@@ -160,10 +170,17 @@ def add_channels(
     outputs: Sequence[Place],
     machine: Machine,
 ) -> None:
-    """Adds the function of the work, whose results go to `outputs`."""
+    """Adds the function of the work, and those of copies: channels of the kernel may come first."""
+    inputs, made, filters = dict(inputs), outputs, work.filters
+    if work.copy is not None:
+        inputs[PADDED] = work.copy.add(functions, inputs)
     if work.is_turned:
-        _add_turned(functions, work, inputs, outputs, machine)
-        return
+        made = [Place(output.type, output.size) for output in outputs]
+    if work.is_turned and filters is not None:
+        source = inputs[filters.argument]
+        inputs[filters.argument] = Place(source.type, source.size)
+        sizes = 1, work.channels, filters.row.size
+        add_transpose(functions, source, inputs[filters.argument], sizes)
     used = work.arguments()
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
@@ -173,27 +190,8 @@ def add_channels(
         own = ChannelWindows(work, read, epilogue, lanes, machine.registers)
         emit.loop(begin, end, 1, own.row)
 
-    functions.add_on([*(inputs[number] for number in used), *outputs], work.rows, body)
-
-
-def _add_turned(
-    functions: Functions,
-    work: Channels,
-    inputs: Mapping[int, Place],
-    outputs: Sequence[Place],
-    machine: Machine,
-) -> None:
-    """Adds the functions of work on copies with channels last, and those that make the copies."""
-    image, channels, filters = work.image, work.channels, work.filters
-    images, copies = image.batch.size, dict(inputs)
-    sizes = [(image.argument, (images, channels, math.prod(image.sizes)))]
-    if filters is not None:
-        sizes.append((filters.argument, (1, channels, filters.row.size)))
-    for number, own in sizes:
-        copies[number] = Place(inputs[number].type, inputs[number].size)
-        add_transpose(functions, inputs[number], copies[number], own, machine)
-    made = [Place(output.type, output.size) for output in outputs]
-    add_channels(functions, replace(work, is_turned=False), copies, made, machine)
-    for place, output in zip(made, outputs, strict=True):
-        back = images, math.prod(image.outputs), channels
-        add_transpose(functions, place, output, back, machine)
+    functions.add_on([*(inputs[number] for number in used), *made], work.rows, body)
+    if work.is_turned:
+        sizes = work.image.batch.size, math.prod(work.image.outputs), work.channels
+        for place, output in zip(made, outputs, strict=True):
+            add_transpose(functions, place, output, sizes)

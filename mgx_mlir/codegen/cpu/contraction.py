@@ -1,4 +1,4 @@
-"""Matrix products and convolutions as register tiles over packed blocks.
+"""Matrix products as register tiles over packed blocks.
 
 A work item owns some rows and one block of columns of C. It packs its block of B where that is not
 shared, and for each register tile of rows the rows of A where tiles do not read these in place. The
@@ -25,7 +25,7 @@ from mgx_mlir.codegen.cpu.schedule import (
     CpuSchedule,
     are_signed,
 )
-from mgx_mlir.codegen.problem.problem import Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # store(sums, batch, m, n, mask): handles a vector of results of row m from column n on.
@@ -89,35 +89,18 @@ def emit_packing(
 
 @dataclass(frozen=True)
 class Columns:
-    """One block of columns: the first column of C, their count, and their position in the image."""
+    """One block of columns: the first column of C, and their count."""
 
     first: Index
     count: Index
-    image_row: Index = 0
-    image_rows: Index = 0
-    image_column: Index = 0
 
 
 def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> Columns:
-    if not isinstance(problem.b, Image):
-        first = emit.mul(number, schedule.columns)
-        count: Index = schedule.columns
-        if problem.N % schedule.columns:
-            count = emit.minimum(count, emit.sub(problem.N, first))
-        return Columns(first, count)
-    width = problem.b.width
-    image_rows = problem.N // width
-    if schedule.columns >= width:
-        row = emit.mul(number, schedule.image_rows)
-        rows: Index = schedule.image_rows
-        if image_rows % schedule.image_rows:
-            rows = emit.minimum(rows, emit.sub(image_rows, row))
-        return Columns(emit.mul(row, width), emit.mul(rows, width), row, rows)
-    parts = ceil_div(width, schedule.columns)
-    row, part = emit.div(number, parts), emit.rem(number, parts)
-    column = emit.mul(part, schedule.columns)
-    count = emit.minimum(schedule.columns, emit.sub(width, column))
-    return Columns(emit.linear(column, (row, width)), count, row, 1, column)
+    first = emit.mul(number, schedule.columns)
+    count: Index = schedule.columns
+    if problem.N % schedule.columns:
+        count = emit.minimum(count, emit.sub(problem.N, first))
+    return Columns(first, count)
 
 
 def first_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -> Packed:
@@ -157,14 +140,9 @@ def pack_block(
 
         emit.loop(0, copy.depth, PACK_DEPTH, piece)
         return
-    if isinstance(problem.b, Image):
-        width = problem.b.width
-        count = columns.count if schedule.columns < width else width
-        rows = columns.image_row, columns.image_rows
-        pack.pack_image(copy, problem.b, rows, (columns.image_column, count))
-    else:
-        vectors = emit.div(emit.add(columns.count, copy.lanes - 1), copy.lanes)
-        pack.pack_b(copy, problem.b, columns.first, vectors)
+    vectors = emit.div(emit.add(columns.count, copy.lanes - 1), copy.lanes)
+    assert isinstance(problem.b, Matrix)
+    pack.pack_b(copy, problem.b, columns.first, vectors)
 
 
 @dataclass(frozen=True)
@@ -254,9 +232,7 @@ class _Emitter:
             fresh: ir.Value | bool = True
             if self.schedule.shared:
                 fresh = False
-                b = self.problem.b
-                is_one = isinstance(b, Matrix) and not b.batch.factors
-                is_one = is_one and self.problem.batch != 1
+                is_one = not self.problem.b.batch.factors and self.problem.batch != 1
                 own = emit.rem(block, column_blocks) if is_one else block
                 start = emit.mul(own, self.schedule.packed_block(self.problem))
                 self.packed_b = replace(self.packed_b, start=start)

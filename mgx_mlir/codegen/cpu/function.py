@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from mlir import ir
 from mlir.dialects import func
@@ -13,40 +12,6 @@ from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
-from mgx_mlir.sizes.arithmetic import ceil_div
-
-
-@dataclass(frozen=True)
-class Memory:
-    """One pointer of a function: its argument, the element type, and the number of elements.
-
-    That may be a formula, which has the operators of ints and is typed as such.
-    """
-
-    argument: Argument
-    element: str
-    size: int
-
-    @property
-    def bytes(self) -> int:
-        """Its bytes."""
-        return self.size * emit.element_bytes(self.element)
-
-
-class Builder(Protocol):
-    """Collects functions and their scratch memory; see KernelBuilder."""
-
-    def add(
-        self,
-        memories: Sequence[Memory],
-        items: int,
-        body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
-        kept: int = 0,
-    ) -> None:
-        """Adds a launch of `items` work items."""
-
-    def scratch(self, size: int, element: str) -> Memory:
-        """`size` elements of the kernel's scratch memory."""
 
 
 @dataclass
@@ -60,35 +25,6 @@ class KernelBuilder:
     # Whether no iteration of a loop reads what another writes, even with an input overwritten.
     independent: bool = False
     launches: list[Launch] = field(default_factory=list)
-    scratch_bytes: int = 0
-
-    def add(
-        self,
-        memories: Sequence[Memory],
-        items: int,
-        body: Callable[[Sequence[ir.Value], ir.Value, ir.Value], None],
-        kept: int = 0,
-    ) -> None:
-        """Adds a launch of `items` work items; `kept` is `Launch.kept`.
-
-        `body(pointers, begin, end)` builds the work of items begin .. end; it runs with the
-        insertion point inside of the new function. Pointers do not alias each other where
-        one of them is written.
-        """
-
-        def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
-            pointers = [
-                entry.add_argument(
-                    ir.MemRefType.get([max(m.size, 1)], emit.memory_type(m.element)),
-                    ir.Location.unknown(),
-                )
-                for m in memories
-            ]
-            body(pointers, begin, end)
-            return [m.argument for m in memories]
-
-        self.add_function(items, build)
-        self.launches[-1] = replace(self.launches[-1], kept=kept)
 
     def add_function(
         self,
@@ -122,13 +58,6 @@ class KernelBuilder:
             for launch, own in zip(self.launches, arguments, strict=True)
         ]
 
-    def scratch(self, size: int, element: str) -> Memory:
-        """`size` elements of the kernel's scratch memory."""
-        offset = self.scratch_bytes
-        memory = Memory(Argument("scratch", offset), element, size)
-        self.scratch_bytes += ceil_div(memory.bytes, 256) * 256
-        return memory
-
     def finish(self, target: Target, explicit: bool = False) -> CodeObject:
         """Compiles the added functions. The module is used up."""
         if self.overwritable:
@@ -138,9 +67,7 @@ class KernelBuilder:
             for launch in self.launches
         ]
         data = compile_module(self.module, entries, target, explicit, self.independent)
-        return CodeObject(
-            target.identity, data, tuple(self.launches), self.scratch_bytes, _stats(data)
-        )
+        return CodeObject(target.identity, data, tuple(self.launches), 0, _stats(data))
 
     def _allow_in_place(self) -> None:
         """Removes the promises that do not hold where the result overwrites an input."""

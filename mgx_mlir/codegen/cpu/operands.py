@@ -1,116 +1,82 @@
-"""Launches that make the operands which a contraction's tiles read: transposed, or computed."""
+"""Operands of a contraction that are computed into memory before its tiles read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from mlir import ir
-from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu.function import Builder, Memory
+from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match
-from mgx_mlir.codegen.problem.problem import Axis, Computed, ComputedImage, Image, Matrix, pixels
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Computed,
+    ComputedImage,
+    Contraction,
+    Image,
+    Matrix,
+    pixels,
+)
 from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number
 
-# The argument number of an image that is transposed first.
-_IMAGE = -3
-# The argument number of an image whose pixels are computed first.
-_PIXELS = -4
-# Pixels whose channels are transposed together: each is a cache line.
-_TRANSPOSED = 16
+# Numbers of inputs that are computed count down from it.
+_FIRST_MADE = -20
 
 
-def transposing_launch(
-    builder: Builder, image: Image, inputs: Mapping[int, Memory]
-) -> tuple[Image, Memory]:
-    """Adds the launch that transposes an image with channels last; gives it by rows, in scratch."""
-    batch, channels, pixels = image.batch.size, image.channel.size, prod(image.sizes)
-    plane = Axis.of(*zip(image.sizes, image.strides, strict=True))
-    scratch = builder.scratch(batch * channels * pixels, image.element)
-    lanes = min(_TRANSPOSED, pixels)
-    parts = ceil_div(pixels, lanes)
+def computed_first(match: Match) -> tuple[dict[int, Computing], Match]:
+    """The match with plain operands, and the computed ones, by the numbers that it reads them by.
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        source, result = pointers
+    It reads matrices, or images of channels last, in memory of their own.
+    """
+    made: dict[int, Computing] = {}
 
-        def item(number: Index) -> None:
-            at = emit.div(number, parts)
-            # The last part of an image overlaps the previous one.
-            first = emit.minimum(emit.mul(emit.rem(number, parts), lanes), pixels - lanes)
-            start = image.start(at)
-            places = [emit.add(start, plane.offset(emit.add(first, i))) for i in range(lanes)]
-
-            def channel(c: Index) -> None:
-                far = image.channel.offset(c)
-                elements = [emit.load(source, emit.add(place, far)) for place in places]
-                type_ = ir.VectorType.get([lanes], elements[0].type)
-                x = vector.from_elements(type_, elements)
-                row = emit.linear(c, (at, channels))
-                emit.store_vector(x, result, emit.linear(first, (row, pixels)))
-
-            emit.loop(0, channels, 1, channel)
-
-        emit.loop(begin, end, 1, item)
-
-    builder.add([inputs[image.argument], scratch], batch * parts, body)
-    transposed = replace(
-        image,
-        argument=_IMAGE,
-        offset=0,
-        batch=Axis.of((batch, channels * pixels)),
-        channel=Axis.of((channels, pixels)),
-        strides=tuple(row_major(image.sizes)),
-    )
-    return transposed, scratch
-
-
-def with_image(
-    builder: Builder, match: Match, inputs: Mapping[int, Memory]
-) -> tuple[Match, Mapping[int, Memory]]:
-    """The match with a plain image: adds a launch that computes the pixels of a computed one."""
-    image = match.problem.b
-    if not isinstance(image, ComputedImage):
-        return match, inputs
-    made, memory = _computing_launch(builder, image.computed(pixels), inputs, _PIXELS)
-    distance = made.column.stride or 0
-    plain = Image(
-        _PIXELS, made.element, 0, made.batch, made.row, image.sizes,
-        tuple(x * distance for x in row_major(image.sizes)),
-        image.outputs, image.window, image.steps, image.dilations, image.pads, fill=image.fill,
-    )  # fmt: skip
-    match = replace(match, problem=replace(match.problem, b=plain))
-    return match, {**inputs, _PIXELS: memory}
-
-
-def with_operands(
-    builder: Builder, match: Match, inputs: Mapping[int, Memory]
-) -> tuple[Match, Mapping[int, Memory]]:
-    """The match with plain operands: adds launches that compute the others into scratch."""
-    memories, operands = dict(inputs), []
-    for number, operand in enumerate((match.problem.a, match.problem.b), -2):
+    def plain(operand: Matrix | Image) -> Matrix | Image:
+        number = _FIRST_MADE - len(made)
         if isinstance(operand, Computed):
-            operand, memories[number] = _computing_launch(builder, operand, inputs, number)
-        operands.append(operand)
-    a, b = operands
-    assert isinstance(a, Matrix)
-    return replace(match, problem=replace(match.problem, a=a, b=b)), memories
+            made[number] = Computing.of(operand, number)
+            return made[number].result
+        if not isinstance(operand, ComputedImage):
+            return operand
+        made[number] = work = Computing.of(operand.computed(pixels), number)
+        own, distance = work.result, work.result.column.stride or 0
+        return Image(
+            number, own.element, 0, own.batch, own.row, operand.sizes,
+            tuple(x * distance for x in row_major(operand.sizes)),
+            operand.outputs, operand.window, operand.steps, operand.dilations, operand.pads,
+            fill=operand.fill,
+        )  # fmt: skip
+
+    def term(own: Contraction) -> Contraction:
+        a = plain(own.a)
+        assert isinstance(a, Matrix)
+        return replace(own, a=a, b=plain(own.b))
+
+    first, *others = map(term, match.terms)
+    return made, replace(match, problem=first, added=tuple(others))
 
 
-def _computing_launch(
-    builder: Builder, matrix: Computed, inputs: Mapping[int, Memory], number: int
-) -> tuple[Matrix, Memory]:
-    """Adds the launch that computes an operand; gives its matrix in scratch, argument `number`."""
-    work = Computing.of(matrix, number)
-    scratch = builder.scratch(work.size, matrix.element)
-    read = [inputs[n] for n in work.arguments]
-    builder.add([*read, scratch], work.items, work.emit)
-    return work.result, scratch
+def add_computing(
+    functions: Functions,
+    made: Mapping[int, Computing],
+    inputs: Mapping[int, Place],
+    share: Number = 1,
+) -> dict[int, Place]:
+    """Adds the functions that compute operands. Gives their memory, by number.
+
+    share: 1 where a run takes them, 0 where it takes others.
+    """
+    found: dict[int, Place] = {}
+    for number, work in made.items():
+        found[number] = Place(emit.memory_type(work.result.element), share * work.size)
+        read = [inputs[n] for n in work.arguments]
+        functions.add_on([*read, found[number]], share * work.items, work.emit)
+    return found
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,16 @@ past the end hold numbers that no stored result depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix
 
 # Rows of B that are on their way from memory while one is packed: they lie too far apart for the
 # processor to foresee them.
@@ -275,154 +274,3 @@ def transpose(rows: list[ir.Value]) -> list[ir.Value]:
         rows = result
         distance //= 2
     return rows
-
-
-def pack_image(
-    copy: Copy, image: Image, rows: tuple[Index, Index], columns: tuple[Index, Index]
-) -> None:
-    """Packs rows k .. k + depth of B for some rows and columns of output: the first, and how many.
-
-    A vector may write past the end of its row of output: the next row, written later, covers it.
-    """
-    start = image.start(copy.batch)
-    fill = emit.constant(image.fill, image.element, copy.lanes) if image.fill else None
-    read = row_reader(copy.source, image, copy.lanes, fill)
-    (first_row, row_count), (first_column, column_count) = rows, columns
-    pitch = 1 if isinstance(row_count, int) and row_count == 1 else image.width
-
-    def window(i: Index) -> None:
-        rest = emit.add(copy.k, i)
-        taps: list[Index] = []
-        for size in reversed(image.window):
-            taps.insert(0, emit.rem(rest, size))
-            rest = emit.div(rest, size)
-        channel = emit.add(start, image.channel.offset(rest))
-        base = emit.linear(copy.target.start, (i, copy.target.k_step))
-        # The window tap's position for the first output of each dimension.
-        shifts = [
-            emit.add(emit.mul(tap, dilation), -pad)
-            for tap, dilation, pad in zip(taps, image.dilations, image.pads, strict=True)
-        ]
-
-        def row(r: Index) -> None:
-            place, limit = _image_row(image, channel, shifts, emit.add(first_row, r))
-            to = emit.linear(base, (r, pitch))
-
-            def part(j: Index) -> None:
-                out = emit.add(first_column, j)
-                at = emit.linear(shifts[-1], (out, image.steps[-1]))
-                copy.store(read(place, at, limit), image.element, emit.add(to, j))
-
-            emit.loop(0, column_count, copy.lanes, part)
-
-        emit.loop(0, row_count, 1, row)
-
-    emit.loop(0, copy.depth, 1, window)
-
-
-def _image_row(
-    image: Image, channel: Index, shifts: Sequence[Index], output_row: Index
-) -> tuple[Index, Index]:
-    """The place where the row of the image that a row of output reads starts, and its elements.
-
-    A row outside of the image has none.
-    """
-    rest, place, inside = output_row, channel, None
-    for axis in reversed(range(len(image.sizes) - 1)):
-        out = rest if axis == 0 else emit.rem(rest, image.outputs[axis])
-        rest = emit.div(rest, image.outputs[axis])
-        at = emit.linear(shifts[axis], (out, image.steps[axis]))
-        place = emit.linear(place, (at, image.strides[axis]))
-        if image.pads[axis] or _overruns(image, axis):
-            here = arith.cmpi(
-                arith.CmpIPredicate.ult, emit.value(at), emit.value(image.sizes[axis])
-            )
-            inside = here if inside is None else arith.andi(inside, here)
-    limit: Index = image.sizes[-1]
-    if inside is not None:
-        limit = emit.select(inside, limit, 0)
-    return place, limit
-
-
-def _overruns(image: Image, axis: int) -> bool:
-    last = (image.outputs[axis] - 1) * image.steps[axis] - image.pads[axis]
-    return last + (image.window[axis] - 1) * image.dilations[axis] >= image.sizes[axis]
-
-
-def row_reader(
-    source: ir.Value, image: Image, lanes: int, fill: ir.Value | None = None
-) -> Callable[[Index, Index, Index], ir.Value]:
-    """read(place, at, limit): elements at, at + step, ... of the row that starts at `place`.
-
-    Elements outside of [0, limit) are `fill`, a vector; zero by default.
-    """
-    step, stride = image.steps[-1], image.strides[-1]
-    padded = bool(image.pads[-1])
-
-    def window_mask(at: Index, limit: Index) -> ir.Value:
-        mask = emit.lane_mask(emit.sub(limit, at), lanes)
-        if mask is None:
-            mask = emit.constant(1, "i1", lanes)
-        if not padded:
-            return mask
-        before = emit.lane_mask(emit.value(emit.sub(0, at)), lanes)
-        return arith.andi(mask, arith.xori(before, emit.constant(1, "i1", lanes)))
-
-    # Before AVX512 bytes have no masks: LLVM makes a branch for each lane.
-    (size,) = ir.MemRefType(source.type).shape
-    is_split = lanes <= 8 and emit.element_bytes(image.element) == 1 and size >= lanes
-
-    def window(place: Index, at: Index, limit: Index) -> ir.Value:
-        here, mask = emit.add(place, at), window_mask(at, limit)
-        if is_split:
-            return _masked_bytes(source, here, mask, fill)
-        return emit.load_vector(source, here, lanes, mask, fill)
-
-    def read(place: Index, at: Index, limit: Index) -> ir.Value:
-        if step == 1 and stride == 1:
-            return window(place, at, limit)
-        if step == 2 and stride == 1:
-            first, second = (window(place, half, limit) for half in (at, emit.add(at, lanes)))
-            return vector.shuffle(first, second, [2 * lane for lane in range(lanes)])
-        rest = fill if fill is not None else emit.constant(0, image.element, lanes)
-        return _gather(source, place, at, limit, step, stride, rest)
-
-    return read
-
-
-def _masked_bytes(
-    source: ir.Value, index: Index, mask: ir.Value, fill: ir.Value | None
-) -> ir.Value:
-    """The bytes from `index` on; masked ones are `fill`'s, or zero, and may lie outside of memory.
-
-    All are loaded from inside the memory, as one word, which is shifted to its place.
-    """
-    (lanes,), (size,) = ir.VectorType(mask.type).shape, ir.MemRefType(source.type).shape
-    word = ir.IntegerType.get_signless(8 * lanes)
-    inside = emit.maximum(emit.minimum(index, size - lanes), 0)
-    x = emit.load_vector(source, inside, lanes)
-    bits = vector.extract(vector.BitCastOp(ir.VectorType.get([1], word), x).result, [], [0])
-    moved = arith.index_cast(word, emit.value(emit.mul(emit.sub(index, inside), 8)))
-    zero = arith.constant(word, ir.IntegerAttr.get(word, 0))
-    back = arith.subi(zero, moved)
-    after = arith.cmpi(arith.CmpIPredicate.sge, moved, zero)
-    shifted = arith.select(after, arith.shrui(bits, moved), arith.shli(bits, back))
-    one = vector.broadcast(ir.VectorType.get([1], word), shifted)
-    found = vector.BitCastOp(ir.VectorType(x.type), one).result
-    return arith.select(mask, found, fill if fill is not None else emit.constant(0, "i8", lanes))
-
-
-def _gather(
-    source: ir.Value, place: Index, at: Index, limit: Index, step: int, stride: int, fill: ir.Value
-) -> ir.Value:
-    i64 = ir.IntegerType.get_signless(64)
-    (lanes,) = ir.VectorType(fill.type).shape
-    wide = ir.VectorType.get([lanes], i64)
-    steps = ir.DenseElementsAttr.get(np.arange(lanes, dtype=np.int64) * step, type=wide)
-    at64 = arith.index_cast(i64, emit.value(at))
-    positions = arith.addi(emit.splat(at64, lanes), arith.constant(wide, steps))
-    end = emit.splat(arith.index_cast(i64, emit.value(limit)), lanes)
-    mask = arith.cmpi(arith.CmpIPredicate.ult, positions, end)
-    if stride != 1:
-        positions = arith.muli(positions, emit.constant(stride, "i64", lanes))
-    return vector.gather(fill.type, source, [emit.value(place)], positions, mask, fill)

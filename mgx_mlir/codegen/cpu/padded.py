@@ -10,8 +10,8 @@ that is so already is read itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -20,7 +20,6 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pack import InPlace
-from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
@@ -98,15 +97,18 @@ class Padding:
     argument: int
 
     @staticmethod
-    def of(image: Image, argument: int) -> Padding | None:
-        """The copy of an image; None where its channels are not evenly apart."""
-        if image.channel.stride is None or image.batch.stride is None:
-            return None
+    def of(image: Image, argument: int) -> Padding:
+        """The copy of what the windows of an image reach."""
         shape = zip(image.outputs, image.steps, image.window, image.dilations, strict=True)
         sizes = tuple(
             maximum(n - 1, 0) * step + (length - 1) * d + 1 for n, step, length, d in shape
         )
         return Padding(image, sizes, argument)
+
+    @staticmethod
+    def without(image: Image, argument: int) -> Padding:
+        """The copy of an image with channels last, and nothing around it."""
+        return Padding(replace(image, pads=(0,) * len(image.pads)), image.sizes, argument)
 
     @property
     def channels(self) -> int:
@@ -129,17 +131,15 @@ class Padding:
         )  # fmt: skip
         return own, Axis.of((groups, channels // groups))
 
-    def add(
-        self,
-        functions: Functions,
-        source: Place,
-        target: Place,
-        machine: Machine,
-        share: Number = 1,
-    ) -> None:
-        """Adds the function that makes the copy, or not where `share` is 0. Items are its lines."""
+    def add(self, functions: Functions, inputs: Mapping[int, Place], share: Number = 1) -> Place:
+        """Adds the function that makes the copy, or not where `share` is 0; gives its memory.
+
+        Items are its lines.
+        """
+        source = inputs[self.image.argument]
+        target = Place(source.type, share * self.size)
         lines = self.image.batch.size * math.prod(self.sizes[:-1])
-        lanes = machine.lanes(self.image.element)
+        lanes = 4 * functions.lanes // emit.element_bytes(self.image.element)
 
         def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
             read, written = pointers
@@ -147,6 +147,7 @@ class Padding:
             emit.loop(begin, end, 1, own.line)
 
         functions.add_on([source, target], share * lines, body)
+        return target
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class _Copy:
             place = emit.linear(place, (at, image.strides[axis]))
             if image.pads[axis] or not padding.sizes[axis] <= image.sizes[axis]:
                 inside = emit.both(inside, emit.compare("ult", at, image.sizes[axis]))
-        place = emit.linear(place, (rest, image.batch.stride or 0))
+        place = emit.add(place, image.batch.offset(rest))
         before = image.pads[-1]
         low = emit.minimum(before, width)
         high = emit.maximum(emit.minimum(emit.add(image.sizes[-1], before), width), low)
@@ -224,34 +225,40 @@ class _Copy:
         emit.loop(0, count, self.lanes, vector)
 
     def _turned(self, place: Index, to: Index, count: Index) -> None:
-        """Copies pixels whose channels are apart: squares, where pixels are neighbours."""
-        image, channels, lanes = self.padding.image, self.padding.channels, self.lanes
-        pixel, channel = image.strides[-1], image.channel.stride or 0
+        """Copies pixels whose channels are apart: squares, where pixels are neighbours.
 
-        def scalars(first: Index, low: Index, high: Index) -> None:
+        The last squares overlap the ones before.
+        """
+        image, channels, lanes = self.padding.image, self.padding.channels, self.lanes
+
+        def scalars() -> None:
             def one(number: Index) -> None:
                 def element(c: Index) -> None:
-                    here = emit.linear(place, (number, pixel), (c, channel))
-                    x = emit.load(self.source, here)
+                    here = emit.linear(place, (number, image.strides[-1]))
+                    x = emit.load(self.source, emit.add(here, image.channel.offset(c)))
                     emit.store(x, self.target, emit.linear(to, (number, channels), (c, 1)))
 
-                emit.loop(low, high, 1, element)
+                emit.loop(0, channels, 1, element)
 
-            emit.loop(first, count, 1, one)
+            emit.loop(0, count, 1, one)
 
-        if pixel != 1:
-            scalars(0, 0, channels)
+        if image.strides[-1] != 1:
+            scalars()
             return
         # Squares of neighbouring pixels by channels; of fewer channels, what is more is nothing.
         side = min(lanes, 1 << (channels - 1).bit_length())
-        whole = max(channels // side, 1) * side
-        squares = emit.mul(emit.div(count, side), side)
+        exist = min(side, channels)
 
         def square(number: Index) -> None:
+            number = emit.minimum(number, emit.sub(count, side))
+
             def block(c: Index) -> None:
-                here, exist = emit.linear(place, (number, 1), (c, channel)), min(side, channels)
+                c = emit.minimum(c, channels - exist)
+                here = emit.add(place, number)
                 found = [
-                    emit.load_vector(self.source, emit.linear(here, (n, channel)), side)
+                    emit.load_vector(
+                        self.source, emit.add(here, image.channel.offset(emit.add(c, n))), side
+                    )
                     for n in range(exist)
                 ]
                 found += [emit.constant(0, image.element, side)] * (side - exist)
@@ -261,9 +268,9 @@ class _Copy:
                     mask = emit.lane_mask(exist, side) if n == side - 1 else None
                     emit.store_vector(x, self.target, emit.linear(there, (n, channels)), mask)
 
-            emit.loop(0, whole, side, block)
+            emit.loop(0, channels, side, block)
 
-        emit.loop(0, squares, side, square)
-        scalars(squares, 0, channels)
-        if whole < channels:
-            scalars(0, whole, channels)
+        def squares() -> None:
+            emit.loop(0, count, side, square)
+
+        emit.when(emit.compare("sge", count, side), squares, scalars)

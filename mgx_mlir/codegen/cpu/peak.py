@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.kernel import load_dialects
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.loops.body import UNBOUNDED
 from mgx_mlir.dialects import context
 
 # Sums of vectors that are in flight: enough to hide their latency, on every processor.
@@ -28,8 +27,9 @@ def peak_loop(target: Target) -> tuple[CodeObject, int]:
         load_dialects(used)
         builder = KernelBuilder("peak", ir.Module.create())
 
-        def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-            (memory,) = pointers
+        def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
+            type_ = ir.MemRefType.get([UNBOUNDED], emit.element_type("f32"))
+            memory = entry.add_argument(type_, ir.Location.unknown())
             factor = emit.load_vector(memory, 0, lanes)
 
             def step(_: ir.Value, *sums: ir.Value) -> list[ir.Value]:
@@ -39,6 +39,7 @@ def peak_loop(target: Target) -> tuple[CodeObject, int]:
             sums = emit.loop(begin, end, 1, step, starts, rolled=True)
             for n, x in enumerate(sums):
                 emit.store_vector(x, memory, n * lanes)
+            return [Argument("output", 0)]
 
-        builder.add([Memory(Argument("output", 0), "f32", _SUMS * lanes)], 1, body)
+        builder.add_function(1, build)
         return builder.finish(target, explicit=True), 2 * _SUMS * lanes

@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.pack import InPlace
-from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
 # Bytes of the second-level cache that one packed block of B may take, by the bytes of a vector:
 # three quarters of the 1 MiB that each core of the smallest processors with vectors of 64 bytes
-# has (Zen 4, Skylake-X), and as much as the cache of others (Zen 2).
-BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 512 << 10
-MAX_BLOCK_COLUMNS = 256
-# Both for matrices on processors with narrower vectors: tiles of few rows read B often there.
-MAX_BLOCK_COLUMNS_NARROW, MATRIX_BYTES_NARROW = 64, 192 << 10
+# has (Zen 4, Skylake-X). On processors with narrower vectors tiles of few rows read B often.
+BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 192 << 10
+MAX_BLOCK_COLUMNS, MAX_BLOCK_COLUMNS_NARROW = 256, 64
 # The first-level cache: 4 KiB of each of its (8 to 12) ways, half of which rows of A may take.
 CACHE_LINE, CACHE_SETS, ROWS_OF_SET = 64, 64, 4
 # Multiply-adds of a work item that are worth waking a thread for.
@@ -83,11 +81,10 @@ class Machine:
 class CpuSchedule:
     """A register tile has `rows` x `vectors` accumulators of `lanes` elements.
 
-    A cache block of B has `depth` rows of k and up to `columns` columns; for images a block
-    is `image_rows` rows of output, or part of one. A work item multiplies `item_rows` rows
-    of A by one block of columns. `shared`: B is packed once, by a launch of its own, and not
-    by each item. `joined`: the integers of a column that lie together in packed blocks, as one
-    instruction takes them: 4 of 8 bits, 2 of 16 bits.
+    A cache block of B has `depth` rows of k and up to `columns` columns. A work item multiplies
+    `item_rows` rows of A by one block of columns. `shared`: B is packed once, by a launch of its
+    own, and not by each item. `joined`: integers of a column that lie together in packed blocks, as
+    one instruction takes them: 4 of 8 bits, 2 of 16 bits.
     """
 
     lanes: int
@@ -95,7 +92,6 @@ class CpuSchedule:
     vectors: int
     depth: int
     columns: int
-    image_rows: int
     item_rows: int
     shared: bool
     joined: int = 1
@@ -111,15 +107,7 @@ class CpuSchedule:
         Packing counts even where B may be a weight, which is packed once, as others are not.
         """
         tile = self.rows, self.vectors, self.columns
-        if isinstance(problem.b, Image) and self.image_rows * problem.b.width >= self.columns:
-            whole = problem.N // problem.b.width
-            blocks = [(n * problem.b.width, count) for n, count in _parts(whole, self.image_rows)]
-        elif isinstance(problem.b, Image):
-            width = problem.b.width
-            blocks = _parts(width, self.columns, problem.N // width)
-        else:
-            blocks = _parts(problem.N, self.columns)
-        total = problem.batch * _cost(problem, self.lanes, *tile, blocks, self.joined)
+        total = problem.batch * _cost(problem, self.lanes, *tile, self.joined)
         if packs_once(problem):
             total += problem.K * ceil_div(problem.N, self.lanes) * _pack_vector(problem, self.lanes)
         return total
@@ -157,11 +145,6 @@ class CpuSchedule:
         return ceil_div(problem.M, self.item_rows)
 
     def column_blocks(self, problem: Contraction) -> int:
-        if isinstance(problem.b, Image):
-            image_rows = problem.N // problem.b.width
-            if self.image_rows > 1:
-                return ceil_div(image_rows, self.image_rows)
-            return image_rows * ceil_div(problem.b.width, self.columns)
         return ceil_div(problem.N, self.columns)
 
     def items(self, problem: Contraction) -> int:
@@ -181,15 +164,15 @@ class CpuSchedule:
         """Elements from one row of a packed block of B to the next, and from vector to vector.
 
         Each vector of columns is contiguous, row after row: tiles read few streams, which the
-        processor foresees. A row of slack is between two of them. Only the rows of an image, which
-        are written where no vector begins, are whole.
+        processor foresees. A row of slack is between two of them.
         """
-        if self._is_by_vectors(problem):
+        if self._is_by_vectors:
             return self.lanes, (self._block_rows(problem) + 1) * self.lanes
         return self.packed_row, self.lanes
 
-    def _is_by_vectors(self, problem: Contraction) -> bool:
-        return self.joined > 1 or (self.shared and isinstance(problem.b, Matrix))
+    @property
+    def _is_by_vectors(self) -> bool:
+        return self.joined > 1 or self.shared
 
     def reads_in_place(self, problem: Contraction) -> bool:
         """Whether tiles read rows of A where they lie. Else these are packed: converted, joined, or
@@ -208,7 +191,7 @@ class CpuSchedule:
     def packed_block(self, problem: Contraction) -> int:
         """Elements of a packed block of B: of full depth where that is shared."""
         k_step, vector_step = self.packing(problem)
-        if self._is_by_vectors(problem):
+        if self._is_by_vectors:
             return ceil_div(self.columns, self.lanes) * vector_step
         return self._block_rows(problem) * k_step + self.lanes
 
@@ -230,7 +213,7 @@ class CpuSchedule:
 def _matrices(problem: Contraction) -> int:
     """The number of matrices B: one of no batch serves all."""
     b = problem.b
-    return 1 if isinstance(b, Matrix) and not b.batch.factors else problem.batch
+    return problem.batch if b.batch.factors else 1
 
 
 def packed_element(problem: Contraction) -> str:
@@ -298,21 +281,14 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         if rows <= max(problem.M, 1)
         and not (rows > IN_PLACE_ROWS and isinstance(problem.a, InPlace))
     }
-    candidates = [
-        (
-            _cost(problem, lanes, rows, vectors, columns, blocks, joined),
-            rows,
-            vectors,
-            columns,
-            image_rows,
-        )
-        for columns, image_rows, blocks in _column_blocks(problem, machine)
-        for rows, vectors in tiles
-    ]
-    _, rows, vectors, columns, image_rows = min(candidates)
+    _, rows, vectors, columns = min(
+        (_cost(problem, lanes, *tile, columns, joined), *tile, columns)
+        for columns in _column_blocks(problem, machine)
+        for tile in tiles
+    )
     depth = _depth(problem, lanes, columns, joined)
     item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
-    plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False, joined)
+    plan = CpuSchedule(lanes, rows, vectors, depth, columns, item_rows, False, joined)
     # Each item packs its block again: with many items, packing first is worth the barrier.
     if isinstance(problem.b, Computed):
         return replace(plan, item_rows=ceil_div(problem.M, rows) * rows)
@@ -333,7 +309,7 @@ def packs_once(problem: Contraction) -> bool:
     """
     if isinstance(problem.b, Computed):
         return False
-    return isinstance(problem.b, Matrix) and problem.b.argument >= 0 and problem.batch == 1
+    return problem.b.argument >= 0 and problem.batch == 1
 
 
 def idle_share(items: int, enough: int = 16) -> float:
@@ -360,33 +336,18 @@ def tile_cost(rows: int, vectors: int) -> float:
     return sums * max(1.0, CHAINS / sums) * (1 + LOAD_A / vectors + LOAD_B / rows)
 
 
-def _column_blocks(
-    problem: Contraction, machine: Machine
-) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Ways to cut the columns: size of a block, its rows of image; sizes of blocks and counts."""
+def _column_blocks(problem: Contraction, machine: Machine) -> Iterator[int]:
+    """Columns of a block."""
     lanes = machine.lanes(problem.accumulator)
-    if not isinstance(problem.b, Image):
-        bound = MAX_BLOCK_COLUMNS if machine.vector_bytes == 64 else MAX_BLOCK_COLUMNS_NARROW
-        most = min(bound, ceil_div(problem.N, lanes) * lanes)
-        for columns in range(min(most, 4 * lanes), most + 1, lanes):
-            yield columns, 1, _parts(problem.N, columns)
-        return
-    width = problem.b.width
-    height = problem.N // width
-    if width > MAX_BLOCK_COLUMNS:
-        for columns in range(4 * lanes, MAX_BLOCK_COLUMNS + 1, lanes):
-            yield columns, 1, _parts(width, columns, height)
-        return
-    for rows in range(1, min(height, MAX_BLOCK_COLUMNS // width) + 1):
-        if height > 1 and rows < height and rows * width < 2 * lanes:
-            continue
-        yield rows * width, rows, [(n * width, count) for n, count in _parts(height, rows)]
+    bound = MAX_BLOCK_COLUMNS if machine.vector_bytes == 64 else MAX_BLOCK_COLUMNS_NARROW
+    most = min(bound, ceil_div(problem.N, lanes) * lanes)
+    yield from range(min(most, 4 * lanes), most + 1, lanes)
 
 
-def _parts(size: int, part: int, times: int = 1) -> list[tuple[int, int]]:
+def _parts(size: int, part: int) -> list[tuple[int, int]]:
     """The sizes of the parts that a size is cut into, each with its number of parts."""
     whole, rest = divmod(size, part)
-    return [(n, count * times) for n, count in ((part, whole), (rest, 1)) if n and count]
+    return [(n, count) for n, count in ((part, whole), (rest, 1)) if n and count]
 
 
 def _cost(
@@ -395,7 +356,6 @@ def _cost(
     rows: int,
     vectors: int,
     columns: int,
-    blocks: list[tuple[int, int]],
     joined: int,
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
@@ -405,7 +365,7 @@ def _cost(
     depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
     steps = ceil_div(problem.K, joined)
     total = 0.0
-    for block, count in blocks:
+    for block, count in _parts(problem.N, columns):
         width = ceil_div(block, lanes)
         products = (width // vectors) * whole + (width % vectors) * one
         one_block = tiles * steps * products
@@ -419,17 +379,15 @@ def _cost(
 
 def _pack_vector(problem: Contraction, lanes: int) -> float:
     """The cost of packing a vector of B."""
-    if isinstance(problem.b, Image):
-        return PACK_VECTOR * max(1.0, lanes / problem.b.width)
+    assert isinstance(problem.b, Matrix)
     return PACK_VECTOR if problem.b.column.contiguous(lanes) else PACK_TRANSPOSED
 
 
 def _depth(problem: Contraction, lanes: int, columns: int, joined: int) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
     size = emit.element_bytes(problem.accumulator) // joined
-    narrow = BLOCK_BYTES_NARROW if isinstance(problem.b, Image) else MATRIX_BYTES_NARROW
     wide = lanes * emit.element_bytes(problem.accumulator) == 64
-    most = max((BLOCK_BYTES if wide else narrow) // (columns * size), 64)
+    most = max((BLOCK_BYTES if wide else BLOCK_BYTES_NARROW) // (columns * size), 64)
     exact = _exact_depth(problem)
     if exact is not None and joined == 1:
         most = min(most, exact // lanes * lanes)

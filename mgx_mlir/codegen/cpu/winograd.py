@@ -22,8 +22,6 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.contraction import Store
-from mgx_mlir.codegen.cpu.pixels import Pixels
-from mgx_mlir.codegen.cpu.window_copy import part_at
 from mgx_mlir.codegen.cpu.winograd_schedule import (
     ELEMENT,
     FILTER_CHANNELS,
@@ -31,6 +29,7 @@ from mgx_mlir.codegen.cpu.winograd_schedule import (
     PIXELS,
     POSITIONS,
     WINDOW,
+    Squares,
     WinogradSchedule,
     pitch_of,
     tiles_of,
@@ -123,7 +122,7 @@ def _both_ways(
 
 
 def emit_filters(
-    pixels: Pixels,
+    squares: Squares,
     plan: WinogradSchedule,
     source: ir.Value,
     target: ir.Value,
@@ -131,22 +130,22 @@ def emit_filters(
     end: ir.Value,
 ) -> None:
     """Transforms the filters: items begin .. end, some channels of a block of filters each."""
-    lanes, channels = plan.lanes, pixels.scene.channels
-    filters = pixels.filters
+    lanes, channels = plan.lanes, squares.channels
+    filters = squares.filters
     parts = ceil_div(channels, FILTER_CHANNELS)
     temporary = emit.stack(POSITIONS * lanes, ELEMENT)
 
     def vector(block: Index, channel: Index, j: int) -> None:
         first = emit.add(emit.mul(block, plan.width), j * lanes)
-        exact = pixels.problem.M % plan.width == 0
-        mask = None if exact else emit.lane_mask(emit.sub(pixels.problem.M, first), lanes)
-        start = emit.add(filters.start(0), filters.row.offset(first))
-        start = emit.linear(start, (channel, pixels.c_step))
+        exact = squares.count % plan.width == 0
+        mask = None if exact else emit.lane_mask(emit.sub(squares.count, first), lanes)
+        start = emit.add(filters.start(0), filters.column.offset(first))
+        start = emit.linear(start, (channel, squares.c_step))
         to = emit.linear(j * lanes, (block, POSITIONS * channels * plan.width))
         to = emit.linear(to, (channel, plan.width))
 
         def load(i: Index, j: Index) -> ir.Value:
-            place = emit.linear(start, (i, pixels.taps[0]), (j, pixels.taps[1]))
+            place = emit.linear(start, (i, squares.taps[0]), (j, squares.taps[1]))
             return emit.load_vector(source, place, lanes, mask)
 
         def store(i: Index, j: Index, x: ir.Value) -> None:
@@ -172,7 +171,7 @@ def emit_filters(
 
 
 def emit_winograd(
-    pixels: Pixels,
+    squares: Squares,
     plan: WinogradSchedule,
     filters: ir.Value,
     image: ir.Value,
@@ -182,12 +181,11 @@ def emit_winograd(
 ) -> None:
     """Builds the work of items begin .. end at the insertion point.
 
-    `filters` are those that `emit_filters` made. `store` takes rows of pixels, as `as_rows` has
-    them.
+    `filters` are those that `emit_filters` made. `store` takes rows of all images' pixels.
     """
-    emitter = _Emitter(pixels, plan, filters, image, store)
-    blocks = plan.blocks(pixels)
-    high, wide = tiles_of(pixels)
+    emitter = _Emitter(squares, plan, filters, image, store)
+    blocks = plan.blocks(squares)
+    high, wide = tiles_of(squares)
 
     def item(number: Index) -> None:
         batch = emit.div(number, blocks)
@@ -200,17 +198,17 @@ def emit_winograd(
 class _Emitter:
     def __init__(
         self,
-        pixels: Pixels,
+        squares: Squares,
         plan: WinogradSchedule,
         filters: ir.Value,
         image: ir.Value,
         store: Store,
     ) -> None:
-        self.pixels, self.plan, self.scene = pixels, plan, pixels.scene
+        self.squares, self.plan, self.scene = squares, plan, squares.image
         self.filters, self.image, self.store = filters, image, store
         self.lanes = plan.lanes
         # Transformed pixels: [tile, position, channel]; sums: [tile, position, filter of a block].
-        self.pitch = pitch_of(self.scene.channels, self.lanes)
+        self.pitch = pitch_of(self.squares.channels, self.lanes)
         self.sum_pitch = pitch_of(plan.width, self.lanes)
         self.transformed = emit.stack(plan.tiles * POSITIONS * self.pitch, ELEMENT)
         self.sums = emit.stack(plan.tiles * POSITIONS * self.sum_pitch, ELEMENT)
@@ -219,8 +217,8 @@ class _Emitter:
 
     def emit(self, batch: Index, first: Index, count: Index) -> None:
         """Some tiles of an image, from number `first` on."""
-        start = emit.add(self.scene.batch.offset(batch), self.scene.offset)
-        columns = tiles_of(self.pixels)[1]
+        start = self.scene.start(batch)
+        columns = tiles_of(self.squares)[1]
 
         def corner(t: Index) -> tuple[Index, Index]:
             """The first row and column of output of a tile of the item."""
@@ -229,7 +227,7 @@ class _Emitter:
             return emit.mul(row, OUTPUTS), emit.mul(column, OUTPUTS)
 
         emit.loop(0, count, 1, lambda t: self._transform(start, t, corner(t)))
-        filters, width = self.pixels.problem.M, self.plan.width
+        filters, width = self.squares.count, self.plan.width
         whole, rest = filters // width * width, filters % width
 
         def block(vectors: int, mask: ir.Value | None, n: Index) -> None:
@@ -249,7 +247,7 @@ class _Emitter:
 
     def _transform(self, start: Index, t: Index, corner: tuple[Index, Index]) -> None:
         """Transforms the pixels of a tile, with zeros around the image."""
-        scene, lanes, channels = self.scene, self.lanes, self.scene.channels
+        scene, lanes, channels = self.scene, self.lanes, self.squares.channels
         first = [emit.add(at, -pad) for at, pad in zip(corner, scene.pads, strict=True)]
 
         def vector(c: Index) -> None:
@@ -280,7 +278,7 @@ class _Emitter:
 
     def _multiply(self, n: Index, vectors: int, count: Index) -> None:
         """The sums of so many tiles over the channels, for the block of filters from `n` on."""
-        plan, lanes, channels = self.plan, self.lanes, self.scene.channels
+        plan, lanes, channels = self.plan, self.lanes, self.squares.channels
         block = emit.mul(n, POSITIONS * channels)
         zero = emit.constant(0, ELEMENT, lanes)
 
@@ -347,8 +345,13 @@ class _Emitter:
                 place = emit.linear(0, (i, OUTPUTS * lanes), (j, lanes))
                 x = emit.load_vector(self.outputs, place, lanes)
                 at = emit.linear(emit.add(corner[1], j), (emit.add(corner[0], i), wide))
-                self.store(x, batch, at, n, mask)
+                self.store(x, 0, emit.linear(at, (batch, emit.mul(high, wide))), n, mask)
 
             emit.loop(0, part_at(wide, OUTPUTS, corner[1]), 1, pixel)
 
         emit.loop(0, part_at(high, OUTPUTS, corner[0]), 1, row)
+
+
+def part_at(size: int, part: int, first: Index) -> Index:
+    """The size of the part that starts at `first`."""
+    return part if size % part == 0 else emit.minimum(part, emit.sub(size, first))

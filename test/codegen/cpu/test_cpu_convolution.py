@@ -144,10 +144,9 @@ def test_windows_packed_once_for_many_rows(count, group, monkeypatch):
     monkeypatch.setattr(schedule, "SHARE_FROM", 0.0)
     text = convolution((count, 64 * group, 10, 10), (300 * group, 64, 3, 3), 1, group=group)
     kernel = HostKernel(text)
-    packing, products = kernel.code.launches
+    (packing,) = [launch for launch in kernel.code.launches if launch.kept]
     assert kernel.code.scratch_bytes
     assert packing.grid[0] > 1
-    assert products.grid[0] > 2
     kernel.check(atol=1e-3)
 
 

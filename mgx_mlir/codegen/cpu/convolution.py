@@ -1,0 +1,190 @@
+"""The functions of convolutions: register tiles over windows, or Winograd's transformation.
+
+Of a convolution of images of any size, runs of few pixels take the first and those of many the
+second, whose schedule is that of a usual image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.cpu import pack
+from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.operands import add_computing
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine
+from mgx_mlir.codegen.cpu.window_rows import Windows
+from mgx_mlir.codegen.cpu.windows import WindowProduct
+from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
+from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, Squares, WinogradSchedule
+from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.meaning.index import index_constant
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact, is_more
+
+# The cost of a vector that is copied, in multiply-adds of a vector.
+COPY = 4.0
+# The pixels of a run from which Winograd's transformation pays.
+MANY = 256
+
+
+def windows_work(found: WindowProduct, schedule: CpuSchedule, machine: Machine) -> float:
+    """The estimated work of a convolution, in multiply-adds of vectors: tiles, and copies."""
+    problem = found.match.problem
+    pixels = problem.M * problem.batch
+    elements = pixels * problem.N if found.pixels is not None else 0
+    elements += sum(copy.channels * pixels for copy in found.copies)
+    return schedule.work(problem) + COPY * elements / machine.lanes("f32")
+
+
+def add_windows(
+    functions: Functions,
+    found: WindowProduct,
+    schedule: CpuSchedule,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+    share: Number = 1,
+) -> None:
+    """Adds the functions of a convolution whose results go to `outputs`.
+
+    share: 1 where a run takes them, 0 where it takes others; for images with channels last.
+    """
+    if found.pixels is not None:
+        made = [Place(output.type, output.size) for output in outputs]
+        add_windows(functions, replace(found, pixels=None), schedule, inputs, made)
+        channels = found.match.problem.batch * found.match.problem.N
+        back = exact(found.rows, found.pixels), found.pixels, channels
+        for place, output in zip(made, outputs, strict=True):
+            add_transpose(functions, place, output, back)
+        return
+    inputs = {**inputs, **add_computing(functions, found.made, inputs)}
+    inputs |= {copy.argument: copy.add(functions, inputs, share) for copy in found.copies}
+    match, problem = found.match, found.match.problem
+    packed = _add_packing(functions, found, schedule, inputs)
+    a = problem.a
+    images = a.images if isinstance(a, Windows) else (a,)
+    used = sorted({x.argument for x in (*images, *match.reads)})
+    places = [*(inputs[number] for number in used), *outputs, packed]
+    blocks = problem.batch * schedule.column_blocks(problem)
+    items = blocks * ceil_div(found.rows, schedule.item_rows)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read = dict(zip(used, pointers, strict=False))
+        own = replace(problem, a=replace(a, memory=read)) if isinstance(a, Windows) else problem
+        epilogue = Epilogue(match, read, pointers[len(used) : -1])
+        rows = None if isinstance(found.rows, int) else index_constant(found.rows)
+        left, right = read[a.argument], pointers[-1]
+        emit_contraction(own, schedule, left, right, epilogue, begin, end, rows)
+
+    functions.add_on(places, share * items, body)
+
+
+def _add_packing(
+    functions: Functions, found: WindowProduct, schedule: CpuSchedule, inputs: Mapping[int, Place]
+) -> Place:
+    """Adds the function that packs all filters, which runs once for weights."""
+    problem, element = found.match.problem, schedule.packed_element(found.match.problem)
+    size = schedule.packed_size(problem)
+    packed = Place(emit.memory_type(element), size)
+    blocks = problem.batch * schedule.column_blocks(problem)
+    parts = [ceil_div(filters.row.size, PACK_DEPTH) for filters in found.filters]
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        *sources, target = pointers
+        first, before = 0, 0
+        for filters, count, source in zip(found.filters, parts, sources, strict=True):
+            low, high = emit.maximum(begin, first), emit.minimum(end, first + count * blocks)
+            own, rows = replace(problem, b=filters), (before, filters.row.size)
+            pieces = emit.sub(low, first), emit.sub(high, first)
+            emit_packing(own, schedule, source, target, *pieces, rows)
+            first, before = first + count * blocks, before + filters.row.size
+
+    places = [*(inputs[filters.argument] for filters in found.filters), packed]
+    kept = size * emit.element_bytes(element)
+    functions.add_on(places, sum(parts) * blocks, body, kept)
+    return packed
+
+
+def add_transpose(
+    functions: Functions,
+    source: Place,
+    target: Place,
+    sizes: tuple[Number | None, Number, Number],
+) -> None:
+    """Adds the function that swaps rows and columns of matrices. sizes: matrices, rows, columns."""
+    matrices, rows, columns = sizes
+    assert matrices is not None
+    lanes = functions.lanes
+    blocks = ceil_div(columns, lanes)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read, write = pointers
+        high, wide, parts = (index_constant(size) for size in (rows, columns, blocks))
+
+        def item(number: Index) -> None:
+            start = emit.mul(emit.div(number, parts), emit.mul(high, wide))
+            first = emit.mul(emit.rem(number, parts), lanes)
+            count = emit.minimum(lanes, emit.sub(wide, first))
+            left, right = emit.add(start, first), emit.add(start, emit.mul(first, high))
+
+            def square(row: Index) -> None:
+                here = emit.add(left, emit.mul(row, wide))
+                pack.turn_square(lanes, (read, here, wide), (write, emit.add(right, row), high))
+
+            def one(row: Index) -> None:
+                def element(column: Index) -> None:
+                    x = emit.load(read, emit.add(emit.add(left, emit.mul(row, wide)), column))
+                    emit.store(x, write, emit.add(emit.add(right, row), emit.mul(column, high)))
+
+                emit.loop(0, count, 1, element)
+
+            whole = emit.mul(emit.div(high, lanes), lanes)
+            whole = arith.select(emit.compare("eq", count, lanes), emit.value(whole), emit.value(0))
+            emit.loop(0, whole, lanes, square)
+            emit.loop(whole, high, 1, one)
+
+        emit.loop(begin, end, 1, item)
+
+    functions.add_on([source, target], matrices * blocks, body)
+
+
+def add_winograd(
+    functions: Functions,
+    found: WindowProduct,
+    squares: Squares,
+    plan: WinogradSchedule,
+    schedule: CpuSchedule,
+    inputs: Mapping[int, Place],
+    outputs: Sequence[Place],
+) -> None:
+    """Adds the functions of a convolution, and those of its product for few pixels."""
+    many: Number = 1
+    if not isinstance(found.rows, int):
+        many = is_more(found.rows, MANY - 1)
+        add_windows(functions, found, schedule, inputs, outputs, 1 - many)
+    size = plan.filter_size(squares)
+    made = Place(emit.element_type(ELEMENT), size)
+
+    def transform(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        source, target = pointers
+        emit_filters(squares, plan, source, target, begin, end)
+
+    kept = size * emit.element_bytes(ELEMENT)
+    weights = inputs[squares.filters.argument]
+    functions.add_on([weights, made], plan.filter_items(squares), transform, kept)
+    match, image = found.match, squares.image
+    used = sorted({image.argument, *(x.argument for x in match.reads)})
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        read = dict(zip(used, pointers, strict=False))
+        epilogue = Epilogue(match, read, pointers[len(used) : -1])
+        emit_winograd(squares, plan, pointers[-1], read[image.argument], epilogue, begin, end)
+
+    places = [*(inputs[number] for number in used), *outputs, made]
+    functions.add_on(places, many * plan.items(squares), body)
