@@ -8,14 +8,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lines of Python in code generation, all of it.
-CODEGEN_LINES = 40_350
+CODEGEN_LINES = 38_580
 FILE_LINES = 400
 # Files that were longer when the limit came; each goes from here when it is split.
 LONGER = """
     mgx_mlir/codegen/builders/emit.py
     mgx_mlir/codegen/cpu/attention.py
     mgx_mlir/codegen/cpu/contraction.py
-    mgx_mlir/codegen/cpu/pack.py
     mgx_mlir/codegen/cpu/schedule.py
     mgx_mlir/codegen/gpu/families/contraction/cost.py
     mgx_mlir/codegen/gpu/families/contraction/recipes/narrow_block.py
