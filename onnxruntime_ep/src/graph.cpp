@@ -108,7 +108,7 @@ private:
     result.text(2, name != nullptr && *name != 0 ? name : "graph");
     std::set<std::string> initializers;
     for (const auto *value : api.list(ort::GraphInitializerCount, ort::GraphInitializers, graph)) {
-      if (!initializer(value, result))
+      if (!initializer(value, result, is_main))
         result.message(11, value_message(value));
       initializers.insert(name_of(value));
     }
@@ -125,13 +125,14 @@ private:
     return result;
   }
 
-  // Whether the initialiser is a constant of numbers, which the graph then has.
-  bool initializer(const OrtValueInfo *info, Message &graph) {
+  // Whether the initialiser is a constant of numbers, which the graph then has. Those of bodies are
+  // never beside the model: the compiler takes none from there.
+  bool initializer(const OrtValueInfo *info, Message &graph, bool is_main) {
     const OrtValue *value = nullptr;
     if (typed(info).is_tensor && api.get(ort::IsConstantInitializer, info))
       value = api.get(ort::InitializerValue, info);
     if (value != nullptr)
-      graph.message(5, tensor_message(value, name_of(info), true));
+      graph.message(5, tensor_message(value, name_of(info), is_main));
     return value != nullptr;
   }
 

@@ -133,6 +133,19 @@ def test_attributes_and_bodies_reach_the_compiler(tmp_path: Path, counted: Any) 
     assert counted()["runs"] == 2
 
 
+def test_weights_of_bodies_reach_the_compiler(tmp_path: Path) -> None:
+    """They have more bytes than a model holds of the weights of its main graph."""
+    model = model_of("""g (float[n, 40] x, bool[1] c) => (float[n, 40] y) {
+        y = If(c) <then_branch = a () => (float[n, 40] s) { s = MatMul(x, v) },
+                  else_branch = b () => (float[n, 40] t) { t = Relu(x) }> }""")
+    body = model.graph.node[0].attribute[0].g
+    assert body.name == "a"
+    body.initializer.append(numpy_helper.from_array(array(40, 40), "v"))
+    session = provider.session(model, cache_dir=str(tmp_path), fallback=False)
+    feeds = [{"x": array(3, 40), "c": np.array([c])} for c in (True, False)]
+    expect_results_of_the_cpu(session, model, *feeds)
+
+
 def test_functions_of_the_model_are_compiled(tmp_path: Path) -> None:
     model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
         g (float[n, 8] x) => (float[n, 8] y) { y = own.Twice(x) }""")
