@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -68,21 +69,29 @@ class Padded(InPlace):
         place = emit.linear(
             emit.add(image.offset, self.group.offset(batch)), *zip(at, steps, strict=True)
         )
-        found = [place]
-        for _ in range(rows - 1):
+        # By way of memory: LLVM would take many times as long over sums of sums.
+        i64 = ir.IntegerType.get_signless(64)
+        memory = emit.stack(rows, "i64")
+
+        def one(row: Index, place: ir.Value, *at: ir.Value) -> list[ir.Value]:
+            emit.store(arith.index_cast(i64, place), memory, row)
+            following: list[Index] = list(at)
             axis = len(sizes) - 1
-            place = emit.add(place, steps[axis])
-            at[axis] = emit.add(at[axis], 1)
+            there = emit.add(place, steps[axis])
+            following[axis] = emit.add(at[axis], 1)
             for axis in reversed(range(1, len(sizes))):
                 # Behind the last one, the first one of the next line follows.
-                is_behind = emit.compare("eq", at[axis], sizes[axis])
+                is_behind = emit.compare("eq", following[axis], sizes[axis])
                 back = emit.sub(steps[axis - 1], emit.mul(sizes[axis], steps[axis]))
-                place = emit.add(place, emit.select(is_behind, back, 0))
-                one = emit.select(is_behind, 1, 0)
-                at[axis] = emit.select(is_behind, 0, at[axis])
-                at[axis - 1] = emit.add(at[axis - 1], one)
-            found.append(place)
-        return found
+                there = emit.add(there, emit.select(is_behind, back, 0))
+                following[axis] = emit.select(is_behind, 0, following[axis])
+                more = emit.select(is_behind, 1, 0)
+                following[axis - 1] = emit.add(following[axis - 1], more)
+            return [emit.value(there), *map(emit.value, following)]
+
+        emit.loop(0, rows, 1, one, [emit.value(place), *map(emit.value, at)])
+        index = ir.IndexType.get()
+        return [arith.index_cast(index, emit.load(memory, row)) for row in range(rows)]
 
 
 @dataclass(frozen=True)
