@@ -39,6 +39,15 @@ template <class Op, class T> static void atomic(Wave &w, const Inst &in) {
   replace_each<T>(w, in, [&](u32 i, T old) { return Op::f(old, lane_data<T>(s, i)); });
 }
 
+// An increment up to a limit is how waves find out which of them is the last.
+template <class T> static void increment(Wave &w, const Inst &in) {
+  constexpr u32 words = sizeof(T) / 4;
+  u32 limit[words * kLanes]; // the result may take its register
+  std::copy_n(w.vgpr(in.src[1].reg), words * kLanes, limit);
+  atomic<AtomicInc<T>, T>(w, in);
+  if (w.probe && in.dst.kind == O_VGPR) probe_count(w, w.vgpr(in.dst.reg), limit, words);
+}
+
 // The data registers hold the new value, then the one to compare with.
 template <class T, bool kFloat> static void cmpswap(Wave &w, const Inst &in) {
   const u32 *s = w.vgpr(in.src[1].reg);
@@ -84,7 +93,6 @@ void register_vmem_atomic(OpTable &t) {
   ATOMIC(AtomicAnd, u32, Ty::b32, "and", "and_b32")
   ATOMIC(AtomicOr, u32, Ty::b32, "or", "or_b32")
   ATOMIC(AtomicXor, u32, Ty::b32, "xor", "xor_b32")
-  ATOMIC(AtomicInc, u32, Ty::b32, "inc", "inc_u32")
   ATOMIC(AtomicDec, u32, Ty::b32, "dec", "dec_u32")
   ATOMIC(AtomicSubClamp, u32, Ty::b32, "csub", "csub_u32", "sub_clamp_u32")
   ATOMIC(AtomicCondSub, u32, Ty::b32, "cond_sub_u32")
@@ -98,7 +106,6 @@ void register_vmem_atomic(OpTable &t) {
   ATOMIC(AtomicAnd, u64, Ty::b64, "and_x2", "and_b64")
   ATOMIC(AtomicOr, u64, Ty::b64, "or_x2", "or_b64")
   ATOMIC(AtomicXor, u64, Ty::b64, "xor_x2", "xor_b64")
-  ATOMIC(AtomicInc, u64, Ty::b64, "inc_x2", "inc_u64")
   ATOMIC(AtomicDec, u64, Ty::b64, "dec_x2", "dec_u64")
   ATOMIC(AtomicAddF, u32, Ty::b32, "add_f32")
   ATOMIC(AtomicMinF, u32, Ty::b32, "fmin", "min_f32", "min_num_f32")
@@ -108,6 +115,9 @@ void register_vmem_atomic(OpTable &t) {
   ATOMIC(AtomicMaxF, u64, Ty::b64, "max_f64", "fmax_x2", "max_num_f64")
   ATOMIC(AtomicPkF16, u32, Ty::b32, "pk_add_f16")
   ATOMIC(AtomicPkBf16, u32, Ty::b32, "pk_add_bf16")
+  for (const char *name : {"inc", "inc_u32"}) add_atomic(t, name, increment<u32>, Ty::b32, Ty::b32);
+  for (const char *name : {"inc_x2", "inc_u64"})
+    add_atomic(t, name, increment<u64>, Ty::b64, Ty::b64);
   for (const char *name : {"cmpswap", "cmpswap_b32"})
     add_atomic(t, name, cmpswap<u32, false>, Ty::b32, Ty::b64);
   for (const char *name : {"fcmpswap", "cmpswap_f32"})

@@ -10,7 +10,8 @@ bool BoundStep::writes(size_t place) const {
   if (!launch)
     return place == 1;
   ArgumentKind kind = launch->arguments[place].kind;
-  return kind == ArgumentKind::output || kind == ArgumentKind::scratch;
+  return kind == ArgumentKind::output || kind == ArgumentKind::scratch ||
+         kind == ArgumentKind::counters;
 }
 
 uint64_t BoundStep::traffic() const {
@@ -30,7 +31,10 @@ namespace {
 class Binder {
 public:
   Binder(const Artifact &artifact, BoundPlan &bound, bool keeps)
-      : artifact(artifact), bound(bound), keeps(keeps) {}
+      : artifact(artifact), bound(bound), keeps(keeps) {
+    for (const CodeObject &code : bound.code)
+      counters_at = std::max(counters_at, round_up(code.scratch_bytes, 256));
+  }
 
   std::vector<BoundPart> parts(const std::vector<Step> &steps) {
     std::vector<BoundPart> found;
@@ -184,6 +188,14 @@ private:
         bad_artifact("plan: a launch of '", step.node, "' has scratch memory beyond its kernel's");
       return {Place::Kind::scratch, argument.index, code.scratch_bytes - argument.index};
     }
+    if (argument.kind == ArgumentKind::counters) {
+      constexpr int64_t most = int64_t(1) << 40;
+      Place result{Place::Kind::scratch, counters_at,
+                   counter_bytes * std::min(argument.index, most)};
+      bound.counts = true;
+      bound.scratch_bytes = std::max(bound.scratch_bytes, counters_at + result.bytes);
+      return result;
+    }
     if (argument.kind == ArgumentKind::size)
       return {Place::Kind::size, argument.index, 0};
     bool output = argument.kind == ArgumentKind::output;
@@ -206,8 +218,10 @@ private:
     return {kind, one.place, one.bytes};
   }
 
+  static constexpr int64_t counter_bytes = 4;
   const Artifact &artifact;
   BoundPlan &bound;
+  int64_t counters_at = 0;
   const bool keeps;
   size_t number = 0; // Of the step that is bound.
   std::map<std::tuple<int64_t, std::string, std::vector<Place>>, Place> kept;

@@ -63,6 +63,7 @@ struct BoundPlan {
   std::vector<BoundPart> parts;
   std::vector<BoundStep> once; // Launches before the first run, and the memory that they fill.
   int64_t kept_bytes = 0, scratch_bytes = 0, arena_bytes = 0;
+  bool counts = false; // Whether counters end the scratch memory: 0 before a launch, and after it.
 
   // The places of all counts and conditions.
   std::vector<Place> decisions() const;

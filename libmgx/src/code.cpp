@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t most_groups = (int64_t(1) << 32) - 1;
 constexpr int64_t most_threads = 1024;
+constexpr std::string_view argument_kinds[] = {"input", "output", "scratch", "size", "counters"};
 const Fields fields("damaged: a code object");
 
 int64_t count(const Json *value, const char *what, int64_t least = 0) {
@@ -33,10 +34,9 @@ std::array<int64_t, 3> dimensions(const Json &launch, const char *what, int64_t 
 }
 
 Argument read_argument(const Json &value, int64_t formulas) {
-  static constexpr std::string_view names[] = {"input", "output", "scratch", "size"};
   if (value.kind == Json::Kind::list && value.items.size() == 2)
-    for (size_t i = 0; i < 4; ++i)
-      if (value.items[0].kind == Json::Kind::text && value.items[0].text == names[i])
+    for (size_t i = 0; i < std::size(argument_kinds); ++i)
+      if (value.items[0].kind == Json::Kind::text && value.items[0].text == argument_kinds[i])
         return {static_cast<ArgumentKind>(i), count(&value.items[1], "argument index", -formulas)};
   damaged("an argument is [kind, index], got ", clip(value.source));
 }
@@ -152,8 +152,7 @@ std::string interface_json(const Interface &interface) {
 
 std::string launch_json(const Launch &launch) {
   auto argument = [](const Argument &one) {
-    static constexpr const char *names[] = {"input", "output", "scratch", "size"};
-    return cat("[\"", names[static_cast<int>(one.kind)], "\",", one.index, "]");
+    return cat("[\"", argument_kinds[static_cast<int>(one.kind)], "\",", one.index, "]");
   };
   std::string kept = launch.kept ? cat(",\"kept\":", launch.kept) : "";
   return cat("{\"arguments\":", list_json(launch.arguments, argument),

@@ -7,10 +7,10 @@
 
 namespace mgx {
 
-enum class ArgumentKind : uint8_t { input, output, scratch, size };
+enum class ArgumentKind : uint8_t { input, output, scratch, size, counters };
 
 // A pointer, or size, that a function takes: the number of an input or output, a byte offset in
-// the kernel's scratch memory, or the size itself.
+// the kernel's scratch memory, the size itself, or how many counters it needs.
 struct Argument {
   ArgumentKind kind;
   int64_t index;

@@ -23,6 +23,12 @@ HipContext::HipContext(const HipPrepared &prepared, bool graph)
     HIP(hipHostMalloc, &decision, sizeof(int64_t), 0);
   HIP(hipEventCreateWithFlags, &last, hip_disable_timing);
   HIP(hipStreamCreateWithFlags, &own_stream, hip_non_blocking);
+  if (prepared.bound.counts) { // Counters begin with 0, and kernels leave them so.
+    auto scratch = static_cast<uint64_t>(prepared.bound.arena_bytes);
+    HIP(hipMemsetAsync, reinterpret_cast<void *>(memory->address() + scratch), 0,
+        prepared.memory_bytes - scratch, own_stream);
+    HIP(hipStreamSynchronize, own_stream);
+  }
 }
 
 HipContext::~HipContext() { // Failures: there is nothing left to do about them.

@@ -74,6 +74,7 @@ constexpr size_t hip_name = 0, hip_total_memory = 288, hip_clock = 348, hip_comp
   F(hipHostFree, void *)                                                                           \
   F(hipMemcpy, void *, const void *, size_t, int)                                                  \
   F(hipMemcpyAsync, void *, const void *, size_t, int, void *)                                     \
+  F(hipMemsetAsync, void *, int, size_t, void *)                                                   \
   F(hipPointerGetAttributes, HipPointer *, const void *)                                           \
   F(hipStreamCreateWithFlags, void **, unsigned)                                                   \
   F(hipStreamDestroy, void *)                                                                      \

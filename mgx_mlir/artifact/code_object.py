@@ -15,8 +15,8 @@ from mgx_mlir.artifact.formulas import bound, values
 from mgx_mlir.artifact.interface import Interface
 from mgx_mlir.errors import ArtifactError
 
-ArgumentKind = Literal["input", "output", "scratch", "size"]
-ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch", "size")
+ArgumentKind = Literal["input", "output", "scratch", "size", "counters"]
+ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch", "size", "counters")
 # The most work-groups in one dimension (HIP counts them in 32 bits), and threads in one of them.
 MOST_GROUPS = (1 << 32) - 1
 MOST_THREADS = 1024
@@ -27,7 +27,8 @@ class Argument:
     """One pointer, or size, that a function takes.
 
     `index` counts the kernel's inputs or outputs; for scratch it is the byte offset in the
-    kernel's scratch memory (a multiple of 256), for a size its value.
+    kernel's scratch memory (a multiple of 256), for a size its value, for counters how many there
+    are: 32-bit integers that are 0 before a launch, and after it.
     """
 
     kind: ArgumentKind

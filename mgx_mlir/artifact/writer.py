@@ -28,6 +28,7 @@ CONTROL_FLOW = (1, 1)  # branches and loops in the plan
 ANY_SIZES = (1, 1)  # a plan for any sizes
 TURNED = (1, 1)  # weights that their files hold with the dimensions in another order
 PARTS = (1, 1)  # segments, and nodes of the host between them
+COUNTERS = (1, 1)  # launches with counters
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
 HEADER = struct.Struct("<8sHHIQQ32s")
@@ -133,6 +134,11 @@ def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
             f"the program has parts that the host runs, which artifacts of version "
             f"{version_text(version)} cannot hold; the oldest that can is {version_text(PARTS)}"
         )
+    if counts(artifact) and version < COUNTERS:
+        raise UsageError(
+            f"the code objects have counters, which artifacts of version {version_text(version)} "
+            f"cannot hold; save it without code objects, or as {version_text(COUNTERS)}"
+        )
     for kernel in artifact.kernels:
         if kernel.dialect > version:
             raise UsageError(
@@ -140,6 +146,12 @@ def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
                 f"version {version_text(kernel.dialect)}, and the artifact is to be of version "
                 f"{version_text(version)}; compile the model for that version to see which"
             )
+
+
+def counts(artifact: Contents) -> bool:
+    """Whether launches of the artifact's code objects have counters."""
+    codes = (code for found in artifact.code_objects.values() for code in found)
+    return any(a.kind == "counters" for code in codes for x in code.launches for a in x.arguments)
 
 
 def _chunks(
@@ -166,6 +178,8 @@ def _chunks(
         version = max(version, ANY_SIZES)
     if artifact.parts:
         version = max(version, PARTS)
+    if counts(artifact):
+        version = max(version, COUNTERS)
     yield HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)

@@ -16,6 +16,9 @@ from mgx_mlir.artifact.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Ste
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+COUNTER_BYTES = 4
+WRITTEN = ("output", "scratch", "counters")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -124,8 +127,20 @@ def arena_bytes(plan: Plan) -> int:
 
 
 def scratch_bytes(code_objects: Sequence[CodeObject]) -> int:
-    """The bytes of scratch memory, which kernels use one after another."""
-    return max((code.scratch_bytes for code in code_objects), default=0)
+    """The bytes of scratch memory, which kernels use one after another; counters are its end."""
+    return counters_at(code_objects) + COUNTER_BYTES * counters(code_objects)
+
+
+def counters_at(code_objects: Sequence[CodeObject]) -> int:
+    """The first byte of counters in scratch memory."""
+    return ceil_div(max((code.scratch_bytes for code in code_objects), default=0), 256) * 256
+
+
+def counters(code_objects: Sequence[CodeObject]) -> int:
+    """The most counters of a launch, which all of them use in turn."""
+    launches = (launch for code in code_objects for launch in code.launches)
+    used = (a.index for launch in launches for a in launch.arguments if a.kind == "counters")
+    return max(used, default=0)
 
 
 def decisions(parts: Sequence[Part]) -> Iterator[Place]:
@@ -155,6 +170,7 @@ class _Binder:
         self.plan = plan
         self.places: dict[int, Place] = {}
         self.code_objects = code_objects
+        self.counters_at = counters_at(code_objects)
         self.bound = BoundPlan()
         self.number = 0
 
@@ -218,7 +234,7 @@ class _Binder:
                 step.kernel,
                 launch,
                 tuple(self.argument(step, argument, inputs) for argument in launch.arguments),
-                tuple(argument.kind in ("output", "scratch") for argument in launch.arguments),
+                tuple(argument.kind in WRITTEN for argument in launch.arguments),
                 step.node,
                 step.flops // len(code.launches),
             )
@@ -236,6 +252,8 @@ class _Binder:
         if argument.kind == "scratch":
             size = self.code_objects[step.kernel].scratch_bytes - argument.index
             return Place("scratch", argument.index, bytes=size)
+        if argument.kind == "counters":
+            return Place("scratch", self.counters_at, bytes=COUNTER_BYTES * argument.index)
         if argument.kind == "size":
             return Place("size", argument.index)
         place = argument.index + (inputs if argument.kind == "output" else 0)

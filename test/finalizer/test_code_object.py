@@ -16,7 +16,14 @@ from mgx_mlir.machine.amdgpu_metadata import _Msgpack, code_object_metadata, ker
 CODE = CodeObject(
     "gfx1100",
     b"\x7fELF and more",
-    (Launch("f", (3, 2, 1), (256, 1, 1), (Argument("input", 1), Argument("scratch", 512))),),
+    (
+        Launch(
+            "f",
+            (3, 2, 1),
+            (256, 1, 1),
+            (Argument("input", 1), Argument("scratch", 512), Argument("counters", 6)),
+        ),
+    ),
     1024,
     {"f": {"vgpr": 12}},
     "mgx.dot: tile 64x64x64",

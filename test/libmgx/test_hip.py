@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_int32, c_size_t, c_uint64, c_void_p
 from pathlib import Path
@@ -93,6 +94,21 @@ def test_results_of_every_program(chip: str, folder: Path) -> None:
     for data in seeds(folder, chip, settings, names).values():
         for graph in (0, -1):
             check_results(data, chip, folder, graph)
+
+
+def test_work_groups_that_share_k_count_in_memory_of_the_program(folder: Path) -> None:
+    """Runs of one program follow each other on the same counters."""
+    model = parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]>
+        m (float16[40, 2048] x, float16[2048, 48] w) => (float16[40, 48] y) { y = MatMul(x, w) }"""
+    )
+    data = mgx_mlir.finalize(
+        mgx_mlir.compile_to_bytecode(model), "gfx942",
+        settings=Settings(cache_dir=folder / "cache", hip="emulated"),
+    ).to_bytes()  # fmt: skip
+    assert b'"counters"' in data and struct.unpack_from("<HH", data, 8) == (1, 1)
+    for graph in (0, -1):
+        check_results(data, "gfx942", folder, graph)
 
 
 def test_a_device_says_what_it_is(device: Device) -> None:

@@ -100,3 +100,18 @@ GLOBAL count(int* total) { __atomic_fetch_add(total, 1, __ATOMIC_RELAXED); }
 
 // The factor is the same for all: a scalar load.
 GLOBAL scaled(float* y, const float* __restrict__ factor) { y[index()] *= factor[0]; }
+
+// The group that counts last of `most + 1` adds what all wrote.
+GLOBAL add_last(unsigned* counter, int* parts, int* sum, unsigned most) {
+  parts[item() + 64 * group()] = (int)group();
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+  unsigned before = 0;
+  if (item() == 0)
+    before = __builtin_amdgcn_atomic_inc32(counter, most, __ATOMIC_RELAXED, "agent");
+  if (__builtin_amdgcn_readfirstlane(before) != most) return;
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+  int total = 0;
+#pragma unroll 1
+  for (unsigned i = 0; i <= most; ++i) total += ((volatile int*)parts)[item() + 64 * i];
+  sum[item()] = total;
+}

@@ -24,7 +24,7 @@ def timed(groups, launches=1):
 
 def profiled(image, script, **environment):
     text = PRELUDE.format(image=str(image("gfx942"))) + script
-    return passes(run_python(text, MGX_EMULATOR_PROFILE="1", **environment))
+    return passes(run_python(text, **{"MGX_EMULATOR_PROFILE": "1"} | environment))
 
 
 def test_kernels_are_counted(image):
@@ -66,3 +66,21 @@ assert first > 0 and first == ok(hip.hipEventElapsedTime(begin, last))
 def test_without_the_mode_nothing_is_counted(image):
     script = PRELUDE.format(image=str(image("gfx942"))) + "timed(1)\nprint(emulator.profile())"
     assert passes(run_python(script)).strip().endswith("'kernels': []}")
+
+
+def test_a_group_that_does_what_others_leave_to_it_is_the_one_that_is_modelled(image):
+    script = """
+add = ok(hip.hipModuleGetFunction(module, b"add_last"))
+counter, parts, total = (upload(np.zeros(n, np.int32)) for n in (1, 64 * 64, 64))
+for groups in (1, 64):
+    assert launch(add, [counter, parts, total, groups - 1], grid=groups, block=64) == E.hipSuccess
+    ok(hip.hipDeviceSynchronize())
+    print(emulator.profile()["kernels"][0]["last"]["unit_clocks"])
+"""
+    found = [
+        [float(line) for line in profiled(image, script, **mode).splitlines()[-2:]]
+        for mode in ({}, {"MGX_EMULATOR_PROFILE": "sample"}, {"MGX_EMULATOR_THREADS": "1"})
+    ]
+    assert found[0] == found[1] == found[2]
+    one, many = found[0]
+    assert many > one + 63 * 500  # it waits for each of the others' parts

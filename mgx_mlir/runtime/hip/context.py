@@ -58,6 +58,10 @@ class Context:
         self._worker: ThreadPoolExecutor | None = None
         self._decision = HostMemory(8, "conditions") if prepared.decisions else None
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
+        if prepared.counts:  # counters begin with 0, and kernels leave them so
+            first, count = self._memory.address + prepared.arena_bytes, size - prepared.arena_bytes
+            call("hipMemsetAsync", first, 0, count, self.stream, purpose="counters")
+            call("hipStreamSynchronize", self.stream)
 
     def staging(self, tensor: Tensor) -> int:
         """The address of the staging memory of a host tensor; allocated at the first use."""

@@ -23,6 +23,7 @@ from mgx_mlir.runtime.binding import (
     Section,
     arena_bytes,
     bind,
+    counters,
     decisions,
     scratch_bytes,
     sections,
@@ -89,6 +90,7 @@ class Prepared:
         self.reasons = [code.why for code in code_objects]
         self.arena_bytes = arena_bytes(plan)
         self._scratch_bytes = aligned(scratch_bytes(code_objects))
+        self.counts = counters(code_objects) > 0
         self.steps: list[PreparedLaunch | PreparedCopy] = []
         self.entries: dict[Tensor, list[int]] = {}
         self.touching: dict[Tensor, list[int]] = {}

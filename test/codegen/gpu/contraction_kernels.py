@@ -190,6 +190,10 @@ def _parted(target: Target, splits: int) -> ProductSchedule:
     return ProductSchedule(1, 1, 1, 1, 2 if target.matrix else 1, splits)
 
 
+def _sharing(rows: int, columns: int, prefetch: int, splits: int = 1) -> ProductSchedule:
+    return ProductSchedule(1, 1, rows, columns, prefetch, splits, waves_k=4)
+
+
 def emulated(target: Target) -> list[Product]:
     """The cases that the emulated device computes: few sizes that meet many cases."""
     found = [
@@ -242,6 +246,15 @@ def emulated(target: Target) -> list[Product]:
         Product((30, 1, 1024), "nn", "i8", (2,)),
         Product((2, 9, 16384), "nt", "i8"),
     ]
+    if target.matrix:
+        # Waves share k, and read fragments without LDS; in the last one, steps are a loop.
+        found += [
+            Product((40, 50, 512), "nt", epilogue="residual", schedule=_sharing(2, 2, 3)),
+            Product((20, 24, 1024), "nt", "bf16", (2,), "bias", schedule=_sharing(1, 1, 2, 2)),
+            Product((40, 72, 1024), "nt", epilogue="gelu", schedule=_sharing(2, 4, 2, 2)),
+            Product((33, 40, 1024), "nt", "i8", schedule=_sharing(3, 1, 8)),
+            Product((32, 32, 4096), "nt", schedule=_sharing(2, 2, 2)),
+        ]
     if target.matrix == "mfma":
         found += [
             Product((33, 40, 200), "nt", "f64", epilogue="bias"),

@@ -68,6 +68,9 @@ def run(
     if over is not None:
         memory["output"] = [memory["input"][over]]
     scratch = int(upload(np.full(code.scratch_bytes, 0xA5, np.uint8)))
+    counted = [a.index for one in code.launches for a in one.arguments if a.kind == "counters"]
+    zeros = upload(np.zeros(max(counted, default=0), np.int32))
+    counters = int(zeros)
     for launch in code.launches:
         function = check(hip.hipModuleGetFunction(module, launch.function.encode()))
         arguments = tuple(
@@ -76,6 +79,8 @@ def run(
                 if a.kind == "size"
                 else scratch + a.index
                 if a.kind == "scratch"
+                else counters
+                if a.kind == "counters"
                 else int(memory[a.kind][a.index])
             )
             for a in launch.arguments
@@ -87,6 +92,9 @@ def run(
             )
         )  # fmt: skip
     check(hip.hipDeviceSynchronize())
+    left = np.zeros(max(counted, default=0), np.int32)
+    check(hip.hipMemcpy(left, zeros, left.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    assert not left.any(), "counters are 0 after a run"
     for array, device in zip(outputs, memory["output"], strict=True):
         kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
         check(hip.hipMemcpy(array, device, array.nbytes, kind))

@@ -44,24 +44,39 @@ def moved(pointer: ir.Value, start: ir.Value, size: ir.Value | None = None) -> i
         dynamic, space = ir.ShapedType.get_dynamic_size(), type_.memory_space
         result = ir.MemRefType.get([dynamic], type_.element_type, memory_space=space)
     i32 = ir.IntegerType.get_signless(32)
-    parts = "!llvm.ptr<1>, !llvm.ptr<1>, i32, array<1 x i32>, array<1 x i32>"
-    descriptor = ir.Type.parse(f"!llvm.struct<({parts})>")
-    whole = _cast(pointer, descriptor)
-    address = llvm.extractvalue(ir.Type.parse("!llvm.ptr<1>"), whole, [1])
-    address = llvm.getelementptr(
-        address.type, address, [start], [_AT_OPERAND], type_.element_type, 0
-    )
+    there = address(pointer, start)
     count = arith.constant(i32, type_.shape[0]) if size is None else arith.trunci(i32, size)
-    values = [
-        (address, [0]),
-        (address, [1]),
-        (arith.constant(i32, 0), [2]),
-        (count, [3, 0]),
-        (arith.constant(i32, 1), [4, 0]),
-    ]
+    values = [(there, [0]), (there, [1]), (arith.constant(i32, 0), [2])]
+    values += [(count, [3, 0]), (arith.constant(i32, 1), [4, 0])]
+    return _cast(_replaced(pointer, values), result)
+
+
+def early(pointer: ir.Value) -> ir.Value:
+    """The same memref argument; LLVM would read its address where it is used first, and wait."""
+    there = llvm.extractvalue(ir.Type.parse("!llvm.ptr<1>"), _descriptor(pointer), [1])
+    there = llvm.InlineAsmOp(there.type, [there], "", "=s,0").result
+    return _cast(_replaced(pointer, [(there, [0]), (there, [1])]), pointer.type)
+
+
+def _replaced(pointer: ir.Value, values: Sequence[tuple[ir.Value, list[int]]]) -> ir.Value:
+    """The parts of a memref argument, some of them replaced."""
+    whole = _descriptor(pointer)
     for value, position in values:
         whole = llvm.insertvalue(whole, value, position)
-    return _cast(whole, result)
+    return whole
+
+
+def address(pointer: ir.Value, start: ir.Value) -> ir.Value:
+    """The LLVM pointer to element `start` (i64) of a memref argument."""
+    first = llvm.extractvalue(ir.Type.parse("!llvm.ptr<1>"), _descriptor(pointer), [1])
+    element = ir.MemRefType(pointer.type).element_type
+    return llvm.getelementptr(first.type, first, [start], [_AT_OPERAND], element, 0)
+
+
+def _descriptor(pointer: ir.Value) -> ir.Value:
+    """The parts of a memref argument."""
+    parts = "!llvm.ptr<1>, !llvm.ptr<1>, i32, array<1 x i32>, array<1 x i32>"
+    return _cast(pointer, ir.Type.parse(f"!llvm.struct<({parts})>"))
 
 
 def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from mlir.dialects import amdgpu, rocdl
+from mlir import ir
+from mlir.dialects import amdgpu, arith, llvm, rocdl
 
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import lanes
 from mgx_mlir.codegen.gpu.builders.units import Unit
+
+_AGENT = "agent"  # all work-groups of a launch
 
 
 def fence() -> None:
@@ -27,3 +33,30 @@ def await_loads(unit: Unit, later: int) -> None:
     """On RDNA 3, waits for all reads from memory but the `later` last ones."""
     if unit.kind == "wmma" and unit.lds_done is not None:
         rocdl.s_waitcnt(min(later, 63) << 10 | 0x3F7)
+
+
+def release() -> None:
+    """Others see what a wave wrote before it, once they have seen what it counts after it."""
+    llvm.FenceOp(llvm.AtomicOrdering.release, syncscope=_AGENT)
+
+
+def acquire() -> None:
+    """A wave sees what others released before they counted."""
+    llvm.FenceOp(llvm.AtomicOrdering.acquire, syncscope=_AGENT)
+
+
+def counted_last(counter: ir.Value, count: int, lane: Index) -> ir.Value:
+    """Counts a wave; whether it is the last one of `count`, after which the counter is 0 again.
+
+    counter: a pointer to an i32 that was 0 before.
+    """
+    i32 = ir.IntegerType.get_signless(32)
+    last = arith.constant(i32, count - 1)
+
+    def counted() -> ir.Value:
+        wraps, order = llvm.AtomicBinOp.uinc_wrap, llvm.AtomicOrdering.monotonic
+        return llvm.AtomicRMWOp(wraps, counter, last, order, syncscope=_AGENT).result
+
+    is_first = emit.compare("eq", lane, 0)
+    before = emit.choose(is_first, counted, lambda: arith.constant(i32, 0), i32)
+    return arith.cmpi(arith.CmpIPredicate.eq, lanes.first(before), last)

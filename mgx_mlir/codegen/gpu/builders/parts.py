@@ -13,7 +13,7 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.capabilities import MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders.function import Frame, thread_number
+from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.pointers import (
     USUAL,
@@ -25,6 +25,8 @@ from mgx_mlir.codegen.gpu.builders.pointers import (
     value_of,
 )
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.meaning.element import I32
+from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -93,6 +95,11 @@ class OpenProgram:
         if move.argument.kind != "scratch":
             return move
         return replace(move, argument=Argument("scratch", self._launches.number(move.at)))
+
+    def counters(self, count: Number) -> Move:
+        """So many counters, which are 0 before a launch and have to be after it."""
+        argument = Argument("counters", self._launches.number(count))
+        return Move(argument, Tensor(1, I32, written=True), 0, Axis(()), count, 1)
 
     def add(self, build: Callable[[ir.Block, str], Launch]) -> None:
         """Adds a function of given sizes, which `build` appends to a block by a name."""

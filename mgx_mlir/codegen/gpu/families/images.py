@@ -189,7 +189,13 @@ class _Images:
         count, made = share * self.images, []
         for launch in program.launches:
             x, y, z = launch.grid
-            made.append(replace(launch, grid=(self.formulas.number(count * x), y, z)))
+            arguments = tuple(
+                replace(a, index=self.formulas.number(count * a.index))
+                if a.kind == "counters" else a
+                for a in launch.arguments
+            )  # fmt: skip
+            grid = self.formulas.number(count * x), y, z
+            made.append(replace(launch, grid=grid, arguments=arguments))
         bytes_ = self.formulas.number(count * scratch)
         return replace(program, launches=tuple(made), scratch_bytes=bytes_)
 
@@ -222,6 +228,8 @@ def _move(
             if argument.kind == "scratch":
                 width = bit_width(ir.MemRefType(pointer.type).element_type)
                 step = scratch * 8 // width
+            elif argument.kind == "counters":
+                step = argument.index
             elif argument in steps:
                 step = steps[argument]
             else:

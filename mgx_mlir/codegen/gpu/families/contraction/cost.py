@@ -9,9 +9,10 @@ orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
@@ -30,7 +31,7 @@ from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
-from mgx_mlir.codegen.gpu.families.contraction.sources import Source
+from mgx_mlir.codegen.gpu.families.contraction.sources import Source, Strided, Windowed
 from mgx_mlir.codegen.gpu.families.contraction.space import (
     MOST_TERMS,
     ProductSchedule,
@@ -60,7 +61,7 @@ LAUNCH_CLOCKS = 2000
 START_LATENCY = 800
 # So many times as long take writes to LDS of less than 8 bytes a lane: they meet in banks.
 NARROW = 3
-# Clocks that split-K has to gain: where estimates are about the same, one function is better.
+# Clocks that split-K has to gain: where estimates are about the same, no scratch memory is better.
 _MARGIN = 60
 # Elements that a compute unit's vector units process in a clock.
 LANES_A_CLOCK = 64
@@ -155,8 +156,10 @@ class Stream:
         rate = min(LINE_BYTES, gpu.l2_bytes_a_clock * units / min(blocks, units))
         memory = groups.threads * max(self.own / rate, (self.own + self.shared) / LINE_BYTES)
         vector = groups.threads * self.work / LANES_A_CLOCK
-        step = max(a_unit * Share(memory=memory, vector=vector).busy, rounds * GLOBAL_LATENCY)
-        start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+        # A step's reads are on their way while the one before is done.
+        waits = rounds * GLOBAL_LATENCY / 2
+        step = max(a_unit * Share(memory=memory, vector=vector).busy, waits)
+        start = max(rounds * START_LATENCY, a_unit * BLOCK_CLOCKS)
         return self.steps * step + start
 
 
@@ -212,7 +215,7 @@ def choose(
     if best is None or not cut:
         return best
     tiles = math.gcd(*parts)
-    candidates = [best]
+    candidates = [best, *_straight(terms, operands, unit, target)]
     for s in legal.values():
         blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
         room = 2 * target.compute_units // (blocks * problem.batch)
@@ -233,6 +236,45 @@ def _legal(
 ) -> tuple[ProductSchedule, ...]:
     """The legal schedules without split-K, in a fixed order (see constraints.schedule_refusal)."""
     return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
+
+
+# Waves that share k, the most first; tiles of a wave along rows, and along columns; distances.
+_SHARING = (8, 4)
+_FEW_TILES = (1, 2, 3, 4)
+_FAR = (8, 6, 4, 3, 2)
+# Registers of a wave's sums and fragments, at most: two waves a SIMD.
+_STRAIGHT_REGISTERS = 200
+
+
+def _straight(
+    terms: Sequence[Contraction],
+    operands: Sequence[tuple[Source, Source]],
+    unit: Unit,
+    target: Target,
+) -> Iterator[ProductSchedule]:
+    """The legal schedules whose waves share k and read fragments without LDS."""
+    read = [source for sources in operands for source in sources]
+    if unit.kind == "fma" or unit.scaled or not all(
+        type(x) in (Strided, Windowed) and x.along_k and x.element == unit.element
+        and x.width(unit.chunk) == unit.chunk for x in read
+    ):  # fmt: skip
+        return
+    first = terms[0]
+    for waves_k, tiles_m, tiles_n in product(_SHARING, _FEW_TILES, _FEW_TILES):
+        sums, fragments = tiles_m * tiles_n * unit.sums, (tiles_m + tiles_n) * unit.fragment
+        distance = next((n for n in _FAR if sums + n * fragments <= _STRAIGHT_REGISTERS), 0)
+        own = ProductSchedule(1, 1, tiles_m, tiles_n, distance, waves_k=waves_k)
+        depth = own.step(unit)
+        lds = waves_k * own.rows(unit) * own.columns(unit) * emit.element_bytes(unit.accumulator)
+        whole = all(isinstance(x.K, int) and x.K % depth == 0 for x in terms)
+        windows = any(isinstance(x, Windowed) and x.matrix.run % depth for x in read)
+        if not distance or not whole or windows or lds > target.lds_bytes:
+            continue
+        blocks = ceil_div(first.M, own.rows(unit)) * ceil_div(first.N, own.columns(unit))
+        most = 2 * target.compute_units // (blocks * first.batch)
+        steps = math.gcd(*(x.K // depth for x in terms))
+        yield own
+        yield from (replace(own, splits=n) for n in splits(steps) if n <= most)
 
 
 def _sources(problem: Contraction, depth: int) -> tuple[Source, Source]:
@@ -260,7 +302,9 @@ def clocks(
     blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch
     blocks *= schedule.splits
     a_unit = ceil_div(blocks, target.compute_units)
-    tiles = ceil_div(problem.K, unit.tile_depth) // schedule.splits
+    tiles = ceil_div(problem.K, schedule.depth(unit)) // schedule.splits
+    if schedule.waves_k:
+        return _straight_clocks(problem, schedule, unit, target, (blocks, a_unit, tiles), epilogue)
 
     # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
     held, simds = resident(schedule, unit, target, tiles, a_unit), target.gpu.simds
@@ -306,14 +350,14 @@ def clocks(
     start = rounds * START_LATENCY + first * together(
         rounds * ISSUE_CLOCKS * issued, a_unit * memory / 2
     )
-    # The function that adds the parts of split-K has the epilogue, and is spread evenly.
-    if schedule.splits == 1:
-        results = a_unit * rows * columns * uneven
-    else:
-        results = problem.batch * problem.M * problem.N / target.compute_units
+    # One of the work-groups of a tile has the epilogue.
+    done = blocks // schedule.splits
+    results = ceil_div(done, target.compute_units) * rows * columns * uneven
     stored = epilogue * results / LANES_A_CLOCK
     roof = _least_clocks(problem, schedule.splits, target)
-    adding = _adding_clocks(problem, schedule.splits, target) if schedule.splits > 1 else 0.0
+    adding = 0.0
+    if schedule.splits > 1:
+        adding = _adding_clocks(problem, schedule, unit, target, done)
     each, lds = a_unit * tiles, read + written
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
     if vector:
@@ -324,6 +368,63 @@ def clocks(
     work = loop + start + stored
     # The work and the memory overlap, but not quite.
     return max(work, roof) + min(work, roof) / 16 + adding
+
+
+def _straight_clocks(
+    problem: Contraction,
+    schedule: ProductSchedule,
+    unit: Unit,
+    target: Target,
+    counts: tuple[int, int, int],
+    epilogue: int,
+) -> float:
+    """As `clocks`, where waves share k. counts: work-groups, those of a unit, and steps of each."""
+    (blocks, a_unit, steps), waves, simds = counts, schedule.waves_k, target.gpu.simds
+    rows, columns, depth = schedule.rows(unit), schedule.columns(unit), schedule.step(unit)
+    size = emit.element_bytes(unit.element)
+    registers = _straight_used(schedule, unit)
+    held = target.gpu.lane_vgprs // registers * simds // waves
+    lds = waves * rows * columns * emit.element_bytes(unit.accumulator)
+    held = max(1, min(held, target.lds_bytes // lds, a_unit))
+    rounds = ceil_div(a_unit, held)
+    moved = (rows + columns) * depth * size
+    shared = blocks * moved / (target.gpu.l2_bytes_a_clock * target.compute_units * a_unit)
+    # Each read touches a line of the cache for each of its rows.
+    lines = max(unit.lane_chunks, unit.step_chunks * CHUNK_BYTES / LINE_BYTES)
+    memory = max((rows + columns) * waves * lines, shared)
+    matrix = 2 * rows * columns * depth / unit.flops
+    reads = (schedule.tiles_m + schedule.tiles_n) * unit.lane_chunks
+    products = schedule.tiles_m * schedule.tiles_n * depth / waves / unit.depth
+    uneven = simds * ceil_div(waves * held, simds) / (waves * held)
+    busy = Share(matrix * uneven, 0, memory).busy
+    alone = Share(
+        matrix * ceil_div(waves, simds) * simds / waves, 0, memory,
+        issue=ISSUE_CLOCKS * (products + 2 * reads), latency=GLOBAL_LATENCY / schedule.prefetch,
+    ).busy  # fmt: skip
+    loop = steps * max(a_unit * busy, rounds * alone)
+    ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
+    start = rounds * START_LATENCY + a_unit * ending
+    done = blocks // schedule.splits
+    own = schedule.results(2 if unit.kind == "mfma" and schedule.tiles_n % 2 == 0 else 1)
+    stored = epilogue * ceil_div(done, target.compute_units) * rows * columns / LANES_A_CLOCK
+    stored *= max(1, simds / own.waves)
+    adding = 0.0
+    if schedule.splits > 1:
+        adding = _adding_clocks(problem, own, unit, target, done)
+    roof = _least_clocks(problem, schedule.splits, target)
+    of_loop = {"matrix": a_unit * steps * matrix, "lds": a_unit * ending, "loop": loop}
+    if stored:
+        of_loop["epilogue"] = stored
+    terms(**of_loop, memory=a_unit * steps * memory, start=start, roof=roof, adding=adding)
+    work = loop + start + stored
+    return max(work, roof) + min(work, roof) / 16 + adding
+
+
+def _straight_used(schedule: ProductSchedule, unit: Unit) -> int:
+    """Estimated vector registers of a thread whose wave shares k."""
+    tiles = schedule.tiles_m * schedule.tiles_n * unit.sums
+    fragments = schedule.prefetch * (schedule.tiles_m + schedule.tiles_n) * unit.fragment
+    return tiles + fragments + 24
 
 
 def _way(source: Source, unit: Unit) -> Way:
@@ -385,19 +486,18 @@ def _partial_clocks(problem: Contraction, splits: int, target: Target) -> float:
     return moved / (target.cache_bytes_a_clock if cached else target.memory_bytes_a_clock)
 
 
-def _adding_clocks(problem: Contraction, splits: int, target: Target) -> float:
-    """The estimate for the function that adds the partial sums of split-K (see finish)."""
-    moved = _partial_bytes(problem, splits)
-    lanes = finish.THREADS * math.gcd(problem.N, finish.LANES)
-    blocks = ceil_div(problem.batch * problem.M * problem.N, lanes)
-    a_unit = ceil_div(blocks, target.compute_units)
-    held = WAVES_A_SIMD * target.gpu.simds * target.wave_size // finish.THREADS
-    waits = ceil_div(splits, finish.TOGETHER)
-    latency = ceil_div(a_unit, held) * (BLOCK_CLOCKS + waits * GLOBAL_LATENCY)
-    path = moved / blocks * a_unit / LINE_BYTES
-    shared = moved / (target.gpu.l2_bytes_a_clock * target.compute_units)
-    reading = latency + max(path, shared)
-    return LAUNCH_CLOCKS + _MARGIN + max(reading, _partial_clocks(problem, splits, target))
+def _adding_clocks(
+    problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target, tiles: int
+) -> float:
+    """The estimate for the last waves of `tiles` tiles, which add the partial sums of split-K
+    (see finish): they write theirs, count, and read all."""
+    size = schedule.rows(unit) * schedule.columns(unit) * emit.element_bytes(problem.accumulator)
+    vectors = ceil_div(size, schedule.waves * target.wave_size * CHUNK_BYTES)
+    waits = 1 + schedule.splits // finish.most_together(schedule.splits, vectors)
+    path = ceil_div(tiles, target.compute_units) * schedule.splits * size / LINE_BYTES
+    shared = tiles * schedule.splits * size / (target.gpu.l2_bytes_a_clock * target.compute_units)
+    reading = max(path, shared, _partial_clocks(problem, schedule.splits, target))
+    return _MARGIN + waits * GLOBAL_LATENCY + reading
 
 
 def operations(operand: Matrix | Image) -> float:

@@ -5,7 +5,7 @@
 
 Tile t begins in image t * tile // P, to which its work-group's pointers move in 64 bits; its rows,
 or columns, are those of all images from there on. Raw buffers end with the last image: pixels
-beyond read 0, and are not stored. Partial sums of split-K are a matrix of all images' pixels.
+beyond read 0, and are not stored.
 """
 
 from __future__ import annotations
@@ -51,11 +51,6 @@ class CrossedImages:
             most = most + (1 - is_more(self.pixels, pixels)) * met
         more = minimum(self.count, most) - 1
         return replace(move, reach=move.reach + more * reach(Axis(move.parts.factors[-1:])))
-
-    def all_of(self, move: Move, share: Number) -> Move:
-        """A tensor of all images, for runs where `share` is 1."""
-        span = move.reach if move.argument.kind == "scratch" else share * move.size
-        return replace(move, parts=Axis(()), reach=span)
 
     def _pixel(self, size: tuple[int, int], splits: int) -> Index:
         """The first pixel of a work-group's tile."""

@@ -35,12 +35,12 @@ class Epilogue:
         self._loaded: dict[tuple[int, Index, Index], ir.Value] = {}
         self._halved: dict[Index, Index] = {}
 
-    def prepare(self, batch: Index, n: Index, lanes: int) -> None:
-        """Reads the operands that do not differ between rows, before a loop over them."""
+    def prepare(self, batch: Index, n: Index, lanes: int, m: Index | None = None) -> None:
+        """Reads the operands of row m, or those that do not differ between rows, early."""
         n, lanes = self._columns(n, lanes)
         for number, source in enumerate(self._match.sources):
-            if isinstance(source, Matrix) and source.row.stride == 0:
-                self._load(number, source, batch, 0, n, lanes)
+            if isinstance(source, Matrix) and (m is not None or source.row.stride == 0):
+                self._load(number, source, batch, 0 if m is None else m, n, lanes)
 
     def __call__(
         self,

@@ -1,119 +1,122 @@
-"""The second function of split-K: adds the partial sums that work-groups computed, in order.
+"""The end of split-K: of the waves that compute the same results, the last adds all their sums.
 
-    parts[split, batch, m, n]  ->  epilogue(sum over split)
+    parts[tile, wave, split, vector, lane] = sums         each wave, then it counts
+    total = parts[.., 0, ..] + parts[.., 1, ..] + ...     the wave that counts last
 
-A thread has as many neighbours along n as it stores at a time. No atomics: the same input
-gives the same bits.
+A wave waits for no other. Partial sums are added in order, whichever wave comes last, so that the
+same input gives the same bits.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
-from mgx_mlir.codegen.gpu.builders.ordering import fence
-from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
-from mgx_mlir.codegen.problem.match import Match
-from mgx_mlir.codegen.problem.problem import Axis, Matrix
-from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
+from mgx_mlir.codegen.gpu.builders.lanes import uniform
+from mgx_mlir.codegen.gpu.builders.ordering import acquire, counted_last, fence, release
+from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 
-# The number of the partial sums, among the inputs.
-PARTS = -1
-# Few, so that many compute units take part in adding few sums.
-THREADS = 64
-# Neighbours along n of a thread, at most.
-LANES = 4
-# Partial sums that are read before the first is waited for.
-TOGETHER = 8
+TOGETHER = 32  # vectors of partial sums that a lane reads before it waits for the first
 
 
-def lanes(match: Match) -> int:
-    """Neighbours along n of a thread."""
-    return math.gcd(common_factor(match.problem.N), LANES)
+@dataclass(frozen=True)
+class Shared:
+    """The scratch memory of a tile's partial sums, of type `element`, and its counters."""
+
+    tiling: Tiling
+    element: str
+
+    @property
+    def elements(self) -> int:
+        """Partial sums of a tile, by all work-groups that share it."""
+        schedule, unit = self.tiling.schedule, self.tiling.unit
+        return schedule.splits * schedule.rows(unit) * schedule.columns(unit)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of these."""
+        return self.elements * emit.element_bytes(self.element)
+
+    @property
+    def counters(self) -> int:
+        """Counters of a tile: one a wave."""
+        return self.tiling.schedule.waves
+
+    def emit(
+        self,
+        sums: Sequence[ir.Value],
+        pointers: tuple[ir.Value, ir.Value],
+        place: tuple[Index, Index, Index, Index],
+        finish: Callable[[Callable[[], Sequence[ir.Value]]], None],
+    ) -> None:
+        """Emits the work of a thread. `finish` is that of the last wave; what it is called with
+        gives the totals.
+
+        pointers: scratch memory and counters of all tiles. place: the tile's number, the part of k,
+        the wave and the lane.
+        """
+        tile, split, wave, lane = place
+        wave = uniform(wave)
+        splits, lanes = self.tiling.schedule.splits, self.tiling.target.wave_size
+        length = ir.VectorType(sums[0].type).shape[0]
+        width = min(length, CHUNK_BYTES // emit.element_bytes(self.element))
+        a_sum = length // width
+        vectors = [memory.part(x, i * width, width) for x in sums for i in range(a_sum)]
+        i64 = ir.IntegerType.get_signless(64)
+        number = arith.index_castui(i64, emit.value(tile))
+        size = arith.constant(i64, self.elements)
+        parts = memory.buffer(memory.moved(pointers[0], arith.muli(number, size), size))
+        waves = arith.muli(number, arith.constant(i64, self.counters))
+        own = arith.index_castui(i64, emit.value(wave))
+        counter = memory.address(pointers[1], arith.addi(waves, own))
+        each = len(vectors) * lanes * width
+        first = emit.linear(emit.mul(lane, width), (wave, splits * each))
+        for i, x in enumerate(vectors):
+            memory.store(x, parts, emit.linear(emit.add(first, i * lanes * width), (split, each)))
+        release()
+        is_last = counted_last(counter, splits, lane)
+
+        def totals() -> list[ir.Value]:
+            found = self._totals(parts, first, len(vectors), width)
+            starts = range(0, len(found), a_sum)
+            return [memory.concatenated(found[i : i + a_sum]) for i in starts]
+
+        def last() -> None:
+            acquire()
+            finish(totals)
+
+        emit.when(is_last, last)
+
+    def _totals(self, parts: ir.Value, first: Index, count: int, width: int) -> list[ir.Value]:
+        """The sums of a lane's `count` vectors over all parts of k, from its first vector on."""
+        splits, lanes = self.tiling.schedule.splits, self.tiling.target.wave_size
+        add = arith.addf if emit.is_float(self.element) else arith.addi
+        turn = most_together(splits, count)
+
+        def some(split: Index, *totals: ir.Value) -> list[ir.Value]:
+            at = emit.linear(first, (split, count * lanes * width))
+            read = [
+                memory.load(parts, emit.add(at, i * lanes * width), width)
+                for i in range(turn * count)
+            ]
+            # Else LLVM waits for each before it reads the next.
+            fence()
+            result = list(totals or read[:count])
+            for i in range(0 if totals else count, len(read)):
+                result[i % count] = add(result[i % count], read[i])
+            return result
+
+        return emit.loop(turn, splits, turn, some, some(0), rolled=True)
 
 
-def pitch(columns: int) -> int:
-    """Elements of a row of sums whose vectors have `LANES` of any number of columns."""
-    return ceil_div(columns, LANES) * LANES
-
-
-def blocks(match: Match, padded: bool = False) -> int:
-    """Work-groups for all elements, of rows with a `pitch` where they are padded."""
-    problem = match.problem
-    columns, width = problem.N, lanes(match)
-    if padded:
-        columns, width = pitch(columns), LANES
-    return ceil_div(problem.batch * problem.M * columns // width, THREADS)
-
-
-def emit_finish(
-    match: Match,
-    result: Matrix,
-    splits: int,
-    along: str,
-    by_row: bool,
-    tensors: Tensors,
-    padded: bool = False,
-) -> None:
-    """Emits the work of a thread; input `PARTS` of the function has the sums.
-
-    along: the dimension of the grid along which work-groups go. by_row: all parts of a row stand
-    together. padded: rows have a `pitch`.
-    """
-    inputs, outputs = tensors.inputs, tensors.outputs
-    block = block_number(along, blocks(match, padded))
-    number = emit.linear(thread_number(THREADS), (block, THREADS))
-    problem, width = match.problem, LANES if padded else lanes(match)
-    each = pitch(problem.N) if padded else problem.N
-    size = problem.batch * problem.M * each
-    place = emit.mul(number, width)
-    columns = each // width
-    n = emit.mul(emit.rem(number, columns), width)
-    row = emit.div(number, columns)
-    m, batch = emit.rem(row, problem.M), emit.div(row, problem.M)
-
-    start, step = (
-        (emit.linear(n, (row, splits * problem.N)), problem.N) if by_row else (place, size)
-    )
-
-    def part(split: int) -> ir.Value:
-        at = emit.add(start, split * step)
-        # LLVM would take the constant out of a formula, whose other terms may be negative.
-        return memory.load(inputs[PARTS], at if isinstance(step, int) else memory.opaque(at), width)
-
-    add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
-    total: ir.Value | None = None
-    for first in range(0, splits, TOGETHER):
-        read = [part(split) for split in range(first, min(first + TOGETHER, splits))]
-        # Else LLVM waits for each before it reads the next.
-        fence()
-        for x in read:
-            total = x if total is None else add(total, x)
-    assert total is not None
-    inside = [emit.compare("slt", place, size)] if size % (width * THREADS) else []
-    Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, each != problem.N)
-
-
-def parts_of(match: Match, splits: int, by_row: bool, padded: bool) -> tuple[Match, Matrix]:
-    """The match that stores its sums without an epilogue, and their layout in scratch memory.
-
-    by_row, padded: as above.
-    """
-    problem, element = match.problem, match.problem.accumulator
-    sums = replace(
-        match, result_element=element, epilogue=None, sources=(), results=(0,),
-        result_elements=(element,), causal=None,
-    )  # fmt: skip
-    M, N = problem.M, pitch(problem.N) if padded else problem.N
-    batch = Axis.of((splits * (1 if padded else problem.batch), M * N))
-    row = Axis.of((M, N))
-    if by_row:
-        batch, row = Axis.of((splits, N)), Axis.of((M, splits * N))
-    return sums, Matrix(0, element, 0, batch, row, Axis(((N, 1),)) if padded else Axis.of((N, 1)))
+def most_together(splits: int, count: int) -> int:
+    """How many of `splits` parts, of `count` vectors each, a lane reads before it waits."""
+    most = max(1, TOGETHER // count)
+    return max(n for n in range(1, splits + 1) if splits % n == 0 and n <= most)

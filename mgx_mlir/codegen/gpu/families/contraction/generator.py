@@ -7,9 +7,10 @@ divides need no branches. A function of its own packs operands that have to be p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
 
 from mlir import ir
 
@@ -23,9 +24,9 @@ from mgx_mlir.codegen.gpu.builders.function import (
     gpu_module,
     thread_number,
 )
+from mgx_mlir.codegen.gpu.builders.lanes import uniform
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
-from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
 from mgx_mlir.codegen.gpu.families.contraction.constraints import buffers
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
@@ -42,11 +43,12 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.plain import PlainPipeline
+from mgx_mlir.codegen.gpu.families.contraction.results import Lane, Results
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
+from mgx_mlir.codegen.gpu.families.contraction.straight import Straight, shared
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
-from mgx_mlir.codegen.gpu.families.rows.cost import weight
-from mgx_mlir.codegen.problem.match import Match, used_arguments
+from mgx_mlir.codegen.problem.match import used_arguments
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -65,16 +67,6 @@ def generate(
     context and location.
     """
     return TilesGenerator(product, sizes, tiling, name, rows).run()
-
-
-@dataclass(frozen=True)
-class _Lane:
-    """A thread's offsets: its wave's in the tile of C, its row in a tile, its group along k."""
-
-    wave_m: Index
-    wave_n: Index
-    row: Index
-    group: Index
 
 
 class TilesGenerator:
@@ -114,17 +106,18 @@ class TilesGenerator:
             ceil_div(self.extents[1], self.columns),
             self.problem.batch * schedule.splits,
         )
-        # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
-        self.stored, self.place = self.match, product.result
-        if schedule.splits > 1:
-            self.stored, self.place = finish.parts_of(
-                self.match, schedule.splits, dynamic_rows is not None, along is not None
-            )
+        # Tiles along y and z of the grid.
+        self.beside: tuple[Index, Index] = self.grid[1], self.problem.batch
         # Tiles whose results a lane stores together, to store 16 bytes.
-        size = max(emit.element_bytes(e) for e in self.stored.result_elements)
+        size = max(emit.element_bytes(e) for e in self.match.result_elements)
         self.joined = 1
         if unit.kind == "mfma" and unit.values * size == 8 and schedule.tiles_n % 2 == 0:
             self.joined = 2
+        # How waves divide the results; not as they divide the sums, where they share k.
+        self.divided = schedule.results(self.joined) if schedule.waves_k else schedule
+        self.shared = finish.Shared(
+            replace(tiling, schedule=self.divided), self.problem.accumulator
+        )
 
     def run(self) -> GpuProgram:
         module, functions = gpu_module()
@@ -132,16 +125,19 @@ class TilesGenerator:
         if self.product.packings:
             launches.append(self._packing(functions, f"{self.name}_0"))
         results = outputs_of(self.match.result_elements, self.sizes[1])
-        stored, scratch_bytes = results, self.product.scratch_bytes
+        scratch_bytes = self.product.scratch_bytes
         if self.schedule.splits > 1:
-            element = self.problem.accumulator
-            size = self.schedule.splits * self.problem.batch * self.problem.M * self.problem.N
-            stored = [Parameter(element, size, Argument("scratch", scratch_bytes))]
-            scratch_bytes += aligned(size * emit.element_bytes(element))
-        launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", stored))
-        if self.schedule.splits > 1:
-            name = f"{self.name}_{len(launches)}"
-            launches.append(self._finish(functions, name, stored[0], results))
+            shared, rows = self.shared, self.dynamic_rows
+            tiles = self.grid[0] * self.grid[1] * self.problem.batch
+            count = tiles * shared.counters
+            number = count if rows is None else rows.grid(count)
+            results = [
+                *results,
+                Parameter(shared.element, shared.elements, Argument("scratch", scratch_bytes)),
+                Parameter("i32", count, Argument("counters", number)),
+            ]
+            scratch_bytes += aligned(tiles * shared.bytes)
+        launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", results))
         return GpuProgram(module, tuple(launches), scratch_bytes, 32)
 
     def _packing(self, functions: ir.Block, name: str) -> Launch:
@@ -152,35 +148,24 @@ class TilesGenerator:
         body = partial(packing.emit_packing, packings)
         return add_function(functions, name, (self._inputs(elements), packed), groups, body)
 
-    def _finish(
-        self, functions: ir.Block, name: str, parts: Parameter, results: list[Parameter]
-    ) -> Launch:
-        match, place = self.match, self.product.result
-        used = {s.argument: s.element for s in match.reads}
-        reads = {**self._inputs(used), finish.PARTS: parts}
-        blocks, rows = finish.blocks(match), self.dynamic_rows
-        grid = (blocks, 1, 1) if rows is None else (1, blocks, 1)
-        groups = WorkGroups(finish.THREADS, grid, rows=rows)
-        along = "x" if rows is None else "y"
-        by_row = rows is not None
-        body = partial(finish.emit_finish, match, place, self.schedule.splits, along, by_row)
-        return add_function(functions, name, (reads, results), groups, body)
-
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
-        used = dict(used_arguments(self.stored))
-        lds = (self._lds_elements, self.unit.element)
-        groups = WorkGroups(self.threads, self.grid, lds, rows=self.dynamic_rows)
+        used = dict(used_arguments(self.match))
+        groups = WorkGroups(self.threads, self.grid, self._lds, rows=self.dynamic_rows)
         return add_function(functions, name, (self._inputs(used), results), groups, self.emit)
 
     @property
-    def _lds_elements(self) -> int:
+    def _lds(self) -> tuple[int, str]:
+        """Elements of LDS, and their type."""
+        if self.schedule.waves_k:
+            return self.schedule.waves_k * self.rows * self.columns, self.problem.accumulator
         depth, splits = self.unit.tile_depth, self.schedule.splits
         tiles = [ceil_div(term.K, depth) // splits for term in self.match.terms]
-        return max(map(buffers, tiles)) * (self.rows + self.columns) * depth
+        return max(map(buffers, tiles)) * (self.rows + self.columns) * depth, self.unit.element
 
     def lds(self) -> list[tuple[int, ir.Type]]:
         """The LDS of the function that multiplies: elements, and their type."""
-        return [(self._lds_elements, emit.element_type(self.unit.element))]
+        size, element = self._lds
+        return [(size, emit.element_type(element))]
 
     def _inputs(self, elements: Mapping[int, str]) -> dict[int, Parameter]:
         """The parameters that read the inputs of some numbers, in order."""
@@ -194,35 +179,65 @@ class TilesGenerator:
 
     def emit(self, tensors: Tensors) -> None:
         """Builds the body of the function that multiplies, on its tensors."""
-        problem, outputs = self.problem, tensors.outputs
+        problem, splits = self.problem, self.schedule.splits
+        held = tensors.results
+        if splits > 1:
+            held = [memory.early(pointer) for pointer in held]
+            pointers = {n: memory.early(pointer) for n, pointer in tensors.pointers.items()}
+            tensors = replace(tensors, pointers=pointers, results=held[:-2])
         thread = thread_number(self.threads)
         many = self.along is not None
-        x = block_number("x", MAX_THREADS if many else self.grid[0] * self.cut)
+        any_x = many or (splits > 1 and self.dynamic_rows is not None)
+        x = block_number("x", MAX_THREADS if any_x else self.grid[0] * self.cut)
         m0 = emit.mul(emit.div(x, self.cut), self.rows)
-        n0 = emit.mul(block_number("y", MAX_THREADS if many else self.grid[1]), self.columns)
-        of_all = m0, n0
+        y = block_number("y", MAX_THREADS if many else self.grid[1])
+        n0 = emit.mul(y, self.columns)
         if self.dynamic_rows is not None or self.along == "x":
             m0 = tensors.first
         elif self.along == "y":
             n0 = tensors.first
         extent_m, extent_n = self.extents
-        splits = self.schedule.splits
         batch = block_number("z", problem.batch * splits) if self.cut == 1 else emit.rem(x, splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
         self.tensors = tensors
-        lane = self._lane(thread)
+        wave, number = self._wave(thread)
+        epilogue = Epilogue(self.match, self.product.result, tensors.inputs, tensors.outputs)
+        lane, straight = self._lane(thread, self.divided), self.schedule.waves_k > 0
+        cut = self.divided, self.unit, self.joined
+        results = Results(epilogue, self.match, cut, matrix, (m0, n0), lane)
+        if straight and splits == 1:
+            results.prepare()
         sums: list[ir.Value] | None = None
         for term in self.match.terms:
+            if straight:
+                sums = self._straight(term, lane, uniform(wave), (matrix, m0, n0, split), sums)
+                continue
             a, b = self._tiles(term)
             a.begin(thread, matrix, m0, extent_m)
             b.begin(thread, matrix, n0, extent_n)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
-        if many and splits > 1:
-            (m0, n0), self.extents = of_all, (problem.M, problem.N)
-        epilogue = Epilogue(self.stored, self.place, tensors.inputs, outputs)
-        self._store(sums, epilogue, lane, batch, m0, n0)
+
+        def store(sums: Callable[[], Sequence[ir.Value]]) -> None:
+            if splits > 1:
+                results.prepare()
+            results.store(sums(), (extent_m, extent_n), (self.rows, self.columns))
+
+        def finish(sums: Sequence[ir.Value]) -> None:
+            if splits == 1:
+                store(lambda: sums)
+                return
+            z = matrix if self.cut == 1 else block_number("z", MAX_THREADS)
+            row = emit.linear(z, (emit.div(x, self.cut), self.beside[1]))
+            tile = emit.linear(y, (row, self.beside[0]))
+            self.shared.emit(sums, (held[-2], held[-1]), (tile, split, wave, number), store)
+
+        if straight:
+            place = uniform(wave), number
+            self._share(sums, place, finish)
+        else:
+            finish(sums)
 
     def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:
         pointers, lds = self.tensors.pointers, self.tensors.tiles
@@ -233,22 +248,74 @@ class TilesGenerator:
         a = Tile(rows, unit, self.rows, threads, lds, 0)
         return a, Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
 
-    def _lane(self, thread: Index) -> _Lane:
-        wave_size, schedule, unit = self.target.wave_size, self.schedule, self.unit
-        wave: Index = emit.div(thread, wave_size)
-        if schedule.waves == 1:
-            wave = 0
-        lane = emit.rem(thread, wave_size)
+    def _lane(self, thread: Index, schedule: ProductSchedule) -> Lane:
+        """The lane, of a wave with the results that a schedule gives it."""
+        unit = self.unit
+        wave, lane = self._wave(thread)
         wave_m = emit.mul(emit.rem(wave, schedule.waves_m), schedule.tiles_m * unit.rows)
         wave_n = emit.mul(emit.div(wave, schedule.waves_m), schedule.tiles_n * unit.columns)
-        return _Lane(wave_m, wave_n, emit.rem(lane, unit.rows), emit.div(lane, unit.rows))
+        return Lane(wave_m, wave_n, emit.rem(lane, unit.rows), emit.div(lane, unit.rows))
+
+    def _wave(self, thread: Index) -> tuple[Index, Index]:
+        """A thread's wave, and its lane."""
+        size = self.target.wave_size
+        wave = emit.div(thread, size) if self.schedule.waves > 1 else 0
+        return wave, emit.rem(thread, size)
+
+    def _straight(
+        self,
+        term: Contraction,
+        lane: Lane,
+        wave: Index,
+        place: tuple[Index, Index, Index, Index],
+        before: Sequence[ir.Value] | None,
+    ) -> list[ir.Value]:
+        """As `_sums`, of a wave that shares k with others. place: the matrix, the work-group's
+        first row and column, and the part of split-K."""
+        unit, schedule, pointers = self.unit, self.schedule, self.tensors.pointers
+        (matrix, m0, n0, split), depth = place, schedule.step(unit)
+        assert isinstance(term.b, Matrix)
+        a = source_of(term.a, False, term.K, depth, pointers)
+        b = source_of(term.b, True, term.K, depth, pointers)
+        group: Index = lane.group if unit.groups > 1 else 0
+        k = emit.linear(emit.mul(group, unit.chunk), (wave, unit.step_chunks * unit.chunk))
+        (column,) = self._lane_columns(lane)
+        first = emit.add(m0, lane.row)
+        rows = [emit.add(first, i * unit.rows) for i in range(schedule.tiles_m)]
+        first = emit.add(n0, column)
+        columns = [emit.add(first, i) for i in self._tile_columns()]
+        extent_m, extent_n = self.extents
+        a.begin(matrix, rows, k, extent_m if extent_m % self.rows else None)
+        b.begin(matrix, columns, k, extent_n if extent_n % self.columns else None)
+        steps = ceil_div(term.K, depth) // schedule.splits
+        loop = Straight(unit, schedule, a, b)
+        return loop.run(steps, emit.mul(split, steps * depth), before)
+
+    def _share(
+        self,
+        sums: Sequence[ir.Value],
+        place: tuple[Index, Index],
+        finish: Callable[[Sequence[ir.Value]], None],
+    ) -> None:
+        """Adds the sums of waves that shared k; waves with results finish theirs. place: the wave,
+        and the lane."""
+        (wave, lane), own, whole = place, self.divided, self.schedule
+        lanes = lane, self.target.wave_size
+        share = shared(sums, self.tensors.tiles, whole.waves_k, wave, lanes)
+        row = emit.mul(emit.rem(wave, own.waves_m), own.tiles_m * whole.tiles_n)
+        first = emit.linear(row, (emit.div(wave, own.waves_m), own.tiles_n))
+        vectors = [
+            i * whole.tiles_n + j for i, j in product(range(own.tiles_m), range(own.tiles_n))
+        ]
+        is_active = own.waves == whole.waves or emit.compare("slt", wave, own.waves)
+        emit.when(is_active, lambda: finish(share(first, vectors)))
 
     def _sums(
         self,
         term: Contraction,
         a: Tile,
         b: Tile,
-        lane: _Lane,
+        lane: Lane,
         split: Index,
         before: Sequence[ir.Value] | None,
     ) -> list[ir.Value]:
@@ -267,7 +334,7 @@ class TilesGenerator:
         tiles = ceil_div(term.K, unit.tile_depth) // self.schedule.splits
         return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
 
-    def _scales(self, term: Contraction, a: Tile, b: Tile, lane: _Lane) -> tuple[Scales, Scales]:
+    def _scales(self, term: Contraction, a: Tile, b: Tile, lane: Lane) -> tuple[Scales, Scales]:
         """The readers of the scales of rows, and of columns."""
         unit, pointers = self.unit, self.tensors.pointers
         assert isinstance(term.a, Scaled) and isinstance(term.b, Scaled)
@@ -288,7 +355,7 @@ class TilesGenerator:
             ),
         )
 
-    def _lane_columns(self, lane: _Lane) -> list[Index]:
+    def _lane_columns(self, lane: Lane) -> list[Index]:
         """The columns of a tile that a lane reads, such that its results are neighbours."""
         unit = self.unit
         held = unit.fragments.a.onto("r").then(unit.order(self.joined))
@@ -299,70 +366,3 @@ class TilesGenerator:
     def _tile_columns(self) -> list[int]:
         """The first column of each tile; the columns of `joined` tiles alternate."""
         return [self.unit.first_column(j, self.joined) for j in range(self.schedule.tiles_n)]
-
-    def _store(
-        self,
-        sums: list[ir.Value],
-        epilogue: Epilogue,
-        lane: _Lane,
-        batch: Index,
-        m0: Index,
-        n0: Index,
-    ) -> None:
-        schedule, unit, (extent_m, extent_n) = self.schedule, self.unit, self.extents
-        bounded = extent_n % self.columns != 0
-        values = unit.values * self.joined
-        column = emit.add(lane.wave_n, emit.mul(lane.group, values))
-        first_n = emit.add(n0, column)
-        first_m = emit.add(m0, emit.add(lane.wave_m, lane.row))
-        columns = [
-            (j, emit.add(first_n, j * unit.columns))
-            for j in range(0, schedule.tiles_n, self.joined)
-        ]
-        each = schedule.tiles_m // epilogue_turns(self.stored, schedule, unit)
-        if each < schedule.tiles_m:
-            for _, n in columns:
-                epilogue.prepare(batch, n, values)
-
-        def store(first: Index, *sums: ir.Value) -> list[ir.Value]:
-            for i in range(each):
-                m = emit.add(emit.add(first_m, first), i * unit.rows)
-                inside = []
-                if extent_m % self.rows:
-                    inside = [emit.compare("slt", m, extent_m)]
-                for j, n in columns:
-                    at = i * schedule.tiles_n + j
-                    x = memory.concatenated(sums[at : at + self.joined])
-                    epilogue(x, batch, m, n, inside, bounded)
-            # The sums of the next rows take the place of these.
-            stored = each * schedule.tiles_n
-            return [*sums[stored:], *sums[len(sums) - stored :]]
-
-        rows = unit.rows
-        emit.loop(0, schedule.tiles_m * rows, each * rows, store, sums, rolled=True)
-
-
-# Instructions of an epilogue that are repeated for rows of tiles, at most: LLVM takes long for
-# more. A loop moves the sums of the rows that are left, again for each of them.
-MOST_REPEATED = 1024
-
-
-def epilogue_work(match: Match) -> int:
-    """About how many instructions the epilogue takes for one element."""
-    relaxed = {*match.result_elements} <= {"f16", "bf16", "i8", "ui8"}
-    return weight(match.epilogue, relaxed) if match.epilogue else 0
-
-
-def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
-    """Iterations of the loop that takes a wave's rows of tiles through the epilogue."""
-    if match.epilogue is None:
-        return 1
-    row = schedule.tiles_n * unit.values * epilogue_work(match)
-    return next(
-        (
-            n
-            for n in range(1, schedule.tiles_m)
-            if schedule.tiles_m % n == 0 and schedule.tiles_m // n * row <= MOST_REPEATED
-        ),
-        schedule.tiles_m,
-    )

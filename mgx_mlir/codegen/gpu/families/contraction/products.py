@@ -33,7 +33,6 @@ from mgx_mlir.codegen.gpu.builders.parts import (
     value_of,
 )
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
-from mgx_mlir.codegen.gpu.families.contraction import finish
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,
@@ -41,8 +40,9 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages, side_by_side
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
+from mgx_mlir.codegen.gpu.families.contraction.finish import Shared
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
-from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator, epilogue_work
+from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator
 from mgx_mlir.codegen.gpu.families.contraction.operands import (
     SCRATCH,
     Packed,
@@ -56,6 +56,7 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import Skinny, as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
+from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.contraction.variants import (
     matrices,
@@ -141,12 +142,11 @@ def product_kernel(
 
 @dataclass(frozen=True)
 class _Way:
-    """A schedule of a kernel: its product of one matrix, or image, and that of a work-group's.
+    """A schedule of a kernel, and the product of a work-group.
 
     share: its launches in a run, 1 or 0. sums: scratch memory for the partial sums of split-K.
     """
 
-    one: Product
     variant: Product
     tiling: Tiling
     share: Number
@@ -195,13 +195,11 @@ class ProductKernel:
                 rows.append((row, part - part * is_more(self.whole.M, 1)))
                 part = part * is_more(self.whole.M, 1)
             ways += [
-                _Way(one, variant, tiling, own, self._sums(tiling, own))
+                _Way(variant, tiling, own, self._sums(tiling))
                 for tiling, own in ((tiling, regime.share * part) for tiling, regime in found)
             ]
-        scratch = [way.sums for way in ways]
         bytes_ = sum(
-            (way.share * way.sums.size * way.sums.tensor.bytes for way in ways if way.sums),
-            start=0,
+            (way.share * way.sums.size * way.sums.tensor.bytes for way in ways if way.sums), 0
         )
         least = min(way.tiling.schedule.columns(way.tiling.unit) for way in ways)
         limits = [MAX_BATCH - ceil_div(self.whole.N, least)]
@@ -209,7 +207,7 @@ class ProductKernel:
             limits.append(MAX_BATCH - self.whole.batch)
         else:
             limits.append(MAX_THREADS - self.whole.M - self.whole.N)
-        used = [move for move in scratch if move]
+        used = [way.sums for way in ways if way.sums]
         start = self._start
         used += [packed.image for packed in self.packed]
         program = OpenProgram(self.kernel, self.moves, limits, used, start + bytes_, formulas)
@@ -230,19 +228,21 @@ class ProductKernel:
         """The sizes of inputs and results that a request names, which say nothing."""
         return [0] * self.first, [0] * (len(self.moves) - self.first)
 
-    def _sums(self, tiling: Tiling, share: Number) -> Move | None:
+    def _sums(self, tiling: Tiling) -> Move | None:
         """Scratch memory for the partial sums of split-K."""
-        splits, problem = tiling.schedule.splits, self.product.match.problem
-        if splits == 1:
+        shared = Shared(tiling, self.product.match.problem.accumulator)
+        if tiling.schedule.splits == 1:
             return None
-        element = element_of(ir.RankedTensorType.get([1], emit.element_type(problem.accumulator)))
+        element = element_of(ir.RankedTensorType.get([1], emit.element_type(shared.element)))
+        size = math.prod(self._tiles(tiling)) * shared.elements
         tensor = Tensor(1, element, written=True)
-        if self.images is not None:
-            size = splits * self.whole.M * finish.pitch(self.whole.N)
-            return Move(SCRATCH, tensor, 0, Axis(()), size, share * size, self._start)
-        size = splits * problem.M * problem.N
-        parts = Axis(((cast(int, self._count), size),))
-        return Move(SCRATCH, tensor, 0, parts, self._count * size, size, self._start)
+        return Move(SCRATCH, tensor, 0, Axis(()), size, shared.elements, self._start)
+
+    def _tiles(self, tiling: Tiling) -> tuple[Number, Number, Number]:
+        """The tiles along each dimension of the grid."""
+        schedule, unit, whole = tiling.schedule, tiling.unit, self.whole
+        x, y = ceil_div(whole.M, schedule.rows(unit)), ceil_div(whole.N, schedule.columns(unit))
+        return x, y, whole.batch
 
     @property
     def _count(self) -> Number:
@@ -255,10 +255,9 @@ class ProductKernel:
         return sum((packed.parts.end for packed in self.packed), start=0)
 
     def _emit(self, program: OpenProgram, way: _Way) -> None:
-        schedule, unit, whole = way.tiling.schedule, way.tiling.unit, self.whole
+        schedule, unit = way.tiling.schedule, way.tiling.unit
         size = schedule.rows(unit), schedule.columns(unit)
-        x = way.share * ceil_div(whole.M, size[0]) * schedule.splits
-        grid: tuple[Number, Number, Number] = (x, ceil_div(whole.N, size[1]), whole.batch)
+        x, y, z = self._tiles(way.tiling)
         images = self.images
         parts: str | Callable[[], Index] = "z"
         if images is not None:
@@ -267,28 +266,17 @@ class ProductKernel:
         how = way.variant, self.counts, way.tiling, self.name, None, along
         generator = TilesGenerator(*how)
         generator.cut = schedule.splits
-        first, sums = self.first, way.sums
-        moves = [*self.moves[:first], sums] if sums else self.moves
+        generator.beside = cast(Index, y), cast(Index, z)
+        first, moves = self.first, list(self.moves)
+        if way.sums:
+            count = way.share * x * y * z * generator.shared.counters
+            moves += [way.sums, program.counters(count)]
+        grid = way.share * x * schedule.splits, y, z
         with program.function(way.tiling.threads, grid, generator.lds(), parts, moves) as made:
             frame, part = made
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             pixel = images.first(size, schedule.splits, part) if images else 0
             generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], pixel))
-        if sums is None:
-            return
-        own, count = way.one, self._count
-        moves = [*self.moves[:first], sums, *self.moves[first:]]
-        if images is not None:
-            own, count = way.variant, 1
-            moves = [images.all_of(move, way.share) for move in moves]
-        grid = (way.share * finish.blocks(own.match, images is not None), 1, count)
-        with program.function(finish.THREADS, grid, (), "z", moves) as (frame, _):
-            inputs = {n: frame.pointers[n] for n in {x.argument for x in own.match.reads}}
-            inputs[finish.PARTS] = frame.pointers[first]
-            tensors = Tensors(inputs, frame.pointers[first + 1 :], None)
-            finish.emit_finish(
-                own.match, own.result, schedule.splits, "x", False, tensors, images is not None
-            )
 
     def _emit_row(self, program: OpenProgram, plan: OneFunction, share: Number) -> None:
         groups, first = plan.groups, self.first

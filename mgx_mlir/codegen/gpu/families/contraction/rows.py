@@ -166,8 +166,7 @@ class _Functions:
         if isinstance(request, Refusal):
             return request
         blocks = regime.share * ceil_div(self.rows, own)
-        parts = schedule.splits * self.match.problem.N
-        rows = self._dynamic(own, lambda _: blocks, parts)
+        rows = self._dynamic(own, lambda x: x * blocks)
         tiling = Tiling(schedule, unit, self.target)
         name = f"{self.name}_{len(self.made)}"
         program = generate(request.product, request.sizes, tiling, name, rows)
@@ -220,10 +219,9 @@ class _Functions:
         counts = self._elements(rows)
         return {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
 
-    def _dynamic(self, block: int, grid: Callable[[int], Number], parts: int = 0) -> DynamicRows:
-        """The rows of work-groups. parts: partial sums of a row, in scratch memory."""
-        steps = {Argument("scratch", 0): parts} if parts else {}
-        steps |= {Argument("input", number): stride for number, stride in self.strides.items()}
+    def _dynamic(self, block: int, grid: Callable[[int], Number]) -> DynamicRows:
+        """The rows of work-groups."""
+        steps = {Argument("input", number): stride for number, stride in self.strides.items()}
         steps |= {Argument("output", n): self.match.columns for n in range(self.results)}
         size = Argument("size", self.formulas.number(self.rows))
         return DynamicRows(size, block, steps, lambda x: self.formulas.number(grid(x)))

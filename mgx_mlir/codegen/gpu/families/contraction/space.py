@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from mgx_mlir.artifact.target import Target
@@ -27,7 +28,8 @@ class ProductSchedule:
     One instruction computes one tile (`Unit.rows` x `Unit.columns`). `prefetch` is the prefetch
     distance: so many tiles along k are on their way from memory at a time. `splits` is the factor
     of split-K: so many work-groups compute the same tile of C, each over its part of k, and
-    another function adds their sums.
+    the last one adds their sums. Where `waves_k` is more than 0, so many waves share k of one tile,
+    and read fragments to registers without LDS (see straight); `prefetch` is then in their steps.
     """
 
     waves_m: int
@@ -36,6 +38,23 @@ class ProductSchedule:
     tiles_n: int
     prefetch: int = 1
     splits: int = 1
+    waves_k: int = 0
+
+    def step(self, unit: Unit) -> int:
+        """k that the waves which share it take at a time."""
+        return max(1, self.waves_k) * unit.step_chunks * unit.chunk
+
+    def depth(self, unit: Unit) -> int:
+        """k that a work-group takes at a time."""
+        return self.step(unit) if self.waves_k else unit.tile_depth
+
+    def results(self, joined: int = 1) -> ProductSchedule:
+        """How waves that shared k share the results, of which `joined` columns of tiles stay
+        together."""
+        waves_m = math.gcd(self.waves_k, self.tiles_m)
+        waves_n = math.gcd(self.waves_k // waves_m, self.tiles_n // joined)
+        tiles = {"tiles_m": self.tiles_m // waves_m, "tiles_n": self.tiles_n // waves_n}
+        return replace(self, waves_m=waves_m, waves_n=waves_n, waves_k=0, **tiles)
 
     def roomy(self, unit: Unit) -> bool:
         """Whether a wave holds the fragments of two steps."""
@@ -62,7 +81,7 @@ class ProductSchedule:
 
     @property
     def waves(self) -> int:
-        return self.waves_m * self.waves_n
+        return self.waves_m * self.waves_n * max(1, self.waves_k)
 
     def rows(self, unit: Unit) -> int:
         """Rows of C of a work-group."""
@@ -74,9 +93,12 @@ class ProductSchedule:
 
     def describe(self, unit: Unit) -> str:
         """For people: the work-group's tile, its waves and its instruction."""
+        waves = f"{self.waves_m}x{self.waves_n} waves"
+        if self.waves_k:
+            waves = f"{self.waves_k} waves that share k without LDS"
         return (
-            f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
-            f"{self.waves_m}x{self.waves_n} waves, prefetch distance {self.prefetch}, "
+            f"tile {self.rows(unit)}x{self.columns(unit)}x{self.depth(unit)}, "
+            f"{waves}, prefetch distance {self.prefetch}, "
             f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
             f"{unit.kind} of {unit.element}{' in scaled blocks' if unit.scaled else ''}"
         )

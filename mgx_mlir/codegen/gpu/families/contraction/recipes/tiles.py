@@ -8,9 +8,10 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks, packing_clocks
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
-from mgx_mlir.codegen.gpu.families.contraction.generator import epilogue_work, generate
+from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.refusal import Refusal
 
