@@ -188,6 +188,19 @@ def test_the_page_is_as_wide_as_the_window(shown: Any, width: int) -> None:
     page_.call("Emulation.clearDeviceMetricsOverride")
 
 
+def test_paper_shows_whole_tables_in_light(shown: Any) -> None:
+    page_ = shown(network(3))
+    page_.js("document.documentElement.dataset.theme = 'dark'")
+    page_.call("Emulation.setDeviceMetricsOverride", width=720, height=1000,
+               deviceScaleFactor=1, mobile=False)  # fmt: skip
+    page_.call("Emulation.setEmulatedMedia", media="print")
+    assert page_.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page_.js("document.querySelector('#kernels table').scrollWidth <= innerWidth")
+    assert page_.js("document.querySelector('#kernels th button').offsetWidth > 0")
+    page_.call("Emulation.setEmulatedMedia", media="")
+    page_.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_two_thousand_unlike_steps_are_few_boxes(shown: Any) -> None:
     record = network(1)
     step = record["steps"][0]

@@ -61,6 +61,13 @@ const meter = (share) => {
 const few = (names, most) =>
   names.slice(0, most).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
 
+// More than memory gives: what a kernel names is in caches, or it reads a part, as a gather does.
+function moved(perSecond) {
+  const most = (DATA.machine || {})["memory bytes"] || Infinity;
+  return perSecond <= most ? rate(perSecond, "B/s") : html("span", {class: "soft",
+    title: "more than memory gives: from caches, or parts that are not read"}, rate(perSecond, "B/s"));
+}
+
 function kernelTable(root) {
   const first = (kernel) => STEPS.findIndex((step) => step.kernel === kernel.kernel);
   tableView(root, "kernels", [
@@ -69,7 +76,7 @@ function kernelTable(root) {
     ["time", (k) => k.ms, (k) => time(k.ms)],
     ["share", (k) => k.share, (k) => [meter(k.share), ` ${number(100 * k.share)} %`]],
     ["moves", (k) => k.bytes, (k) => size(k.bytes)],
-    ["bytes/s", (k) => k.gb_per_s, (k) => rate(k.gb_per_s * 1e9, "B/s")],
+    ["bytes/s", (k) => k.gb_per_s, (k) => moved(k.gb_per_s * 1e9)],
     ["op/s", (k) => k.gflop_per_s, (k) => (k.flops ? rate(k.gflop_per_s * 1e9, "op/s") : "")],
     ["nodes", (k) => k.nodes.join(", "), (k) => few(k.nodes, 3), true],
     ["schedule", (k) => k.why || "", (k) => k.why || "", true],
