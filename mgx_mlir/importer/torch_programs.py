@@ -17,7 +17,7 @@ import onnx
 
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
-from mgx_mlir.importer import element_types
+from mgx_mlir.importer import element_types, torch_whole_layers
 
 # The newest, with operators for attention, rotations and norms, which kernels are made for whole;
 # and one without these, for what torch cannot write by them: keys of one head for all queries.
@@ -113,6 +113,13 @@ def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
     import torch
 
     _expect_onnxscript()
+    _refuse_statistics(exported)
+    with quiet():
+        exported = torch_whole_layers.divided(exported)
+    # torch folds a norm of bf16 into a convolution whose weights are f32 then.
+    folds = not any(
+        tensor.dtype == torch.bfloat16 for tensor in exported.state_dict.values()
+    ) or not any("batch_norm" in str(node.target) for node in exported.graph.nodes)
     refused: Exception | None = None
     for opset in OPSETS:
         with quiet():
@@ -123,13 +130,29 @@ def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
                     opset_version=opset,
                     dynamic_shapes=dynamic_shapes,
                     verbose=False,
-                    optimize=True,
+                    optimize=folds,
                 )
             except Exception as error:  # of the exporter, of many kinds
                 refused = refused or error
     assert refused is not None
     said = reason(refused)
     raise UnsupportedError(f"torch cannot export it to ONNX: {said}") from refused
+
+
+def _refuse_statistics(exported: Any) -> None:
+    """Refuses norms of a batch's own statistics: torch exports those of evaluation for them."""
+    for node in exported.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        names = [argument.name for argument in schema.arguments] if schema else []
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        kind = str(node.target)
+        trains = "batch_norm" in kind and given.get("training")
+        counts = "instance_norm" in kind and given.get("use_input_stats")
+        if trains or (counts and given.get("running_mean") is not None):
+            raise UnsupportedError(
+                f"node '{node.name}' normalises by the statistics of its batch, as in training; "
+                "call eval() on the module"
+            )
 
 
 def _expect_onnxscript() -> None:

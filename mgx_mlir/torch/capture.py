@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.multiprocessing.reductions import StorageWeakRef
+
+from mgx_mlir.torch import layouts
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -40,8 +42,10 @@ class Result:
 class Capture:
     """A graph of Dynamo, read once. `results` are its outputs.
 
-    `host` computes those outputs that are numbers, or views of arguments: they have to be views of
-    the caller's own tensors. None: there is no such output.
+    `host` computes those outputs that are numbers, or views: of arguments, since they have to be
+    views of the caller's own tensors, and of `bases`, which are computed and take the place of the
+    last arguments. None: there is no such output. `refusal`: why it cannot be kept; '' where it
+    can.
     """
 
     def __init__(self, gm: fx.GraphModule, examples: Sequence[Any]) -> None:
@@ -52,9 +56,15 @@ class Capture:
         pairs = zip(self._placeholders, examples, strict=True)
         self.kinds = [self._kind(n, *pair) for n, pair in enumerate(pairs)]
         self.computed: list[fx.Node] = []
+        self.bases: list[int] = []
+        self.refusal = ""
         on_host: list[fx.Node] = []
-        self.results = [self._result(item, on_host) for item in self._returned()]
-        self.host = _part(gm, on_host) if on_host else None
+        returned = self._returned()
+        shared = self._shared(returned)
+        self.results = [self._result(item, on_host, shared) for item in returned]
+        bases = [self.computed[n] for n in self.bases]
+        self.host = _part(gm, on_host, bases) if on_host else None
+        self.orders = [layouts.order_of(_example(node)) for node in self.computed]
 
     def positions(self, kind: Kind) -> tuple[int, ...]:
         """The arguments of a kind, by number."""
@@ -91,7 +101,23 @@ class Capture:
         given = output.args[0]
         return given if isinstance(given, tuple | list) else (given,)
 
-    def _result(self, item: Any, on_host: list[fx.Node]) -> Result:
+    def _shared(self, returned: Sequence[Any]) -> dict[fx.Node, fx.Node]:
+        """The node that an output is a view of, for those that share memory which is computed."""
+        nodes = [n for n in dict.fromkeys(returned) if isinstance(n, fx.Node)]
+        own = [n for n in nodes if n not in self._place and not self._is_view(n)]
+        memory = {n: one for n in own if (one := layouts.memory_of(_example(n))) is not None}
+        counts = Counter(memory.values())
+        shared = {n: one for n, one in memory.items() if counts[one] > 1}
+        found = {}
+        for node, one in shared.items():
+            alike = [n for n in self.gm.graph.nodes if layouts.memory_of(_example(n)) == one]
+            base = alike[0]
+            if layouts.order_of(_example(base)) or not _are_views(node, base, set(alike)):
+                self.refusal = f"result '{node.name}' shares memory with another"
+            found[node] = base
+        return found
+
+    def _result(self, item: Any, on_host: list[fx.Node], shared: dict[fx.Node, fx.Node]) -> Result:
         if not isinstance(item, fx.Node):
             return Result("value", value=item)
         if item in self._place:
@@ -99,16 +125,23 @@ class Capture:
         if not isinstance(_example(item), torch.Tensor) or self._is_view(item):
             on_host.append(item)
             return Result("host", len(on_host) - 1)
-        if item not in self.computed:
-            self.computed.append(item)
-        return Result("program", self.computed.index(item))
+        base = shared.get(item, item)
+        if base not in self.computed:
+            self.computed.append(base)
+        place = self.computed.index(base)
+        if base is item:
+            return Result("program", place)
+        if place not in self.bases:
+            self.bases.append(place)
+        on_host.append(item)
+        return Result("host", len(on_host) - 1)
 
     def _is_view(self, node: fx.Node) -> bool:
         """Whether a tensor has the memory of an argument."""
-        given = [_example(one) for one in self._placeholders]
-        memory = {StorageWeakRef(t.untyped_storage()) for t in given if _has_memory(t)}
-        value = _example(node)
-        return _has_memory(value) and StorageWeakRef(value.untyped_storage()) in memory
+        memory = layouts.memory_of(_example(node))
+        return memory is not None and any(
+            layouts.memory_of(_example(one)) == memory for one in self._placeholders
+        )
 
     def frozen(self, args: Sequence[Any], weights: Sequence[int], changed: Sequence[int]) -> Any:
         """A GraphModule from the other tensors to what the program computes.
@@ -151,6 +184,11 @@ class Capture:
         graph.output(tuple(known[node] for node in results))
         return fx.GraphModule(attributes, graph)
 
+    def fits(self, number: int, tensor: torch.Tensor) -> bool:
+        """Whether a computed result has the type that torch gives it, and as many dimensions."""
+        wanted = _example(self.computed[number])
+        return bool(wanted.dtype == tensor.dtype and wanted.ndim == tensor.ndim)
+
     def changed(self, args: Sequence[Any]) -> tuple[int, ...]:
         """The arguments that the graph writes to. Raises what torch does without elements."""
         fixed = {*self.positions(Kind.NUMBER), *self.positions(Kind.SIZE)}
@@ -175,10 +213,6 @@ def fresh(tensor: torch.Tensor) -> torch.Tensor:
 
 def _example(node: fx.Node) -> Any:
     return node.meta.get("example_value", node.meta.get("val"))
-
-
-def _has_memory(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _size_of(node: fx.Node, others: Sequence[fx.Node]) -> tuple[fx.Node, int] | None:
@@ -215,16 +249,53 @@ def _is_number_minus_integers(node: fx.Node) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.dtype in _SIGNED
 
 
-def _part(gm: fx.GraphModule, outputs: Sequence[fx.Node]) -> Callable[..., Any]:
-    """The part of a graph that some of its nodes need, with all arguments."""
+def _are_views(node: fx.Node, base: fx.Node, alike: set[fx.Node]) -> bool:
+    """Whether views of `base` alone lead to a node; nodes that share memory are `alike`."""
+    if any(_writes(user) for n in alike for user in n.users):
+        return False
+    reached = [] if node is base else [node]
+    for one in reached:
+        reached += [n for n in _nearest(one, alike) if n is not base and n not in reached]
+    return all(_nearest(one, alike) for one in reached)
+
+
+def _nearest(node: fx.Node, alike: set[fx.Node]) -> list[fx.Node]:
+    """The arguments of a node that share memory with it, also through parts of a tuple."""
+    found: list[fx.Node] = []
+    for one in node.all_input_nodes:
+        found += [one] if one in alike else _nearest(one, alike) if _is_several(one) else []
+    return found
+
+
+def _is_several(node: fx.Node) -> bool:
+    return isinstance(_example(node), tuple | list)
+
+
+def _writes(node: fx.Node) -> bool:
+    """Whether a node writes to a tensor, by its name."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if name.endswith("_") and not name.endswith("__"):
+        return True
+    inplace = name.startswith("i") and hasattr(operator, f"__{name}__")
+    return inplace or name == "setitem" or "out" in node.kwargs
+
+
+def _part(
+    gm: fx.GraphModule, outputs: Sequence[fx.Node], given: Sequence[fx.Node]
+) -> Callable[..., Any]:
+    """The part of a graph that some of its nodes need, with all arguments, then those `given`."""
     graph = fx.Graph()
-    known: dict[fx.Node, fx.Node] = {}
     needed = set(outputs)
     for node in reversed(gm.graph.nodes):
-        if node in needed:
+        if node in needed and node not in given:
             needed.update(node.all_input_nodes)
+    known: dict[fx.Node, fx.Node] = {}
     for node in gm.graph.nodes:
-        if node.op == "placeholder" or (node in needed and node.op != "output"):
+        if node.op == "placeholder":
+            known[node] = graph.node_copy(node, known.__getitem__)
+    known |= {node: graph.placeholder(f"given_{node.name}") for node in given}
+    for node in gm.graph.nodes:
+        if node in needed and node not in known and node.op != "output":
             known[node] = graph.node_copy(node, known.__getitem__)
     graph.output(tuple(known[node] for node in outputs))
     return fx.GraphModule(gm, graph)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch._dynamo.convert_frame import compile_lock
 
 from mgx_mlir import loader
 from mgx_mlir.artifact.element_types import numpy_dtype
@@ -26,7 +27,7 @@ from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import MgxError, OpenError, UsageError
 from mgx_mlir.importer import loading, torch_programs
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.torch import store
+from mgx_mlir.torch import layouts, store
 from mgx_mlir.torch.capture import Capture, Kind, fresh
 from mgx_mlir.torch.options import Options
 
@@ -109,7 +110,9 @@ class CompiledGraph:
                     raise RefusedError(
                         f"it had other weights or numbers in each of {_MOST_PROGRAMS} calls"
                     )
-                run = self._compiled(args)
+                # No other thread traces meanwhile.
+                with compile_lock:
+                    run = self._compiled(args)
             except (MgxError, RefusedError) as error:
                 self._refuse(str(error))
                 return None
@@ -128,16 +131,20 @@ class CompiledGraph:
         if not capture.computed:
             raise RefusedError("it computes no tensor")
         _refuse_training(args)
+        _refuse_complex(args)
         try:
             changed = capture.changed(args)
         except Exception as error:  # of torch, of many kinds
             raise RefusedError(f"torch cannot trace it: {torch_programs.reason(error)}") from error
+        if capture.refusal:
+            raise RefusedError(capture.refusal)
         if changed and capture.host is not None:
             raise RefusedError("it writes to a tensor, and gives a view of one")
         weights = tuple(n for n in capture.positions(Kind.WEIGHT) if n not in changed)
         run = _Run(capture, args, weights, changed)
         target = loader.target_of(self._target(run.tensors), self._options.settings(1))
         run.program, artifact, cached = self._program(run, args, target)
+        run.check_types()
         self.story.kernels = len(artifact.kernels)
         self.story.programs += 1
         self.story.cached += cached
@@ -228,7 +235,7 @@ class _Run:
         self._numbers = capture.positions(Kind.NUMBER)
         self._given = [(n, _plain(args[n])) for n in self._numbers]
         self._frozen = [args[n] for n in weights]
-        self._versions = [_version(tensor) for tensor in self._frozen]
+        self._watch = layouts.Watch(self._frozen)
         self.open = frozenset(capture.positions(Kind.TENSOR))
         fixed = {*weights, *self._numbers, *capture.positions(Kind.SIZE)}
         self.inputs = tuple(n for n in range(len(args)) if n not in fixed)
@@ -264,7 +271,7 @@ class _Run:
         """Whether the arguments have the weights and numbers that the program is for."""
         if not all(map(operator.is_, [args[n] for n in self.weights], self._frozen)):
             return False
-        if [_version(tensor) for tensor in self._frozen] != self._versions:
+        if not self._watch.holds():
             return False
         return all(_plain(args[n]) == value for n, value in self._given)
 
@@ -273,7 +280,26 @@ class _Run:
         tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         return {name: host_array(tensor.detach().cpu()) for name, tensor in tensors.items()}
 
+    def check_types(self) -> None:
+        """Raises RefusedError where torch's exporter gives a result another type."""
+        for n in range(len(self._capture.computed)):
+            spec = self.program.outputs[n]
+            found = host_tensor(np.empty([0] * len(spec.shape), spec.dtype))
+            if not self._capture.fits(n, found):
+                raise RefusedError(
+                    f"torch exports node '{self._capture.computed[n].name}' as "
+                    f"{found.dtype}, of {found.ndim} dimensions, which it is not"
+                )
+
+    def _expect_apart(self, args: Sequence[Any]) -> None:
+        """Raises UsageError where arguments share memory that the graph writes to."""
+        tensors = [(n, arg) for n, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+        for n in self.changed:
+            if any(other != n and layouts.overlap(args[n], tensor) for other, tensor in tensors):
+                raise UsageError("the graph writes to an argument that shares memory with another")
+
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        self._expect_apart(args)
         tensors = [args[n] for n in self.inputs]
         specs = self.program.inputs
         if self.device is None:
@@ -285,11 +311,16 @@ class _Run:
         count = len(self._capture.computed)
         for n, value in zip(self.changed, found[count:], strict=True):
             args[n].copy_(value)
-        on_host = self._capture.host(*args) if self._capture.host is not None else ()
+        capture = self._capture
+        found = [
+            layouts.in_order(t, order) for t, order in zip(found, capture.orders, strict=False)
+        ]
+        bases = [found[n] for n in capture.bases]
+        on_host = capture.host(*args, *bases) if capture.host is not None else ()
         kinds = {"program": found, "host": on_host, "argument": args}
         return tuple(
             result.value if result.kind == "value" else kinds[result.kind][result.index]
-            for result in self._capture.results
+            for result in capture.results
         )
 
 
@@ -330,11 +361,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, torch.Tensor) else value
 
 
-def _version(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to; tensors of inference mode do not count."""
-    return 0 if tensor.is_inference() else tensor._version
-
-
 def _form(tensor: torch.Tensor, sizes: Sequence[int]) -> list[int | str]:
     return ["?" if axis in sizes else size for axis, size in enumerate(tensor.shape)]
 
@@ -347,6 +373,11 @@ def _refuse_training(args: Sequence[Any]) -> None:
         raise RefusedError(
             "gradients may be wanted; call it under torch.no_grad() or inference_mode()"
         )
+
+
+def _refuse_complex(args: Sequence[Any]) -> None:
+    if any(isinstance(arg, torch.Tensor) and arg.is_complex() for arg in args):
+        raise RefusedError("an argument has complex numbers")
 
 
 def _refuse_random(exported: Any) -> None:

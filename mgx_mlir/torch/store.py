@@ -42,7 +42,7 @@ def key_of(module: fx.GraphModule, forms: Iterable[Any], arrays: Mapping[str, np
     """The key of a graph; '' for one whose functions may change. `forms` are the inputs'."""
     digest = hashlib.sha256()
     chosen = options.compile_options(False).to_json()
-    said = (package_id(), torch.__version__, target.identity, chosen, list(forms))
+    said = (package_id(), torch.__version__, target.identity, chosen, list(forms), _state())
     digest.update(json.dumps(said, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -53,6 +53,15 @@ def key_of(module: fx.GraphModule, forms: Iterable[Any], arrays: Mapping[str, np
         return ""
     digest.update("\n".join(lines).encode())
     return digest.hexdigest()
+
+
+def _state() -> list[str]:
+    """The state of torch that gives the nodes of a graph other types."""
+    found = [str(torch.get_default_dtype())]
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            found.append(f"{device} {torch.get_autocast_dtype(device)}")
+    return found
 
 
 def _lines(module: fx.GraphModule) -> Iterable[str]:

@@ -96,6 +96,11 @@ def test_a_node_that_cannot_be_exported_is_named() -> None:
         mgx_mlir.compile(Eigen(), example_inputs=(torch.ones(3, 3),))
 
 
+def test_a_norm_of_training_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"'batch_norm'.*call eval\(\)"):
+        mgx_mlir.compile(torch.nn.BatchNorm1d(5), example_inputs=(torch.ones(3, 5),))
+
+
 def test_a_file_of_torch_compiles_and_quantizes(
     net: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,132 @@ def test_tensors_that_a_graph_writes_to_change(compiled: Any) -> None:
         same(fast(x), torchs(y))
         same(x, y)
         same(ours.calls, torchs.calls)
+
+
+def test_arguments_that_share_memory_are_written_to_as_torch_does(compiled: Any) -> None:
+    def writes(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return y * 2
+
+    fast = compiled(writes)
+    for apart in (True, False):
+        ours, theirs = torch.ones(6), torch.ones(6)
+        pairs = [(t[:3], t[3:]) if apart else (t[:4], t[2:]) for t in (ours, theirs)]
+        same(fast(*pairs[0]), writes(*pairs[1]))
+        same(ours, theirs)
+
+
+def test_results_that_share_memory_do_so(compiled: Any) -> None:
+    def shared(x: Any) -> Any:
+        y = x @ x.T
+        first, second = (x + 1).chunk(2, 1)
+        return {"y": y, "row": y[0], "turned": y.T}, first, second
+
+    x = torch.randn(3, 4)
+    (story,) = mgx_mlir.torch.explain(shared, x, mgx_options={"cache": "none"}).graphs
+    assert not story.reason
+    found, first, second = compiled(shared)(x)
+    wanted, *parts = shared(x)
+    for one, other in zip(
+        (*found.values(), first, second), (*wanted.values(), *parts), strict=True
+    ):
+        same(one, other)
+    found["y"].zero_()
+    assert not found["row"].any() and not found["turned"].any()
+
+
+def test_results_lie_in_memory_as_torchs_do(compiled: Any) -> None:
+    model = torch.nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found, wanted = compiled(model)(x), model(x)
+    same(found, wanted)
+    assert found.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_weights_written_to_past_autograd_are_seen(compiled: Any, inference: bool) -> None:
+    with torch.inference_mode(inference), torch.no_grad():
+        model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+        fast = compiled(model)
+        for change in (
+            lambda weight: None,
+            lambda weight: weight.data.mul_(2),
+            lambda weight: weight.detach().numpy().fill(3),
+            lambda weight: setattr(weight, "data", weight.data + 1),
+        ):
+            change(model.weight)
+            same(fast(x), model(x))
+
+
+def test_autocast_makes_a_graph_of_its_own(compiled: Any) -> None:
+    model, x = torch.nn.Linear(64, 64), torch.randn(4, 64)
+    fast = compiled(model)
+    with torch.no_grad():
+        for on in (True, False, True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=on):
+                same(fast(x), model(x), 2e-2)
+
+
+def test_norms_of_training_run_eagerly_and_keep_their_statistics(compiled: Any) -> None:
+    ours, torchs = torch.nn.BatchNorm1d(5), torch.nn.BatchNorm1d(5)
+    fast = compiled(ours)
+    with torch.no_grad():
+        for _ in range(2):
+            x = torch.randn(6, 5) * 3 + 1
+            same(fast(x), torchs(x))
+            same(ours.running_mean, torchs.running_mean)
+    (story,) = mgx_mlir.torch.explain(ours, x).graphs
+    assert "call eval()" in story.reason
+
+
+def test_complex_numbers_run_eagerly(compiled: Any) -> None:
+    def spectrum(x: Any) -> Any:
+        return torch.fft.fft(x), x + 1
+
+    x = torch.randn(8)
+    for found, wanted in zip(compiled(spectrum)(x), spectrum(x), strict=True):
+        same(found, wanted)
+    fast = compiled(lambda x: x.real * 2)
+    same(fast(torch.ones(3, dtype=torch.complex64)), torch.full((3,), 2.0))
+
+
+def test_attention_of_one_operator_is_compiled(compiled: Any) -> None:
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    heads = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    hidden = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]).bool()
+    ahead = torch.ones(5, 5, dtype=torch.bool).triu(1)
+
+    def attends(x: Any) -> Any:
+        masked = heads(x, x, x, key_padding_mask=hidden, average_attn_weights=False)
+        return layer(x, src_mask=ahead), *masked, heads(x, x, x, attn_mask=ahead)[0]
+
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        told = mgx_mlir.torch.explain(attends, x, mgx_options={"cache": "none"})
+        for found, wanted in zip(compiled(attends)(x), attends(x), strict=True):
+            same(found, wanted)
+    assert not any(story.reason for story in told.graphs)
+
+
+def test_a_norm_of_bfloat16_behind_a_convolution_is_compiled() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
+    x = torch.randn(1, 3, 8, 8, dtype=torch.bfloat16)
+    (story,) = mgx_mlir.torch.explain(model.eval().bfloat16(), x).graphs
+    assert not story.reason
+
+
+def test_threads_that_meet_new_sizes_do_not_disturb_each_other(compiled: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 50), torch.nn.GELU()).eval()
+    fast = compiled(model)
+
+    def call(number: int) -> None:
+        with torch.no_grad():
+            x = torch.randn(1 + number % 5, 4)
+            same(fast(x), model(x))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(call, range(40)))
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
