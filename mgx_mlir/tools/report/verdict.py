@@ -150,7 +150,8 @@ def _advice(
     if untuned and 0 < roof < 1 / _GAIN:
         tries.append(f"mgx tune (the kernels stand at {_percent(roof)} of what the chip allows)")
     if not tries:
-        return f"Nothing to try: the kernels stand at {_percent(roof)} of what the machine allows."
+        stand = f"the kernels stand at {_percent(roof)} of what the machine allows"
+        return f"No option of mgx is known to gain: {stand}."
     return f"Try {'; '.join(tries)}."
 
 
