@@ -110,6 +110,17 @@ def test_no_score_is_in_memory() -> None:
     assert re.fullmatch(why, code.why)
 
 
+@pytest.mark.parametrize(("heads", "length", "in_parts"), [(8, 256, True), (64, 4096, False)])
+def test_scores_of_long_heads_come_to_memory_where_they_stay_in_the_cache(
+    heads: int, length: int, in_parts: bool
+) -> None:
+    _, kernel = AttentionCase(heads, length, length, 256).kernel()
+    made = attention_program(kernel, Target.get("gfx1100"))
+    assert isinstance(made, Generated), made
+    assert ("in parts" in made.schedule) == in_parts
+    assert ("values over keys" in made.schedule) != in_parts
+
+
 @pytest.mark.parametrize(
     ("case", "chip", "reason"),
     [

@@ -17,14 +17,15 @@ from mlir.dialects import memref
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.capabilities import MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
-from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
+from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
 from mgx_mlir.codegen.gpu.builders.pointers import Counts, Move, moved_function
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.loops.kernel import is_symbolic, kernel_symbols
-from mgx_mlir.codegen.meaning.element import Element
+from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -34,6 +35,8 @@ BLOCK = 256
 # HIP takes fewer threads along one dimension of a grid.
 MAX_GRID = 1 << 32
 OUTPUT = Argument("output", 0)
+# Scratch memory of tensors that name their first byte themselves.
+SCRATCH = Argument("scratch", 0)
 
 
 @dataclass(frozen=True)
@@ -210,6 +213,7 @@ class Launches:
         """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
         the number of its work-group names, along a dimension of the grid, or as `along` computes
         it; and that number."""
+        moves = [self._placed(move) for move in moves]
         x, y, z = self._share * grid[0], grid[1], grid[2]
         self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))
         counts = Counts(self._formulas, self._symbols)
@@ -222,12 +226,22 @@ class Launches:
         passed = (*(move.argument for move in moves), *counts.arguments())
         self._launches.append(Launch(name, numbers, (threads, 1, 1), passed))
 
+    def counters(self, count: Number) -> Move:
+        """So many counters, which are 0 before a launch and have to be after it."""
+        argument = Argument("counters", self.number(count))
+        return Move(argument, Tensor(1, I32, written=True), 0, Axis(()), count, 1)
+
+    def _placed(self, move: Move) -> Move:
+        if move.argument != SCRATCH:
+            return move
+        return replace(move, argument=Argument("scratch", self.number(move.at)))
+
     @contextmanager
     def whole(
         self,
         used: Sequence[int],
         threads: int,
-        grid: Dimensions,
+        grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[Frame]:
         """The next function, of the inputs `used`, in this order, and of all results. Only for
@@ -278,7 +292,12 @@ class Launches:
             yield Work(emit.mul(thread, lanes), inside, group.buffers, group.pointers)
 
     def refusal(self) -> Refusal | None:
-        """Why no sizes are within the limits; None where some are."""
+        """Why no sizes are within the limits, or a function's tensors are too many."""
+        tensors = max(
+            sum(a.kind in ("input", "output") for a in x.arguments) for x in self._launches
+        )
+        if tensors > MAX_TENSORS:
+            return Refusal(f"{tensors} tensors")
         if any(not bounds(limit)[1] >= 0 for limit in self._limits):
             return Refusal("places that 31 bits do not reach")
         return None

@@ -17,7 +17,8 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.parts import OpenProgram, forwards, value_of, whole_tensors
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.pointers import forwards, value_of
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
@@ -61,14 +62,15 @@ def _program(
         return Refusal("images that are read backwards")
     plan = _scheduled(plan, inputs)
     used = [number for number, _ in used_arguments(problem.match)]
-    program = OpenProgram(kernel, whole_tensors(kernel, used), ())
-    if refusal := program.refusal():
+    launches = Launches(kernel, inputs_first=True)
+    read = launches.inputs(used)
+    with launches.each(read, launches.results, plan.threads) as work:
+        pointers = {argument.index: work.pointers[argument] for argument in read}
+        own = Tensors(pointers, [work.pointers[x] for x in launches.results], None)
+        emit_depthwise(plan, work.offset, work.inside, own.inputs, plan.epilogue(own))
+    if refusal := launches.refusal():
         return refusal
-    with program.threads(plan.threads) as (frame, thread, inside):
-        pointers = dict(zip(used, frame.pointers, strict=False))
-        own = Tensors(pointers, frame.pointers[len(used) :], None)
-        emit_depthwise(plan, thread, inside, own.inputs, plan.epilogue(own))
-    return Generated(program.program(), f"any sizes, {plan.describe()}")
+    return Generated(launches.program(), f"any sizes, {plan.describe()}")
 
 
 def _scheduled(plan: Depthwise, inputs: Sequence[ir.Type]) -> Depthwise:

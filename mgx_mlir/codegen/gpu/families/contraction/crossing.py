@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number
-from mgx_mlir.codegen.gpu.builders.parts import Move, reach
+from mgx_mlir.codegen.gpu.builders.pointers import Move, reach
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.function import Along
 from mgx_mlir.codegen.problem.match import mapped

@@ -21,7 +21,8 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.parts import OpenProgram, forwards, value_of, whole_tensors
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.pointers import forwards, value_of
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
@@ -94,20 +95,20 @@ def _program(
             return best
         plans.append(replace(best, image=own))
     used = [number for number, _ in used_arguments(found.match)]
-    program = OpenProgram(kernel, whole_tensors(kernel, used), ())
-    if refusal := program.refusal():
-        return refusal
+    launches = Launches(kernel, inputs_first=True)
     shares: list[Number] = [1 - even, even]
     for share, plan in zip(shares, plans, strict=True):
         groups = plan.groups
         assert groups.lds is not None
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))]
         grid = (share * groups.grid[0], *groups.grid[1:])
-        with program.function(groups.threads, grid, lds) as (frame, _):
+        with launches.whole(used, groups.threads, grid, lds) as frame:
             pointers = dict(zip(used, frame.pointers, strict=False))
             plan.emit(Tensors(pointers, frame.pointers[len(used) :], frame.lds[0]))
     words = ", or ".join(dict.fromkeys(plan.describe() for plan in plans))
-    return Generated(program.program(), f"any sizes, {words}")
+    if refusal := launches.refusal():
+        return refusal
+    return Generated(launches.program(), f"any sizes, {words}")
 
 
 def _blocks(

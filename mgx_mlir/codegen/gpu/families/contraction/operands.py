@@ -24,9 +24,9 @@ from mgx_mlir.codegen.gpu.builders.function import (
     block_number,
     thread_number,
 )
-from mgx_mlir.codegen.gpu.builders.parts import (
+from mgx_mlir.codegen.gpu.builders.launches import SCRATCH, Launches
+from mgx_mlir.codegen.gpu.builders.pointers import (
     Move,
-    OpenProgram,
     one_part,
     reach,
 )
@@ -65,7 +65,6 @@ from mgx_mlir.sizes.arithmetic import (
     Number,
 )
 
-SCRATCH = Argument("scratch", 0)
 # Pixels of a thread that packs an image, where they divide it; and chunks of neighbouring threads.
 _PIXELS, _NEAR = 4, 4
 
@@ -203,7 +202,7 @@ class Packed:
     image: Move
     parts: Parts
 
-    def emit(self, program: OpenProgram, batch: Number, share: Number) -> None:
+    def emit(self, launches: Launches, batch: Number, share: Number) -> None:
         """Adds the functions, for runs where `share` is 1."""
         assert self.problem.image is not None
         own = replace(self.problem.image, offset=0, batch=Axis(()))
@@ -218,13 +217,13 @@ class Packed:
         whole(parts)
         multiples(cast(int, self.image.offset))
         if not multiples.odd:
-            self._emit(program, batch, vectors, share)
+            self._emit(launches, batch, vectors, share)
             return
-        self._emit(program, batch, own, share - share * multiples.holds)
+        self._emit(launches, batch, own, share - share * multiples.holds)
         if not multiples.never:
-            self._emit(program, batch, vectors, share * multiples.holds)
+            self._emit(launches, batch, vectors, share * multiples.holds)
 
-    def _emit(self, program: OpenProgram, batch: Number, image: Matrix, share: Number) -> None:
+    def _emit(self, launches: Launches, batch: Number, image: Matrix, share: Number) -> None:
         filters = [self.problem.filters] if self.problem.filters is not None else []
         sizes, strides = (
             zip(*image.column.factors, strict=True) if image.column.factors else ((1,), (0,))
@@ -251,7 +250,7 @@ class Packed:
             return emit.div(block_number("x", MAX_THREADS), own.blocks)
 
         grid = (share * (batch * own.blocks + sum(packed.blocks for packed in filters)), 1, 1)
-        with program.function(packing.THREADS, grid, (), number, moves) as (frame, part):
+        with launches.moved(moves, packing.THREADS, grid, (), number) as (frame, part):
             source, target, *others = frame.buffers
             thread, block = thread_number(packing.THREADS), block_number("x", MAX_THREADS)
             here = emit.sub(block, emit.mul(part, own.blocks))

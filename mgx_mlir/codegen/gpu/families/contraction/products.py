@@ -25,10 +25,10 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, Tensor, signature
-from mgx_mlir.codegen.gpu.builders.parts import (
+from mgx_mlir.codegen.gpu.builders.launches import SCRATCH, Launches
+from mgx_mlir.codegen.gpu.builders.pointers import (
     USUAL,
     Move,
-    OpenProgram,
     forwards,
     value_of,
 )
@@ -44,7 +44,6 @@ from mgx_mlir.codegen.gpu.families.contraction.finish import Shared
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator
 from mgx_mlir.codegen.gpu.families.contraction.operands import (
-    SCRATCH,
     Packed,
     Parts,
     SymbolicProduct,
@@ -210,18 +209,20 @@ class ProductKernel:
         used = [way.sums for way in ways if way.sums]
         start = self._start
         used += [packed.image for packed in self.packed]
-        program = OpenProgram(self.kernel, self.moves, limits, used, start + bytes_, formulas)
-        if refusal := program.refusal():
-            return refusal
+        launches = Launches(self.kernel, limits=limits, formulas=formulas)
+        launches.limit(*(move.limit for move in (*self.moves, *used)))
+        launches.reserve(start + bytes_)
         for packed in self.packed:
-            packed.emit(program, self._count, share)
+            packed.emit(launches, self._count, share)
         for way in ways:
-            self._emit(program, way)
+            self._emit(launches, way)
         for row, share in rows:
-            self._emit_row(program, row, share)
+            self._emit_row(launches, row, share)
         words = dict.fromkeys(way.tiling.schedule.describe(way.tiling.unit) for way in ways)
         words |= dict.fromkeys(f"for one row {row.describe()}" for row, _ in rows)
-        return Generated(program.program(), f"any sizes, {', or '.join(words)}")
+        if refusal := launches.refusal():
+            return refusal
+        return Generated(launches.program(), f"any sizes, {', or '.join(words)}")
 
     @property
     def counts(self) -> tuple[list[int], list[int]]:
@@ -254,7 +255,7 @@ class ProductKernel:
         """The bytes of packed operands, before partial sums."""
         return sum((packed.parts.end for packed in self.packed), start=0)
 
-    def _emit(self, program: OpenProgram, way: _Way) -> None:
+    def _emit(self, launches: Launches, way: _Way) -> None:
         schedule, unit = way.tiling.schedule, way.tiling.unit
         size = schedule.rows(unit), schedule.columns(unit)
         x, y, z = self._tiles(way.tiling)
@@ -270,19 +271,19 @@ class ProductKernel:
         first, moves = self.first, list(self.moves)
         if way.sums:
             count = way.share * x * y * z * generator.shared.counters
-            moves += [way.sums, program.counters(count)]
+            moves += [way.sums, launches.counters(count)]
         grid = way.share * x * schedule.splits, y, z
-        with program.function(way.tiling.threads, grid, generator.lds(), parts, moves) as made:
+        with launches.moved(moves, way.tiling.threads, grid, generator.lds(), parts) as made:
             frame, part = made
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             pixel = images.first(size, schedule.splits, part) if images else 0
             generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], pixel))
 
-    def _emit_row(self, program: OpenProgram, plan: OneFunction, share: Number) -> None:
+    def _emit_row(self, launches: Launches, plan: OneFunction, share: Number) -> None:
         groups, first = plan.groups, self.first
         grid = (share * groups.grid[0], 1, self.whole.batch)
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))] if groups.lds else []
-        with program.function(groups.threads, grid, lds, "z") as (frame, _):
+        with launches.moved(self.moves, groups.threads, grid, lds, "z") as (frame, _):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             local = frame.lds[0] if lds else None
             plan.emit(Tensors(inputs, frame.pointers[first:], local))

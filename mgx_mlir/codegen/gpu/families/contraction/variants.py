@@ -9,7 +9,7 @@ from typing import cast
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.parts import Move, value_of
+from mgx_mlir.codegen.gpu.builders.pointers import Move, value_of
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import (

@@ -43,7 +43,7 @@ _ROWS = ((1024, 509), (math.inf, 16381))
 _ENDS, _MANY = (256, 1024, 4096, 16384, math.inf), 1 << 24
 # Ends of the lengths of rows that lie across memory, and their number.
 _HIGH, _MANY_ACROSS = (32, 128, math.inf), 4096
-_WAVES = ((1, 2), (4, 8), (16, 8), (16, 0))
+_WAVES = ((2, 8), (16, 8), (16, 0))
 
 
 def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Refusal:
@@ -90,28 +90,26 @@ def _across(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Re
 def _of_length(
     rows: Rows, target: Target, one_by_one: bool
 ) -> list[tuple[Number, RowSchedule]] | Refusal:
-    if isinstance(rows.columns, int):
-
-        def best(count: int) -> RowSchedule | Refusal:
-            found = choose(replace(rows, rows=count), target, whole=True)
-            return _single(rows, found) if found else Refusal(f"no schedule fits {target.name}")
-
-        ways = scheduled(
-            counted(rows.rows, _ROWS),
-            best,
-            lambda schedule, count: clocks(replace(rows, rows=count), schedule, target),
-        )
-        return ways if isinstance(ways, Refusal) else [(way.share, one) for one, way in ways]
-    if one_by_one:
+    given = isinstance(rows.columns, int)
+    if one_by_one and not given:
         return _one_by_one(rows, target)
-    found = []
-    for regime in counted(rows.columns, [(end, int(min(end, 1 << 16))) for end in _ENDS]):
-        usual = replace(rows, rows=_MANY // max(1024, regime.usual), columns=regime.usual)
-        schedule = choose(usual, target, whole=True)
-        if schedule is None:
-            return Refusal(f"no schedule fits {target.name}")
-        found.append((regime.share, _single(rows, schedule)))
-    return found
+
+    def usual(count: int) -> Rows:
+        if given:
+            return replace(rows, rows=count)
+        return replace(rows, rows=_MANY // max(1024, count), columns=count)
+
+    def best(count: int) -> RowSchedule | Refusal:
+        found = choose(usual(count), target, whole=True)
+        return _single(rows, found) if found else Refusal(f"no schedule fits {target.name}")
+
+    lengths = [(end, int(min(end, 1 << 16))) for end in _ENDS]
+    ways = scheduled(
+        counted(rows.rows, _ROWS) if given else counted(rows.columns, lengths),
+        best,
+        lambda schedule, count: clocks(usual(count), schedule, target),
+    )
+    return ways if isinstance(ways, Refusal) else [(way.share, one) for one, way in ways]
 
 
 def _one_by_one(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]]:
