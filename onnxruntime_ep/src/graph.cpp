@@ -38,7 +38,8 @@ bool has_rank(const Typed &value) { return value.is_tensor && !value.type.sizes.
 // Names that onnxruntime makes up, some of them twice for unlike sizes.
 bool is_made_up(const std::string &name) { return name.compare(0, 5, "unk__") == 0; }
 
-Message value_message(const OrtValueInfo *value) {
+// `may_be_scalar`: without sizes it is a scalar, not a tensor of any rank.
+Message value_message(const OrtValueInfo *value, bool may_be_scalar) {
   Typed found = typed(value);
   Message tensor, type, info;
   info.text(1, name_of(value));
@@ -53,7 +54,9 @@ Message value_message(const OrtValueInfo *value) {
       dim.text(2, found.type.names[i]);
     shape.message(1, dim);
   }
-  tensor.integer(1, found.type.element).message(2, shape);
+  tensor.integer(1, found.type.element);
+  if (may_be_scalar || has_rank(found))
+    tensor.message(2, shape);
   return info.message(2, type.message(1, tensor));
 }
 
@@ -109,18 +112,18 @@ private:
     std::set<std::string> initializers;
     for (const auto *value : api.list(ort::GraphInitializerCount, ort::GraphInitializers, graph)) {
       if (!initializer(value, result, is_main))
-        result.message(11, value_message(value));
+        result.message(11, value_message(value, is_main));
       initializers.insert(name_of(value));
     }
     for (const auto *value : api.list(ort::GraphInputCount, ort::GraphInputs, graph))
       if (initializers.count(name_of(value)) == 0)
-        result.message(11, value_message(value));
+        result.message(11, value_message(value, is_main));
     for (const auto *value : api.list(ort::GraphOutputCount, ort::GraphOutputs, graph))
-      result.message(12, value_message(value));
+      result.message(12, value_message(value, false));
     for (const OrtNode *node : nodes) {
       for (const auto *value : api.list(ort::NodeOutputCount, ort::NodeOutputs, node))
         if (value != nullptr && !name_of(value).empty() && has_rank(typed(value)))
-          result.message(13, value_message(value));
+          result.message(13, value_message(value, false));
     }
     return result;
   }

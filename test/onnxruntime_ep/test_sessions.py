@@ -146,6 +146,24 @@ def test_weights_of_bodies_reach_the_compiler(tmp_path: Path) -> None:
     expect_results_of_the_cpu(session, model, *feeds)
 
 
+def test_the_compiler_is_told_no_rank_that_onnxruntime_does_not_know(tmp_path: Path) -> None:
+    """It shows the result of a branch as a scalar then."""
+    given, compiler = tmp_path / "given.onnx", tmp_path / "mgx"
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = ep-context ] && cp "$2" {given}\nexec {provider.COMPILER} "$@"\n'
+    )
+    compiler.chmod(0o755)
+    model = model_of("""g (float[n, 40] x, bool[1] c) => (float y) {
+        t = If(c) <then_branch = a () => (s) { s = Squeeze(x) },
+                  else_branch = b () => (u) { u = Mul(x, x) }>
+        y = ReduceSum<keepdims = 0>(t) }""")
+    session = provider.session(model, cache_dir=str(tmp_path), compiler=str(compiler))
+    expect_results_of_the_cpu(session, model, {"x": array(3, 40), "c": np.array([True])})
+    (node,) = [node for node in onnx.load(given).graph.node if node.op_type == "If"]
+    outputs = [a.g.output[0].type.tensor_type for a in node.attribute]
+    assert sorted(o.HasField("shape") for o in outputs) == [False, True]
+
+
 def test_functions_of_the_model_are_compiled(tmp_path: Path) -> None:
     model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
         g (float[n, 8] x) => (float[n, 8] y) { y = own.Twice(x) }""")
