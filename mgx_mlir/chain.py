@@ -22,7 +22,8 @@ from mgx_mlir.errors import DeviceError, Edge, UsageError
 from mgx_mlir.loader import compile, hip_device, opened
 from mgx_mlir.runtime.arrays import device_of, host_array
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.runtime.runnable import check_names
+from mgx_mlir.runtime.runnable import Progress, check_names, check_results, written
+from mgx_mlir.runtime.step_time import StepTime
 from mgx_mlir.settings import Settings
 from mgx_mlir.suggest import listed
 
@@ -98,56 +99,121 @@ class Chain:
         self._lock = threading.Lock()
 
     @Edge("running the stages")
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """The outputs by name, as arrays. `inputs` are arrays, or tensors on the host or a device.
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+    ) -> dict[str, Any]:
+        """The outputs by name. `inputs` are arrays, or tensors on the host or a device.
 
-        Raises UsageError for an input that is missing, unknown or of another shape or type, and
+        `outputs` may name arrays to write into. `results`: 'numpy' or 'device', where a result lies
+        on the device of its stage. Stages have streams of their own: none is taken. Raises
+        UsageError for an input that is missing, unknown or of another shape or type, and
         DeviceError.
         """
-        return self.run_async(inputs).result()
+        return self.run_async(inputs, outputs, stream=stream, results=results).result()
 
     @Edge("running the stages")
-    def run_async(self, inputs: Mapping[str, Any]) -> ChainRun:
+    def run_async(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+    ) -> ChainRun:
         """As `run`, but returns when the devices have the work; `result()` waits for it.
 
         Waits for the oldest request where as many are in flight as there may be.
         """
+        check_results(results)
+        if stream is not None:
+            raise UsageError("stages run on streams of their own, a device each; give no stream")
         check_names([spec.name for spec in self.inputs], inputs)
+        check_names([s.name for s in self.outputs], outputs or {}, "output", complete=False)
         with self._lock:
             while len(self._pending) >= self._most:
                 self._pending.popleft().wait()
             values = dict(inputs)
             kept: list[Any] = []
             for stage in self._stages:
-                given = {
-                    s.name: _there(stage, s, values[s.name], kept) for s in stage.program.inputs
-                }
                 program: Any = stage.program
+                given = _given(stage, values, kept)
                 values |= program.run(given, stream=stage.stream, results="device")
-            run = ChainRun({spec.name: values[spec.name] for spec in self.outputs}, kept)
+            found = {spec.name: values[spec.name] for spec in self.outputs}
+            run = ChainRun(found, kept, dict(outputs or {}), results)
             self._pending.append(run)
             return run
+
+    @Edge("timing the stages")
+    def profile(
+        self,
+        inputs: Mapping[str, Any],
+        runs: int = 1,
+        progress: Progress = lambda done, total: None,
+    ) -> list[StepTime]:
+        """The steps of all stages in order, as `Program.profile` times them, stage by stage.
+
+        The number of a step's kernel is one of its stage's.
+        """
+        check_names([spec.name for spec in self.inputs], inputs)
+        values, steps = dict(inputs), []
+        kept: list[Any] = []
+        for number, stage in enumerate(self._stages):
+            program: Any = stage.program
+            given = _given(stage, values, kept)
+
+            def told(done: int, total: int, before: int = number) -> None:
+                progress(before * total + done, len(self._stages) * total)
+
+            steps += program.profile(given, runs, told)
+            values |= program.run(given, stream=stage.stream, results="device")
+        return steps
 
 
 class ChainRun:
     """A request in flight."""
 
-    def __init__(self, results: Mapping[str, DeviceTensor], kept: Sequence[Any]) -> None:
-        """`kept` lives as long as the run's work."""
-        self._results, self._kept = results, kept
+    def __init__(
+        self,
+        found: Mapping[str, DeviceTensor],
+        kept: Sequence[Any],
+        outputs: Mapping[str, Any],
+        results: str,
+    ) -> None:
+        """`kept` lives as long as the run's work. `outputs` and `results` are those of the run."""
+        self._found, self._kept = found, kept
+        self._outputs, self._results = outputs, results
         self._lock = threading.Lock()
+
+    def done(self) -> bool:
+        """Whether `result` returns at once."""
+        return all(tensor.is_written() for tensor in self._found.values())
 
     def wait(self) -> None:
         """Blocks until the results are on their devices. Raises DeviceError."""
         with self._lock:
-            for tensor in self._results.values():
+            for tensor in self._found.values():
                 tensor.wait()
             self._kept = ()
 
-    def result(self) -> dict[str, np.ndarray]:
+    def result(self) -> dict[str, Any]:
         """Waits for the run; its outputs by name. Raises DeviceError where it failed."""
         self.wait()
-        return {name: tensor.numpy() for name, tensor in self._results.items()}
+        on_host = self._results == "numpy"
+        found = {
+            name: tensor.numpy() if on_host or name in self._outputs else tensor
+            for name, tensor in self._found.items()
+        }
+        return written(found, self._outputs)
+
+
+def _given(stage: _Stage, values: Mapping[str, Any], kept: list[Any]) -> dict[str, DeviceTensor]:
+    """The inputs of a stage on its device."""
+    return {s.name: _there(stage, s, values[s.name], kept) for s in stage.program.inputs}
 
 
 def _check_whole(artifacts: Sequence[Any]) -> None:

@@ -382,6 +382,26 @@ typedef void (*mgx_text_function)(void *user, const char *text);
 MGX_API mgx_error *mgx_program_plan(mgx_program *program, const mgx_tensor *inputs,
                                     size_t input_count, mgx_text_function function, void *user);
 
+/* The figures of a GPU for estimates of time. */
+typedef struct mgx_rates {
+  size_t struct_bytes;
+  double bytes_per_second;
+  double flops_per_second;
+  double compute_units;
+} mgx_rates;
+
+/* The program for inputs of these sizes as an executor on a GPU of these rates needs it, in JSON:
+   "steps", the launches and copies in order, [step, kernel (-1: a copy), function, grid, block,
+   pointers, node, bytes of a copy, 1 where it fills a row] each, and a pointer [memory, offset or
+   number, bytes]; "parts", the order they run in, sections [first, end] between decisions;
+   "schedules", of each section for which several streams pay [its first step, the steps that each
+   waits for, the stream of each]; "arena" and "scratch" bytes, with "counts" 1 where
+   scratch ends with counters, which begin with 0; and the "plan" where its sizes are
+   symbolic. Weights and code may be without data. */
+MGX_API mgx_error *mgx_artifact_bind(const mgx_artifact *artifact, const mgx_tensor *inputs,
+                                     size_t input_count, const mgx_rates *rates,
+                                     mgx_text_function function, void *user);
+
 /* The address of a function of code for this process's CPU, which stays loaded while the code
    is held. */
 typedef struct mgx_loaded mgx_loaded;

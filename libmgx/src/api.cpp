@@ -2,6 +2,7 @@
 //----------------------------------------------===//
 #include "api.h"
 #include "artifact.h"
+#include "bound_json.h"
 #include "code_library.h"
 #include "hash.h"
 #include "program.h"
@@ -111,6 +112,33 @@ mgx_error *mgx_artifact_assemble(const mgx_assembly *assembly, mgx_artifact **ar
 
 mgx_error *mgx_artifact_check(const mgx_assembly *assembly, int32_t check_code) {
   return guarded([&] { Artifact::check(options_of(assembly), check_code == 1); });
+}
+
+mgx_error *mgx_artifact_bind(const mgx_artifact *artifact, const mgx_tensor *inputs,
+                             size_t input_count, const mgx_rates *rates, mgx_text_function function,
+                             void *user) {
+  return guarded([&] {
+    given(artifact, "artifact");
+    if (!function)
+      fail(MGX_ERROR_USAGE, "function is NULL");
+    const Artifact &parts = *artifact->artifact;
+    if (!parts.is_assembled())
+      fail(MGX_ERROR_USAGE, "the artifact is a file's, not one of mgx_artifact_assemble");
+    mgx_rates figures = options_of(rates);
+    if (!(figures.bytes_per_second > 0 && figures.flops_per_second > 0 &&
+          figures.compute_units > 0))
+      fail(MGX_ERROR_USAGE, "rates of a GPU are above 0");
+    Tensors tensors = tensors_of(inputs, input_count, "inputs");
+    check_sizes(tensors);
+    Known known;
+    Plan plan = plan_for(parts, tensors, known);
+    Code code;
+    for (const CodeObject &one : parts.code.at(""))
+      code.push_back(one.bound(known));
+    BoundPlan bound(parts, std::move(plan), std::move(code), false);
+    Rates own{figures.bytes_per_second, figures.flops_per_second, figures.compute_units};
+    function(user, bound_json(bound, !parts.plan.dims.empty(), own).c_str());
+  });
 }
 
 mgx_error *mgx_code_load(const void *data, size_t bytes, mgx_loaded **code) {

@@ -19,6 +19,8 @@ Json parsed(const char *text, const char *what) {
 }
 
 Weight weight_of(const mgx_weight &given) {
+  if (!given.key)
+    fail(MGX_ERROR_USAGE, "a weight has no key");
   Weight weight;
   weight.key = given.key;
   weight.element = element_of(given.type);

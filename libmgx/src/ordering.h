@@ -1,7 +1,7 @@
 //===- ordering.h - which launches wait for which, and whether some pay side by side
 //-------------------------===//
 //
-// The schedule of mgx_mlir/runtime/ordering.py: two steps of a section are ordered where both touch
+// Two steps of a section are ordered where both touch
 // the same bytes and one of them writes. Each stream has scratch memory of its own: only launches
 // of the same kernel read what a launch leaves there.
 //

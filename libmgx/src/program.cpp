@@ -206,8 +206,14 @@ std::shared_ptr<Program> Program::create(std::shared_ptr<const Artifact> artifac
   return program;
 }
 
-Plan Program::plan_for(Tensors inputs, Known &known) const {
-  const Plan &plan = artifact->plan;
+void check_sizes(Tensors inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].rank && !inputs[i].sizes)
+      fail(MGX_ERROR_USAGE, "input ", i, " has no sizes");
+}
+
+Plan plan_for(const Artifact &artifact, Tensors inputs, Known &known) {
+  const Plan &plan = artifact.plan;
   check_count("input", inputs.size(), plan.inputs.size());
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -238,9 +244,7 @@ Plan Program::plan_for(Tensors inputs, Known &known) const {
 }
 
 std::shared_ptr<Sized> Program::sized(Tensors inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].rank && !inputs[i].sizes)
-      fail(MGX_ERROR_USAGE, "input ", i, " has no sizes");
+  check_sizes(inputs);
   std::lock_guard<std::mutex> hold(lock);
   for (size_t i = entries.size(); i-- > 0;)
     if (inputs.size() == artifact->plan.inputs.size() && matches(inputs, entries[i].sizes)) {
@@ -249,7 +253,7 @@ std::shared_ptr<Sized> Program::sized(Tensors inputs) {
       return entries.back().sized;
     }
   Known known;
-  Plan plan = plan_for(inputs, known);
+  Plan plan = plan_for(*artifact, inputs, known);
   Code bound_code;
   for (const CodeObject &one : code())
     bound_code.push_back(one.bound(known));

@@ -33,6 +33,11 @@ public:
 void check_memory(const BoundPlan &bound, uint64_t needed, uint64_t available,
                   const std::string &where);
 
+// Throws where an input has dimensions and no sizes.
+void check_sizes(Tensors inputs);
+// The artifact's plan for inputs of these sizes, whose symbols are then `known`.
+Plan plan_for(const Artifact &artifact, Tensors inputs, Known &known);
+
 // The facts of a step of a profile.
 mgx_profile_row row_of(const BoundStep &step, double seconds);
 
@@ -66,7 +71,6 @@ private:
     std::vector<int64_t> sizes; // Of all inputs.
     std::shared_ptr<Sized> sized;
   };
-  Plan plan_for(Tensors inputs, Known &known) const;
 
   const size_t most;
   std::mutex lock;

@@ -92,6 +92,10 @@ ProgramInfo = _struct(
     "ProgramInfo", target=c_char_p, weight_bytes=c_uint64, kept_bytes=c_uint64, bindings=c_uint64,
     runs=c_uint64,
 )  # fmt: skip
+Rates = _struct(
+    "Rates", bytes_per_second=ctypes.c_double, flops_per_second=ctypes.c_double,
+    compute_units=ctypes.c_double,
+)  # fmt: skip
 ProfileFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(ProfileRow))
 TextFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
@@ -99,6 +103,7 @@ TextFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _TENSORS = (c_void_p, c_size_t)
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "mgx_artifact_assemble": (c_void_p, c_void_p),
+    "mgx_artifact_bind": (c_void_p, *_TENSORS, c_void_p, TextFunction, c_void_p),
     "mgx_artifact_check": (c_void_p, c_int32),
     "mgx_artifact_open_memory": (c_void_p, c_size_t, c_void_p, c_void_p),
     "mgx_code_function": (c_void_p, c_char_p, c_void_p),

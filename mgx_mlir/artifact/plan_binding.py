@@ -1,21 +1,15 @@
-"""A plan for any sizes, bound to some: symbols from shapes, bytes, an offset for each tensor.
-
-Pure data, as the plan is. A bound plan does not show how its sizes came about: a program runs
-it as any other.
-"""
+"""A plan's sizes: the symbols that shapes give, and texts for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from mgx_mlir.artifact.formulas import bound, values
-from mgx_mlir.artifact.plan import AnyStep, Buffer, Plan, TensorSpec, named_buffers, walk
+from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.sizes.arithmetic import Symbol, ceil_div
+from mgx_mlir.sizes.arithmetic import Symbol
 from mgx_mlir.text import name_text
 
-ALIGNMENT = 256
 # The most inputs, and outputs, of a program that are shown on a line.
 _SHOWN = 6
 
@@ -106,65 +100,3 @@ def dim_text(dim: Symbol) -> str:
     high = "" if dim.high is None else f" to {dim.high}"
     best = f", best {', '.join(map(str, dim.optimals))}" if dim.optimals else ""
     return f"{dim.name} from {dim.low}{high}{best}"
-
-
-def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
-    """The plan for symbols of these sizes; whether it fits together is checked when it is run.
-
-    Raises ArtifactError where formulas have no values for them.
-    """
-    if not plan.dims:
-        return plan
-    found = values(plan.formulas, known)
-    buffers = [
-        buffer if buffer.bytes >= 0 else replace(buffer, bytes=bound(buffer.bytes, found))
-        for buffer in plan.buffers
-    ]
-    placed, arena = _placed(buffers, plan.steps)
-
-    def spec(one: TensorSpec) -> TensorSpec:
-        return replace(one, shape=tuple(bound(n, found) for n in one.shape))
-
-    return Plan(
-        tuple(spec(one) for one in plan.inputs),
-        tuple(spec(one) for one in plan.outputs),
-        arena,
-        tuple(placed),
-        plan.steps,
-        limits=tuple((number, bound(most, found)) for number, most in plan.limits),
-    )
-
-
-def _placed(buffers: Sequence[Buffer], steps: Sequence[AnyStep]) -> tuple[list[Buffer], int]:
-    """The buffers with their offsets in the arena, and the arena's bytes.
-
-    Larger ones first, each at the lowest offset that is free while the buffer is live: from the
-    first step that names it to the last. Control flow is one step with all that is in it.
-    """
-    lives: dict[int, tuple[int, int]] = {}
-    for place, step in enumerate(steps):
-        for number in (n for one in walk([step]) for n in named_buffers(one)):
-            lives[number] = (lives.get(number, (place, place))[0], place)
-    numbers = [n for n in lives if buffers[n].kind == "arena"]
-    result = list(buffers)
-    done: list[int] = []
-    end = 0
-    for number in sorted(numbers, key=lambda n: (-buffers[n].bytes, lives[n])):
-        first, last = lives[number]
-        taken = sorted(
-            (result[n].offset, result[n].bytes)
-            for n in done
-            if lives[n][0] <= last and first <= lives[n][1]
-        )
-        offset = 0
-        for start, size in taken:
-            if offset + buffers[number].bytes <= start:
-                break
-            offset = max(offset, ceil_div(start + size, ALIGNMENT) * ALIGNMENT)
-        result[number] = replace(buffers[number], offset=offset)
-        end = max(end, offset + buffers[number].bytes)
-        done.append(number)
-    unused = [n for n, b in enumerate(buffers) if b.kind == "arena" and n not in lives]
-    for number in unused:
-        result[number] = replace(buffers[number], offset=0, bytes=0)
-    return result, end

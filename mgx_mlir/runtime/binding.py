@@ -1,23 +1,24 @@
 """A plan and its code objects as one list of launches and copies, with the place of each pointer.
 
-Every executor binds first, whatever the device; binding finds whether plan and code objects
-fit together. Control flow cuts the list into sections.
+libmgx binds them to the sizes of runs, finds whether they fit together, and orders them: these are
+its answers (mgx_artifact_bind), for the executor in Python. Control flow cuts the list into
+sections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import byref
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
-from mgx_mlir.artifact.fit import check_code
-from mgx_mlir.artifact.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step
-from mgx_mlir.errors import ArtifactError
-from mgx_mlir.sizes.arithmetic import ceil_div
-
-COUNTER_BYTES = 4
-WRITTEN = ("output", "scratch", "counters")
+from mgx_mlir.artifact import library
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.library import call, made
+from mgx_mlir.artifact.plan import Plan, TensorSpec
+from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.runtime.loaded import Shapes, assembled, tensors, weight_keys
 
 
 @dataclass(frozen=True)
@@ -36,34 +37,23 @@ class Place:
 
 
 @dataclass(frozen=True)
-class BoundLaunch:
-    """A function of code object number `kernel`, with its pointers in order.
+class BoundStep:
+    """A launch of a function of code object number `kernel`, with its pointers in order.
 
-    `written` says which pointers it writes to; `flops` counts its operations. `step` is the
-    number of the step that it belongs to among the plan's launches and copies.
+    Kernel -1 is a copy of `bytes` bytes, at least one, from the first place to the second; where
+    `is_row`, to the row of the second place whose number is the loop's trip. `step` is the number
+    of the step that it belongs to among the plan's launches and copies.
     """
 
     step: int
     kernel: int
-    launch: Launch
+    function: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
     places: tuple[Place, ...]
-    written: tuple[bool, ...]
     node: str
-    flops: int
-
-
-@dataclass(frozen=True)
-class BoundCopy:
-    """A copy of `bytes` bytes, at least one, from the first place to the second.
-
-    Where `is_row`, it goes to the row of the second place whose number is the loop's trip.
-    """
-
-    step: int
     bytes: int
-    places: tuple[Place, Place]
-    node: str
-    is_row: bool = False
+    is_row: bool
 
 
 @dataclass(frozen=True)
@@ -105,42 +95,132 @@ class Repeat:
 Part: TypeAlias = Section | Choice | Repeat
 
 
-@dataclass
+@dataclass(frozen=True)
+class Machine:
+    """The figures of a device for estimates: bytes and operations a second, and its units."""
+
+    bytes_per_second: float
+    flops_per_second: float
+    compute_units: int
+
+
+@dataclass(frozen=True)
+class StreamSchedule:
+    """Steps on several streams. Numbers count from the section's first step.
+
+    `before` holds for each step the steps that it waits for, those that others of them wait for
+    left out; `streams` the stream of each step, where 0 is the run's own. Each stream has scratch
+    memory of its own.
+    """
+
+    before: tuple[tuple[int, ...], ...]
+    streams: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class BoundPlan:
-    """Every launch and copy of a plan, those of each body once, and the order they run in."""
+    """Every launch and copy of a plan, those of each body once, and the order they run in.
 
-    steps: list[BoundLaunch | BoundCopy] = field(default_factory=list)
-    parts: tuple[Part, ...] = ()
+    `schedules` are the sections for which several streams pay. `arena_bytes` are whole lines of
+    256; `scratch_bytes` is the memory that kernels use one after another. `counts`: counters end
+    it, which are 0 before a launch, and after it.
+    """
 
-
-def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
-    """The plan's steps in order. Raises ArtifactError where the parts do not fit together."""
-    check_code(plan, code_objects)
-    binder = _Binder(plan, code_objects)
-    binder.bound.parts = binder.parts(plan.steps)
-    return binder.bound
-
-
-def arena_bytes(plan: Plan) -> int:
-    """The size of the arena, in whole lines of 256 bytes."""
-    return ceil_div(plan.arena_bytes, 256) * 256
+    plan: Plan
+    steps: tuple[BoundStep, ...]
+    parts: tuple[Part, ...]
+    schedules: dict[Section, StreamSchedule]
+    arena_bytes: int
+    scratch_bytes: int
+    counts: bool
 
 
-def scratch_bytes(code_objects: Sequence[CodeObject]) -> int:
-    """The bytes of scratch memory, which kernels use one after another; counters are its end."""
-    return counters_at(code_objects) + COUNTER_BYTES * counters(code_objects)
+class Binder:
+    """A plan for given or symbolic sizes with its code objects, to be bound."""
+
+    def __init__(
+        self, plan: Plan, code_objects: Sequence[CodeObject], weights: Mapping[str, Weight]
+    ) -> None:
+        """Raises ArtifactError where the parts do not fit together."""
+        self._plan = plan
+        self._keys = sorted(weight_keys(plan) & weights.keys())
+        entries = [
+            library.Weight(key.encode(), None, weights[key].nbytes, _BYTES, 0, None)
+            for key in self._keys
+        ]
+        self._artifact = assembled(plan, code_objects, entries)
+
+    def bind(self, shapes: Shapes, machine: Machine) -> BoundPlan:
+        """The steps of runs with inputs of these shapes; streams are planned for `machine`.
+
+        Raises UsageError where the shapes do not fit the program.
+        """
+        texts: list[bytes] = []
+        take = library.TextFunction(lambda _, text: texts.append(text))
+        given = tensors(
+            [
+                TensorSpec(spec.name, spec.dtype, tuple(shape))
+                for spec, shape in zip(self._plan.inputs, shapes, strict=True)
+            ]
+        )
+        rates = made(
+            library.Rates, bytes_per_second=machine.bytes_per_second,
+            flops_per_second=machine.flops_per_second, compute_units=machine.compute_units,
+        )  # fmt: skip
+        call("mgx_artifact_bind", self._artifact.value, given, len(given), byref(rates), take, None)
+        found = json.loads(texts[0])
+        plan = Plan.from_json(found["plan"]) if "plan" in found else self._plan
+        return _Reader(self._keys).bound(plan, found)
 
 
-def counters_at(code_objects: Sequence[CodeObject]) -> int:
-    """The first byte of counters in scratch memory."""
-    return ceil_div(max((code.scratch_bytes for code in code_objects), default=0), 256) * 256
+# The type of weights whose elements nobody looks at: uint8.
+_BYTES = 2
 
 
-def counters(code_objects: Sequence[CodeObject]) -> int:
-    """The most counters of a launch, which all of them use in turn."""
-    launches = (launch for code in code_objects for launch in code.launches)
-    used = (a.index for launch in launches for a in launch.arguments if a.kind == "counters")
-    return max(used, default=0)
+class _Reader:
+    """Makes a BoundPlan of libmgx's text."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = keys
+        # One object for all pointers to a place.
+        self._places: dict[tuple[str, int, int], Place] = {}
+
+    def bound(self, plan: Plan, found: Mapping[str, Any]) -> BoundPlan:
+        steps = tuple(
+            BoundStep(
+                step, kernel, function, tuple(grid), tuple(block), tuple(map(self.place, places)),
+                node, size, bool(is_row),
+            )
+            for step, kernel, function, grid, block, places, node, size, is_row in found["steps"]
+        )  # fmt: skip
+        parts = self.parts(found["parts"])
+        by_first = {section.first: section for section in sections(parts)}
+        schedules = {
+            by_first[first]: StreamSchedule(tuple(map(tuple, before)), tuple(streams))
+            for first, before, streams in found["schedules"]
+        }
+        arena, scratch = found["arena"], found["scratch"]
+        return BoundPlan(plan, steps, parts, schedules, arena, scratch, bool(found["counts"]))
+
+    def place(self, given: Sequence[Any]) -> Place:
+        kind, index, size = given
+        found = self._places.get((kind, index, size))
+        if found is None:
+            key = self._keys[index] if kind == "weight" else ""
+            found = Place(kind, 0 if key else index, key, size)
+            self._places[kind, index, size] = found
+        return found
+
+    def parts(self, given: Sequence[Any]) -> tuple[Part, ...]:
+        return tuple(Section(*one) if isinstance(one, list) else self.part(one) for one in given)
+
+    def part(self, given: Mapping[str, Any]) -> Part:
+        condition, then = self.place(given["condition"]), self.parts(given["then"])
+        if "trips" not in given:
+            return Choice(condition, then, self.parts(given["otherwise"]))
+        trips, again = self.place(given["trips"]), self.place(given["again"])
+        rows, limit = tuple(given["rows"]), given["limit"]
+        return Repeat(trips, condition, again, then, rows, limit, given["node"], given["most"])
 
 
 def decisions(parts: Sequence[Part]) -> Iterator[Place]:
@@ -163,124 +243,3 @@ def sections(parts: Sequence[Part]) -> Iterator[Section]:
             yield from sections((*part.then, *part.otherwise))
         else:
             yield from sections(part.body)
-
-
-class _Binder:
-    def __init__(self, plan: Plan, code_objects: Sequence[CodeObject]) -> None:
-        self.plan = plan
-        self.places: dict[int, Place] = {}
-        self.code_objects = code_objects
-        self.counters_at = counters_at(code_objects)
-        self.bound = BoundPlan()
-        self.number = 0
-
-    def parts(self, steps: Sequence[AnyStep]) -> tuple[Part, ...]:
-        found: list[Part] = []
-        first = len(self.bound.steps)
-        for step in steps:
-            if isinstance(step, Step | Row):
-                self.bound.steps += self.work(step)
-                self.number += 1
-                continue
-            if first != len(self.bound.steps):
-                found.append(Section(first, len(self.bound.steps)))
-            found.append(self.choice(step) if isinstance(step, Branch) else self.repeat(step))
-            first = len(self.bound.steps)
-        if first != len(self.bound.steps):
-            found.append(Section(first, len(self.bound.steps)))
-        return tuple(found)
-
-    def choice(self, step: Branch) -> Choice:
-        condition = self.place(step.condition)
-        return Choice(condition, self.parts(step.then), self.parts(step.otherwise))
-
-    def repeat(self, step: Loop) -> Repeat:
-        first = len(self.bound.steps)
-        body = self.parts(step.body)
-        rows = [
-            number
-            for number, found in enumerate(self.bound.steps[first:], first)
-            if isinstance(found, BoundCopy) and found.is_row
-            # Rows that an inner loop fills belong to the inner loop.
-            if any(isinstance(p, Section) and p.first <= number < p.end for p in body)
-        ]
-        size = self.plan.buffers
-        counts = {
-            size[s.target].bytes // size[s.source].bytes
-            for s in step.body
-            if isinstance(s, Row) and size[s.source].bytes
-        }
-        if len(counts) > 1:
-            raise ArtifactError(f"plan: the loop of '{step.node}' fills rows of two numbers")
-        trips, condition, again = map(self.place, (step.trips, step.condition, step.again))
-        limit = max(counts, default=0)
-        return Repeat(trips, condition, again, body, tuple(rows), limit, step.node, step.most)
-
-    def work(self, step: Step | Row) -> list[BoundLaunch | BoundCopy]:
-        if isinstance(step, Row):
-            return self.copy(step.source, step.target, step.node, is_row=True)
-        if step.kernel < 0:
-            source, target = step.arguments
-            return self.copy(source, target, step.node)
-        if step.kernel >= len(self.code_objects):
-            raise ArtifactError(
-                f"plan: the step of '{step.node}' runs kernel {step.kernel}, which is missing"
-            )
-        code = self.code_objects[step.kernel]
-        inputs = len(step.arguments) - _outputs(code)
-        return [
-            BoundLaunch(
-                self.number,
-                step.kernel,
-                launch,
-                tuple(self.argument(step, argument, inputs) for argument in launch.arguments),
-                tuple(argument.kind in WRITTEN for argument in launch.arguments),
-                step.node,
-                step.flops // len(code.launches),
-            )
-            for launch in code.launches
-        ]
-
-    def copy(
-        self, source: int, target: int, node: str, is_row: bool = False
-    ) -> list[BoundLaunch | BoundCopy]:
-        size = self.plan.buffers[source].bytes
-        places = self.place(source), self.place(target)
-        return [BoundCopy(self.number, size, places, node, is_row)] if size else []
-
-    def argument(self, step: Step, argument: Argument, inputs: int) -> Place:
-        if argument.kind == "scratch":
-            size = self.code_objects[step.kernel].scratch_bytes - argument.index
-            return Place("scratch", argument.index, bytes=size)
-        if argument.kind == "counters":
-            return Place("scratch", self.counters_at, bytes=COUNTER_BYTES * argument.index)
-        if argument.kind == "size":
-            return Place("size", argument.index)
-        place = argument.index + (inputs if argument.kind == "output" else 0)
-        limit = inputs if argument.kind == "input" else len(step.arguments)
-        if inputs < 0 or place >= limit:
-            raise ArtifactError(
-                f"plan: the step of '{step.node}' has {len(step.arguments)} arguments, too few "
-                f"for its kernel, which wants {argument.kind} {argument.index}"
-            )
-        return self.place(step.arguments[place])
-
-    def place(self, number: int) -> Place:
-        """The place of a buffer; one object for all that name it."""
-        found = self.places.get(number)
-        if found is None:
-            found = self.places[number] = _place(self.plan.buffers[number])
-        return found
-
-
-def _place(buffer: Buffer) -> Place:
-    if buffer.kind == "weight":
-        return Place("weight", key=buffer.key, bytes=buffer.bytes)
-    index = buffer.offset if buffer.kind == "arena" else buffer.index
-    return Place(buffer.kind, index, bytes=buffer.bytes)
-
-
-def _outputs(code: CodeObject) -> int:
-    """How many outputs the kernel has: every output is written by a launch."""
-    written = [a.index for la in code.launches for a in la.arguments if a.kind == "output"]
-    return max(written, default=-1) + 1

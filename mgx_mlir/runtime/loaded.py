@@ -7,6 +7,7 @@ import json
 import mmap
 from collections.abc import Mapping, Sequence
 from ctypes import byref, c_int64
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -38,6 +39,40 @@ def cpu(threads: int) -> Handle:
     return Handle("mgx_device_open", "mgx_device_release", f"cpu:{threads}".encode(), None)
 
 
+def weight_keys(plan: Plan) -> set[str]:
+    """The keys of all weights that runs need, whatever their sizes."""
+    return {b.key for p in plan.plans for b in p.buffers if b.kind == "weight"}
+
+
+def assembled(
+    plan: Plan, code_objects: Sequence[CodeObject], weights: Sequence[library.Weight],
+    kept: list[Any] | None = None,
+) -> Handle:  # fmt: skip
+    """The parts as an artifact of libmgx, without the code's bytes where nobody keeps them.
+
+    `kept` outlives the artifact. Raises ArtifactError where the parts do not fit together.
+    """
+    for code in code_objects:
+        check_trusted(code)
+    if kept is None:
+        code_objects = [replace(code, data=b"") for code in code_objects]
+    records = [canonical_json(code.to_json()) for code in code_objects]
+    codes = (library.Code * len(records))(
+        *(
+            library.Code(record, code.data, len(code.data))
+            for record, code in zip(records, code_objects, strict=True)
+        )
+    )
+    entries = (library.Weight * len(weights))(*weights)
+    assembly = made(
+        library.Assembly, plan=canonical_json(plan.to_json()), code=codes, codes=len(codes),
+        weights=entries, weight_count=len(entries),
+    )  # fmt: skip
+    if kept is not None:
+        kept += [codes, records]
+    return Handle("mgx_artifact_assemble", "mgx_artifact_release", byref(assembly))
+
+
 class Loaded:
     """A program of libmgx, for given or symbolic sizes, and the memory that it refers to."""
 
@@ -50,28 +85,11 @@ class Loaded:
         graph: bool = True,
     ) -> None:
         """Raises ArtifactError where the parts do not fit together, and ResourceError."""
-        for code in code_objects:
-            check_trusted(code)
         self._device = device
         self._kept: list[Any] = []
-        records = [canonical_json(code.to_json()) for code in code_objects]
-        codes = (library.Code * len(records))(
-            *(
-                library.Code(record, code.data, len(code.data))
-                for record, code in zip(records, code_objects, strict=True)
-            )
-        )
-        keys = {b.key for p in plan.plans for b in p.buffers if b.kind == "weight"} & weights.keys()
-        entries = (library.Weight * len(keys))(
-            *(self._weight(key, weights[key]) for key in sorted(keys))
-        )
-        text = canonical_json(plan.to_json())
-        assembly = made(
-            library.Assembly, plan=text, code=codes, codes=len(codes), weights=entries,
-            weight_count=len(entries),
-        )  # fmt: skip
-        self._kept += [codes, records]
-        parts = Handle("mgx_artifact_assemble", "mgx_artifact_release", byref(assembly))
+        keys = weight_keys(plan) & weights.keys()
+        entries = [self._weight(key, weights[key]) for key in sorted(keys)]
+        parts = assembled(plan, code_objects, entries, self._kept)
         options = made(library.ProgramOptions, trust_code=1, graph=0 if graph else -1)
         self._program = Handle(
             "mgx_program_create", "mgx_program_release", parts.value, device.value, byref(options)

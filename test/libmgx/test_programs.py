@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from ctypes import byref
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import pytest
 from onnx import numpy_helper, parser
 
 import mgx_mlir
+from mgx_mlir.artifact import library as parts
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.formulas import bound, values
+from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact as PythonArtifact
+from mgx_mlir.artifact.signature import canonical_json
+from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import Settings
 from test.fuzz.artifacts.programs import PROGRAMS
 from test.golden.files import ARTIFACTS, expected, name_of
@@ -238,3 +243,32 @@ def test_pages_of_weights_that_are_packed_are_given_back(folder: Path, tmp_path:
         [sys.executable, "-c", RESIDENT, str(path)], capture_output=True, text=True, check=True
     )
     assert int(said.stdout.split()[0]) < 2048  # kB, of 8192
+
+
+def test_a_weight_without_a_key_is_refused() -> None:
+    weights = (parts.Weight * 1)(parts.Weight(None, None, 4, 1, 0, None))
+    plan = canonical_json(Plan((), (), 0, (), ()).to_json())
+    assembly = parts.made(parts.Assembly, plan=plan, weights=weights, weight_count=1)
+    with pytest.raises(UsageError, match="a weight has no key"):
+        parts.Handle("mgx_artifact_assemble", "mgx_artifact_release", byref(assembly))
+
+
+def test_plans_are_bound_for_a_gpu_with_rates_and_without_data() -> None:
+    plan = canonical_json(Plan((), (), 0, (), ()).to_json())
+    own = parts.Handle(
+        "mgx_artifact_assemble",
+        "mgx_artifact_release",
+        byref(parts.made(parts.Assembly, plan=plan)),
+    )
+    texts: list[bytes] = []
+    take = parts.TextFunction(lambda _, text: texts.append(text))
+    for rate in (0.0, -1.0, float("nan")):
+        rates = parts.made(parts.Rates, bytes_per_second=1, flops_per_second=1, compute_units=rate)
+        with pytest.raises(UsageError, match="rates of a GPU are above 0"):
+            parts.call("mgx_artifact_bind", own.value, None, 0, byref(rates), take, None)
+    rates = parts.made(parts.Rates, bytes_per_second=1, flops_per_second=1, compute_units=1)
+    with pytest.raises(UsageError, match="the program has 0 inputs"):
+        shapes = (parts.Tensor * 1)()
+        parts.call("mgx_artifact_bind", own.value, shapes, 1, byref(rates), take, None)
+    parts.call("mgx_artifact_bind", own.value, None, 0, byref(rates), take, None)
+    assert texts == [b'{"arena":0,"counts":0,"parts":[],"schedules":[],"scratch":0,"steps":[]}']

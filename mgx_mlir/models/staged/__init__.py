@@ -32,6 +32,7 @@ from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged.compilation import Compilation, StoredPrograms
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
+from mgx_mlir.models.staged.profile import step_times
 from mgx_mlir.models.staged.stored import prepared, read_source
 from mgx_mlir.models.staged.values import check_type, conformed, taken
 from mgx_mlir.runtime.runnable import Progress, check_in_parts, check_mapping, check_names, written
@@ -256,14 +257,18 @@ class Model:
         runs: int = 1,
         progress: Progress = lambda done, total: None,
     ) -> list[StepTime]:
-        """As `Program.profile`. Raises UsageError for a model in parts."""
+        """As `Program.profile`. A model in parts has the steps of its programs, each with kernel
+        numbers of its own, and the nodes that the host runs, as steps without a kernel.
+        """
         program = self.program(inputs)
-        if program is None:
-            raise UsageError(
-                f"{self._source.name} runs in parts, which have no steps in common; mgx check says "
-                "what the host runs, and mgx perf times whole runs"
-            )
-        return program.profile(inputs, runs, progress)
+        if program is not None:
+            return program.profile(inputs, runs, progress)
+        values = self._taken(inputs)
+        self._check(values)
+        if self._staged is None:
+            self._staged = self.staged(values)
+        values = {n: conformed(values[n], declared) for n, declared in self.input_types.items()}
+        return step_times(self._staged, values, Context(self._seed), runs, progress)
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

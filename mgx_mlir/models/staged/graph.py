@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TensorProto, TypeProto
+from onnx import NodeProto, TypeProto
 
 from mgx_mlir.artifact.parts import Part
-from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.errors import ArtifactError, MgxError, ModelError, OpenError, UnsupportedError
-from mgx_mlir.importer import Unsupported, check_model, prepare, structure, tensor_data
+from mgx_mlir.errors import ArtifactError, ModelError, OpenError, UnsupportedError
+from mgx_mlir.importer import Unsupported, check_model, prepare, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models import host
 from mgx_mlir.models.host.evaluate import Evaluator
-from mgx_mlir.models.host.values import is_tensor, normal, show
+from mgx_mlir.models.host.values import is_tensor, show
 from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged import bounded
 from mgx_mlir.models.staged.compilation import Compilation
+from mgx_mlir.models.staged.constants import value_of
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.control import Control
 from mgx_mlir.models.staged.open_types import is_open, open_types
 from mgx_mlir.models.staged.partition import (
-    Known,
     Step,
     known_values,
     partition,
@@ -126,7 +125,7 @@ class StagedGraph:
         again = True
         while again:  # until no node leaves its island
             found.lacking.clear()
-            again = any(self._survey_step(step, found) for step in self._plan())
+            again = any(self._survey_step(step, found) for step in self.plan())
         for index in sorted(self._rows):
             late = index in found.late
             if self._rows[index].kind is host.Kind.CONTROL and (
@@ -144,7 +143,7 @@ class StagedGraph:
         record = self.compilation.record
         assert record is not None
         parts = []
-        for step in self._plan():
+        for step in self.plan():
             nodes, key = [self._graph.node[i] for i in step.nodes], (self.place, step.nodes)
             if step.on_host:
                 parts.append(Part(step.nodes, bounded.operator_name(nodes[0])))
@@ -234,22 +233,24 @@ class StagedGraph:
     def constant(self, name: str) -> Any:
         """A value that is known without running."""
         if name not in self._constants:
-            self._constants[name] = _constant(self.known[name], self._opsets)
+            self._constants[name] = value_of(self.known[name], self._opsets)
         return self._constants[name]
 
     def _run(self, values: dict[str, Any], context: Context) -> list[Any]:
-        def find(name: str) -> Any:
-            return values[name] if name in values else self.constant(name)
-
-        for step in self._plan():
-            if step.on_host:
-                results = self._on_host(step.nodes[0], find, context)
-            else:
-                results = self._compiled(step, {n: find(n) for n in step.inputs})
-            values |= results
+        for step in self.plan():
+            values |= self.done(step, values, context)
             for name in step.dead:
                 values.pop(name, None)
-        return [find(value.name) for value in self._graph.output]
+        return [self._find(value.name, values) for value in self._graph.output]
+
+    def _find(self, name: str, values: Mapping[str, Any]) -> Any:
+        return values[name] if name in values else self.constant(name)
+
+    def done(self, step: Step, values: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        """The results of a step."""
+        if step.on_host:
+            return self._on_host(step.nodes[0], lambda name: self._find(name, values), context)
+        return self._compiled(step, values)
 
     def _data_decide(self, index: int) -> bool:
         """Whether the size of a node's results follows from no size of the inputs."""
@@ -263,7 +264,7 @@ class StagedGraph:
         dims = [d for t in results if t is not None for d in t.tensor_type.shape.dim]
         return any(not d.HasField("dim_value") and d.dim_param not in symbols for d in dims)
 
-    def _plan(self) -> list[Step]:
+    def plan(self) -> list[Step]:
         with self._lock:
             if self._steps is None:
                 if self._stored is not None:
@@ -286,16 +287,26 @@ class StagedGraph:
         groups = [part.nodes for part in parts]
         return stored_steps(self._graph, self.known, groups, self._rows)
 
-    def _compiled(self, step: Step, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def name_of(self, step: Step) -> str:
+        """The first node of a step, for people."""
+        return structure.display_name(self._graph.node[step.nodes[0]])
+
+    def island_program(
+        self, step: Step, values: Mapping[str, Any]
+    ) -> tuple[Program, dict[str, Any]]:
+        """The program of a step that is none of the host's, and its inputs."""
+        values = {n: self._find(n, values) for n in step.inputs}
         for name, value in values.items():
             if not is_tensor(value):
                 raise ModelError(f"'{name}' is {show(value)} where a tensor of numbers is read")
         with self._lock:
             program = self._program(step, values)
-        names = {spec.name for spec in program.inputs}
-        given = {n: a for n, a in values.items() if n in names}
         if [spec.name for spec in program.outputs] != [*step.outputs]:
             raise ArtifactError("a segment's program has other results than its nodes")
+        return program, {spec.name: values[spec.name] for spec in program.inputs}
+
+    def _compiled(self, step: Step, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        program, given = self.island_program(step, values)
         pairs = {c: most for c, most in self._bounded.items() if c in step.outputs}
         if not pairs or not self.compilation.on_gpu:
             return program.run(given)
@@ -387,18 +398,3 @@ def _names(node: NodeProto) -> Iterator[str]:
     for graph in structure.subgraphs(node):
         for inner in graph.node:
             yield from _names(inner)
-
-
-def _constant(entry: Known, opsets: Mapping[str, int]) -> Any:
-    if isinstance(entry, Weight):
-        return entry.array()
-    if isinstance(entry, TensorProto):
-        try:
-            return tensor_data.small_array(entry, entry.name)
-        except UnsupportedError:
-            return normal(onnx.numpy_helper.to_array(entry))
-    try:
-        row = host.HostOperator("", "Constant", host.Kind.STRINGS)
-        return Evaluator(entry, row, opsets).run([], lambda seed: np.random.RandomState(seed))[0]
-    except MgxError as error:
-        raise ModelError(f"a constant cannot be read: {error}") from error

@@ -11,8 +11,8 @@ from typing import Any
 from mgx_mlir import emulator
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import DeviceError, TargetError, UsageError
+from mgx_mlir.runtime.binding import Machine
 from mgx_mlir.runtime.hip.library import call, current_device, library_kind
-from mgx_mlir.runtime.ordering import Machine
 
 _adding = threading.Lock()
 

@@ -15,23 +15,17 @@ import numpy as np
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.errors import ArtifactError
 from mgx_mlir.runtime.binding import (
-    BoundCopy,
-    BoundLaunch,
+    BoundPlan,
+    BoundStep,
     Place,
     Section,
-    arena_bytes,
-    bind,
-    counters,
+    StreamSchedule,
     decisions,
-    scratch_bytes,
-    sections,
 )
 from mgx_mlir.runtime.hip.memory import aligned
-from mgx_mlir.runtime.hip.module import load_module
+from mgx_mlir.runtime.hip.module import Module, load_module
 from mgx_mlir.runtime.hip.weights import device_weight
-from mgx_mlir.runtime.ordering import Machine, StreamSchedule, schedule
 
 # An input or an output: its kind and number.
 Tensor = tuple[str, int]
@@ -76,41 +70,28 @@ class Prepared:
 
     def __init__(
         self,
-        plan: Plan,
+        bound: BoundPlan,
         code_objects: Sequence[CodeObject],
         weights: Mapping[str, Weight],
         ordinal: int,
-        machine: Machine,
     ) -> None:
-        """`machine` is the device that streams are planned for.
-
-        Raises ArtifactError where the parts do not fit together, DeviceError.
-        """
+        """Raises ArtifactError where the code has not the functions, DeviceError."""
         self.ordinal = ordinal
         self.reasons = [code.why for code in code_objects]
-        self.arena_bytes = arena_bytes(plan)
-        self._scratch_bytes = aligned(scratch_bytes(code_objects))
-        self.counts = counters(code_objects) > 0
+        self.arena_bytes = bound.arena_bytes
+        self._scratch_bytes = aligned(bound.scratch_bytes)
+        self.counts = bound.counts
         self.steps: list[PreparedLaunch | PreparedCopy] = []
         self.entries: dict[Tensor, list[int]] = {}
         self.touching: dict[Tensor, list[int]] = {}
-        bound = bind(plan, code_objects)
-        # A kernel whose results have no elements has no functions, and no bytes either.
-        self._modules = {
-            number: load_module(ordinal, code)
-            for number, code in enumerate(code_objects)
-            if code.launches
-        }
+        self._code_objects = code_objects
+        self._modules: dict[int, Module] = {}
         self._weights = {
-            b.key: device_weight(ordinal, _weight(weights, b.key, b.bytes))
-            for b in plan.buffers
+            b.key: device_weight(ordinal, weights[b.key])
+            for b in bound.plan.buffers
             if b.kind == "weight"
         }
-        self.schedules = {
-            section: found
-            for section in sections(bound.parts)
-            if (found := schedule(bound.steps[section.first : section.end], machine))
-        }
+        self.schedules = bound.schedules
         lanes = _streams(self.schedules)
         used = max(lanes.values(), default=0) + 1
         self.memory_bytes = self.arena_bytes + self._scratch_bytes * used
@@ -122,7 +103,7 @@ class Prepared:
         self.wholes = {
             number: self._point(step.places[1])
             for number, step in enumerate(bound.steps)
-            if isinstance(step, BoundCopy) and step.is_row
+            if step.is_row
         }
         used_places = list(decisions(bound.parts))
         self.known: dict[Place, np.ndarray] = {
@@ -133,23 +114,28 @@ class Prepared:
         }
         self.arguments = np.array(self._values, np.uint64)
         self.in_arena = np.array(self._in_arena, np.intp)
-        self.staging, self.staging_bytes = _staging(plan)
+        self.staging, self.staging_bytes = _staging(bound.plan)
 
-    def _add(self, step: BoundLaunch | BoundCopy, lane: int) -> None:
+    def _add(self, step: BoundStep, lane: int) -> None:
         """Adds a step, whose scratch memory is that of stream `lane`, and its pointers."""
         first = len(self._values)
-        if isinstance(step, BoundCopy):
+        if step.kernel < 0:
             name = f"copy of '{step.node}'"
             self.steps.append(PreparedCopy(step.bytes, first, name, step.step))
         else:
-            launch = step.launch
-            function = self._modules[step.kernel].function(launch.function)
-            name = f"{launch.function} of '{step.node}' (kernel {step.kernel})"
-            grid, block = launch.grid, launch.block
-            self.steps.append(PreparedLaunch(function, grid, block, first, name, step.step))
+            function = self._module(step.kernel).function(step.function)
+            name = f"{step.function} of '{step.node}' (kernel {step.kernel})"
+            launch = PreparedLaunch(function, step.grid, step.block, first, name, step.step)
+            self.steps.append(launch)
         for place in step.places:
             self._touch(place)
             self._point(place, lane)
+
+    def _module(self, kernel: int) -> Module:
+        """The module of a kernel. One that nothing launches has no functions, and no bytes."""
+        if kernel not in self._modules:
+            self._modules[kernel] = load_module(self.ordinal, self._code_objects[kernel])
+        return self._modules[kernel]
 
     @property
     def weight_bytes(self) -> int:
@@ -198,11 +184,3 @@ def _staging(plan: Plan) -> tuple[dict[Tensor, int], int]:
             offsets[kind, index] = end
             end += aligned(spec.nbytes)
     return offsets, end
-
-
-def _weight(weights: Mapping[str, Weight], key: str, size: int) -> Weight:
-    if key not in weights:
-        raise ArtifactError(f"the plan needs weight '{key}', which is missing")
-    if weights[key].nbytes != size:
-        raise ArtifactError(f"weight '{key}' has {weights[key].nbytes} bytes; the plan says {size}")
-    return weights[key]

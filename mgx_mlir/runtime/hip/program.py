@@ -10,10 +10,9 @@ import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, TensorSpec
-from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import Edge, UsageError
-from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
+from mgx_mlir.runtime.binding import Binder
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current, Device
 from mgx_mlir.runtime.hip.event import Event
@@ -53,26 +52,34 @@ class HipProgram(Program):
         """
         self.plan = plan
         self._name_tensors(plan.inputs, plan.outputs)
-        self._parts = code_objects, weights, graph
+        self._code_objects, self._weights, self._graph = code_objects, weights, graph
         self.device = device
-        if plan.dims:
-            return  # made for the sizes of a run
+        self._binder = Binder(plan, code_objects, weights)
+        if not plan.dims:  # else made for the sizes of a run
+            self._prepare([spec.shape for spec in plan.inputs])
+
+    def _prepare(self, shapes: Shapes) -> None:
+        """Makes ready for runs with inputs of these shapes, which the plan is then for."""
+        device = self.device
+        bound = self._binder.bind(shapes, device.machine)
+        plan = self.plan = bound.plan
         weight_bytes = {b.key: b.bytes for b in plan.buffers if b.kind == "weight"}
-        needed = arena_bytes(plan) + scratch_bytes(code_objects) + sum(weight_bytes.values())
+        needed = bound.arena_bytes + bound.scratch_bytes + sum(weight_bytes.values())
         check_memory(plan, needed, device.memory_bytes, str(device))
         with Current(device.ordinal):
-            self.prepared = Prepared(plan, code_objects, weights, device.ordinal, device.machine)
-        self.pool = ContextPool(self.prepared, graph)
+            self.prepared = Prepared(bound, self._code_objects, self._weights, device.ordinal)
+        self.pool = ContextPool(self.prepared, self._graph)
         self._results = OutputPool(device.ordinal)
 
     def for_shapes(self, shapes: Shapes) -> HipProgram:
         """As `Program.for_shapes`; code and weights are shared."""
-        plan = self.plan
-        names = (spec.name for spec in plan.inputs)
-        known = sizes_of(plan, dict(zip(names, shapes, strict=True)))
-        code, weights, graph = self._parts
-        bound = [one.bound(known) for one in code]
-        return HipProgram(_plan_for(plan, known), bound, weights, self.device, graph)
+        program = object.__new__(type(self))
+        for name in ("device", "_binder", "_code_objects", "_weights", "_graph"):
+            setattr(program, name, getattr(self, name))
+        program.plan = self.plan
+        program._prepare(shapes)
+        program._name_tensors(program.plan.inputs, program.plan.outputs)
+        return program
 
     @property
     def launches(self) -> list[int]:  # type: ignore[override]
@@ -337,23 +344,6 @@ def _range(value: Any) -> tuple[int, int]:
     """The addresses of a tensor; the device's and the host's never meet."""
     start = value.address if isinstance(value, DeviceTensor) else int(value.ctypes.data)
     return start, start + int(value.nbytes)
-
-
-def _plan_for(plan: Plan, known: Mapping[str, int]) -> Plan:
-    for sizes, inner in plan.programs:
-        if sizes == known:
-            return inner
-    if not plan.steps:
-        there = "; ".join(_listed(sizes) for sizes, _ in plan.programs)
-        raise UsageError(
-            f"the program is not for {_listed(known)}; it is for {there}. Compile it for these "
-            "sizes too, or for all (mode='full-dynamic')"
-        )
-    return bind_plan(plan, known)
-
-
-def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _stream_handle(stream: Any) -> int:

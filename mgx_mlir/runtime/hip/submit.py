@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.runtime.binding import StreamSchedule
 from mgx_mlir.runtime.hip.library import failure, function_address, hip_python
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
-from mgx_mlir.runtime.ordering import StreamSchedule
 from mgx_mlir.runtime.shared_object import open_native
 
 _INTERFACE = 1

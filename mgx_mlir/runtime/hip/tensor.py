@@ -94,6 +94,11 @@ class DeviceTensor:
         """The tensor holds its value after the event; None: now."""
         self._ready = event
 
+    def is_written(self) -> bool:
+        """Whether the tensor holds its value, or the work that writes it failed."""
+        ready = self._ready
+        return ready is None or ready.done()
+
     def wait(self) -> None:
         """Blocks until the tensor holds its value."""
         if self._ready is not None:

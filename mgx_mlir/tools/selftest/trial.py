@@ -12,9 +12,9 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import CompilerError, DeviceError, MgxError, UnsupportedError
 from mgx_mlir.loader import compile
 from mgx_mlir.models.specialize import ANY_SIZES
+from mgx_mlir.runtime.binding import Machine
 from mgx_mlir.runtime.hip.profile import step_times
 from mgx_mlir.runtime.hip.program import HipProgram
-from mgx_mlir.runtime.ordering import LAUNCH, Machine
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.runtime.step_time import StepTime
@@ -24,6 +24,8 @@ from mgx_mlir.tools.selftest.cases import Case
 # The largest difference from the CPU's f32, as a part of the largest element.
 TOLERANCES = {"f32": 2e-4, "f16": 1e-2, "bf16": 6e-2, "i8": 0.0}
 _TIMED_RUNS = 5
+# Seconds from the end of a launch to the start of the next one; ordering.cpp of libmgx has it too.
+_LAUNCH = 3e-6
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -140,4 +142,4 @@ def _measure(program: Program, inputs: Arrays, outcome: Outcome) -> None:
 def estimate(step: StepTime, machine: Machine) -> float:
     """Milliseconds of a step by its bytes, its operations and its launches."""
     work = max(step.bytes / machine.bytes_per_second, step.flops / machine.flops_per_second)
-    return 1e3 * (work * max(step.times, 1) + LAUNCH * max(step.launches, 1))
+    return 1e3 * (work * max(step.times, 1) + _LAUNCH * max(step.launches, 1))

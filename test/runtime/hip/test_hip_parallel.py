@@ -21,10 +21,10 @@ import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import DeviceError
-from mgx_mlir.runtime.binding import bind
+from mgx_mlir.runtime.binding import Binder, BoundPlan
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.submit import RECORD, WAIT, ParallelSection
-from mgx_mlir.runtime.ordering import accesses
+from test.runtime.accesses import accesses, share
 
 PROGRAM = Path(__file__).with_name("race.py")
 SIZE = 256
@@ -90,7 +90,7 @@ def test_results_are_the_host_s(graph: bool) -> None:
 def test_every_pair_that_shares_bytes_is_ordered() -> None:
     """By the order of streams and by events, as HIP sees them."""
     prepared = program(False).prepared
-    bound = bind(artifact().plan, artifact().code_objects["gfx942"]).steps
+    touched = accesses(bound_steps(), artifact().code_objects["gfx942"])
     ((section, schedule),) = prepared.schedules.items()
     parallel = ParallelSection(prepared.steps, section.first, schedule)
     # The steps that each stream, and each event, comes after.
@@ -105,19 +105,18 @@ def test_every_pair_that_shares_bytes_is_ordered() -> None:
         else:
             before.append(set(streams[step.stream]))
             streams[step.stream].add(len(before) - 1)
-    assert len(before) == len(bound) and streams[0] == set(range(len(bound)))
-    for later, step in enumerate(bound):
+    assert len(before) == len(touched) and streams[0] == set(range(len(touched)))
+    for later, own in enumerate(touched):
         for earlier in range(later):
-            if shares(bound[earlier], step):
+            if share(touched[earlier], own):
                 assert earlier in before[later], f"step {later} may overtake step {earlier}"
 
 
-def shares(a: Any, b: Any) -> bool:
-    return any(
-        m == n and start < last and first < end and (w or v)
-        for m, start, end, w in accesses(a)
-        for n, first, last, v in accesses(b)
-    )
+def bound_steps() -> BoundPlan:
+    found = program(False)
+    plan = artifact().plan
+    binder = Binder(plan, artifact().code_objects["gfx942"], artifact().weights)
+    return binder.bind([spec.shape for spec in plan.inputs], found.device.machine)
 
 
 @pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
@@ -143,16 +142,17 @@ def test_every_call_may_fail(graph: bool) -> None:
 
 
 def test_every_pair_that_shares_bytes_is_ordered_in_the_graph() -> None:
-    bound = bind(artifact().plan, artifact().code_objects["gfx942"]).steps
+    bound = bound_steps()
+    touched = accesses(bound, artifact().code_objects["gfx942"])
     (schedule,) = program(True).prepared.schedules.values()
     before: list[set[int]] = []
     for own in schedule.before:
         before.append(set(own).union(*(before[number] for number in own)))
-    for later, step in enumerate(bound):
+    for later, step in enumerate(bound.steps):
         for earlier in range(later):
-            scratch = uses_scratch(step) and uses_scratch(bound[earlier])
+            scratch = uses_scratch(step) and uses_scratch(bound.steps[earlier])
             together = scratch and schedule.streams[earlier] == schedule.streams[later]
-            if together or shares(bound[earlier], step):
+            if together or share(touched[earlier], touched[later]):
                 assert earlier in before[later], f"step {later} may overtake step {earlier}"
 
 
