@@ -57,7 +57,7 @@ class Context:
         self._streams: Streams | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._decision = HostMemory(8, "conditions") if prepared.decisions else None
-        self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
+        self.stream = int(call("hipStreamCreateWithFlags", _NON_BLOCKING))
         if prepared.counts:  # counters begin with 0, and kernels leave them so
             first, count = self._memory.address + prepared.arena_bytes, size - prepared.arena_bytes
             call("hipMemsetAsync", first, 0, count, self.stream, purpose="counters")
@@ -104,15 +104,16 @@ class Context:
     def section(self, section: Section) -> None:
         """Gives the run's stream the steps of a section, as a graph where that is wanted."""
         stream = self._run_stream
-        if self._graph_wanted and self._pays(section):
+        graph = self._graphs.get(section)
+        if (graph is None or graph.stale) and self._graph_wanted and self._pays(section):
             graph = self._current_graph(section)
-            if graph is not None:
-                graph.launch(stream)
-                return
+        if graph is not None:
+            graph.launch(stream)
+            return
         if section in self._prepared.schedules:
             self._on_streams(section, stream)
         else:
-            self.submission.submit(section.first, section.end, int(stream))
+            self.submission.submit(section.first, section.end, stream)
 
     def _pays(self, section: Section) -> bool:
         """Whether a graph takes less time of the host than the section's launches."""
@@ -206,7 +207,7 @@ class Context:
             last, self.last = self.last, None
             last.wait()
         if self.stream is not None:
-            direct("hipStreamSynchronize", int(self.stream))
+            direct("hipStreamSynchronize", self.stream)
 
     def close(self) -> None:
         """Frees everything, after work that is under way, whether that succeeds or not."""

@@ -89,9 +89,9 @@ class RunGraph:
                 )  # fmt: skip
         self.stale.clear()
 
-    def launch(self, stream: Any) -> None:
+    def launch(self, stream: int) -> None:
         """Gives the stream one run. Raises DeviceError."""
-        direct("hipGraphLaunch", self._handle, int(stream), purpose=_HINT)
+        direct("hipGraphLaunch", self._handle, stream, purpose=_HINT)
 
     def __del__(self) -> None:
         if sys.is_finalizing():

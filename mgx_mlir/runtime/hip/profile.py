@@ -116,7 +116,7 @@ class _Timed:
             self._marks.append((number, before, call("hipEventCreateWithFlags", 0)))
             call("hipEventRecord", before, stream)
             with named_range(self._times[self._steps[number].step].node or "copy"):
-                self._context.submission.submit(number, number + 1, int(stream))
+                self._context.submission.submit(number, number + 1, stream)
             call("hipEventRecord", self._marks[-1][2], stream)
 
     def number(self, place: Place, size: int) -> int:

@@ -203,11 +203,11 @@ class HipProgram(Program):
         """Points the context to the inputs and outputs, which it gives back, outputs by name."""
         stream = context.stream if handle is None else handle
         ordinal = self.device.ordinal
-        given = [self._tensor("input", s, inputs[s.name], stream) for s in self.inputs]
+        given = [self._tensor("input", s, inputs[s.name], stream) for s in self._inputs]
         if self.plan.limits:
             self._check_limits(given)
         found: dict[str, Any] = {}
-        for spec in self.outputs:
+        for spec in self._outputs:
             if spec.name in outputs:
                 found[spec.name] = self._own_output(spec, outputs[spec.name], stream)
             elif results == "device":
@@ -321,9 +321,9 @@ class HipProgram(Program):
         """
         seen = [
             (spec.name, _range(value), number)
-            for number, (spec, value) in enumerate(zip(self.inputs, given, strict=True))
+            for number, (spec, value) in enumerate(zip(self._inputs, given, strict=True))
         ]
-        for number, spec in enumerate(self.outputs):
+        for number, spec in enumerate(self._outputs):
             if spec.name not in own:
                 continue
             begin, end = _range(found[spec.name])

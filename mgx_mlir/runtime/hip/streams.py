@@ -33,9 +33,9 @@ class Streams:
         self._stream_handles = (ctypes.c_void_p * len(handles))(*handles)
         self._event_handles = (ctypes.c_void_p * len(self._events))(*map(int, self._events))
 
-    def handles(self, stream: Any) -> tuple[Any, Any]:
+    def handles(self, stream: int) -> tuple[Any, Any]:
         """C arrays of the streams, the first of which is `stream`, and of the events."""
-        self._stream_handles[0] = int(stream)
+        self._stream_handles[0] = stream
         return self._stream_handles, self._event_handles
 
     def wait(self) -> None:
