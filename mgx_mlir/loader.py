@@ -191,8 +191,7 @@ def compile(
     `graph` it is replayed as a HIP graph. An artifact's own code objects are used, those for
     the chip before those of its generic processor; without either it is finalized. Machine code
     of a file runs where this machine made it, a trusted key signed it, or `trust_code` consents;
-    else it is made again (docs/trust.md). An artifact in parts gives a Model. Raises what
-    `compile_to_bytecode` and `finalize` raise,
+    else it is made again (docs/trust.md). Raises what `compile_to_bytecode` and `finalize` raise,
     TargetError where there is no such device, and DeviceError.
     """
     carried = _carried(settings)
@@ -202,8 +201,8 @@ def compile(
     model = opened(model)
     if isinstance(model, Artifact) and options is not None:
         raise no_options(model)
-    if isinstance(model, Artifact) and model.parts is not None:
-        return _in_parts(model)(model, target, settings=settings, device=device, graph=graph)
+    if isinstance(model, Artifact):
+        _check_whole(model)
     if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
@@ -284,18 +283,14 @@ def no_options(artifact: Artifact) -> UsageError:
     )
 
 
-def _in_parts(artifact: Artifact) -> Any:
-    """The class of programs in parts. Raises UsageError in mgx-mlir-runtime, which has none."""
-    if importlib.util.find_spec("mgx_mlir.models.staged") is None:
-        assert artifact.parts is not None
+def _check_whole(artifact: Artifact) -> None:
+    """Raises UsageError for an artifact in parts, which only `Model` runs."""
+    if artifact.parts is not None:
         raise UsageError(
             f"{artifact.name} is in parts: the host runs "
             f"{', '.join(artifact.parts.operators) or 'some'} between compiled segments; "
-            "mgx_mlir.compile(artifact, target) of mgx-mlir runs it"
+            "mgx_mlir.Model(artifact, target) of mgx-mlir runs it"
         )
-    from mgx_mlir.models.staged import Model  # no part of mgx-mlir-runtime
-
-    return Model
 
 
 def opened(model: Any) -> Any:

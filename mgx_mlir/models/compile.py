@@ -6,8 +6,10 @@ A model that only `Model` runs is refused with that advice, by either way.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from mgx_mlir import loader
 from mgx_mlir.artifact.record import Artifact
@@ -58,6 +60,14 @@ def compile(
         options = with_keywords(options, keywords, *_NAMES)
     if tune not in TUNE:
         raise UsageError(f"tune is {tune!r}; use True, False or 'exhaustive'")
+    model = loader.opened(model)
+    if isinstance(model, Artifact) and model.parts is not None and not tune and _has_models():
+        from mgx_mlir.models.staged import Model  # no part of mgx-mlir-runtime
+
+        settings = settings or Settings.from_environment()
+        settings = replace(settings, trust_code=trust_code or settings.trust_code)
+        named: Any = {"settings": settings, "device": device, "graph": graph}
+        return cast("Program", Model(model, target, options, **named))  # also Runnable
     with _advised(model, options, target):
         if tune:
             model = _tuned(model, target, options, tune == "exhaustive", settings, progress)
@@ -77,11 +87,15 @@ def compile(
 compile.__doc__ = (
     (loader.compile.__doc__ or "")
     + """
-    With `tune` the kernels of a GPU's program are tuned first (docs/tuning.md); 'exhaustive' tries
-    every schedule.
+    An artifact in parts gives a Model. With `tune` the kernels of a GPU's program are tuned first
+    (docs/tuning.md); 'exhaustive' tries every schedule.
     """
     + _OF_TORCH
 )
+
+
+def _has_models() -> bool:
+    return importlib.util.find_spec("mgx_mlir.models.staged") is not None
 
 
 def _exported(model: Any, example_inputs: Any, dynamic_shapes: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from mgx_mlir.artifact.code_object import CodeObject, Launch
 from mgx_mlir.runtime.binding import BoundPlan, BoundStep
 
+_WRITTEN = ("output", "scratch", "counters")
 Access = tuple[tuple[str, int], int, int, bool]
 
 
@@ -20,7 +21,7 @@ def accesses(bound: BoundPlan, code: Sequence[CodeObject]) -> list[list[Access]]
             # The launches of a kernel follow each other.
             launches = left.get(step.kernel) or list(code[step.kernel].launches)
             left[step.kernel] = launches[1:]
-            written = tuple(a.kind in ("output", "scratch", "counters") for a in launches[0].arguments)
+            written = tuple(a.kind in _WRITTEN for a in launches[0].arguments)
         found.append(list(_of(step, written)))
     return found
 
