@@ -45,9 +45,10 @@ def main() -> None:
         """Prints the answer as it comes."""
         found: list[int] = []
         shown = ""
-        stream = decoder.stream(
-            [tokens], max_new_tokens=options.max_new_tokens, stop=stop, sampling=sampling
-        )
+        room = options.max_new_tokens
+        if folder is not None:
+            room = folder.room([tokens], room)
+        stream = decoder.stream([tokens], max_new_tokens=room, stop=stop, sampling=sampling)
         for (token,) in stream:
             if token is not None and token not in stop:
                 found.append(token)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -97,6 +98,56 @@ def test_a_genai_folder_gives_names_and_tokens(genai: Path) -> None:
     assert mgx_mlir.generate(genai, [[3, 17, 5]], max_new_tokens=4, stop=[]) == plain
     stopped = mgx_mlir.generate(folder, [[3, 17, 5]], max_new_tokens=4, stop=plain[0][2:3])
     assert stopped == [plain[0][:2]]
+
+
+def searched(path: Path, **search: Any) -> Path:
+    file = path / "genai_config.json"
+    config = json.loads(file.read_text())
+    config["search"] |= search
+    file.write_text(json.dumps(config))
+    return path
+
+
+def test_an_answer_ends_at_the_folder_s_length(genai: Path) -> None:
+    prompt = [3, 17, 5]
+    plain = mgx_mlir.generate(llama(), [prompt], max_new_tokens=61)
+    folder = Folder.open(searched(genai, max_length=8))
+    assert mgx_mlir.generate(folder, [prompt], stop=[]) == [plain[0][:5]]
+    assert mgx_mlir.generate(folder, [prompt], stop=[], max_new_tokens=7) == [plain[0][:7]]
+    assert folder.room([prompt], 500) == 61
+    with pytest.raises(UsageError, match="64 tokens"):
+        folder.room([[1] * 64], 1)
+    with pytest.raises(UsageError, match="8 with its answer"):
+        folder.room([[1] * 8])
+
+
+def test_an_answer_does_not_end_before_its_least_length(genai: Path) -> None:
+    prompt = [3, 17, 5]
+    (plain,) = mgx_mlir.generate(llama(), [prompt], max_new_tokens=4)
+    folder = Folder.open(searched(genai, min_length=6))
+    (found,) = mgx_mlir.generate(folder, [prompt], max_new_tokens=4, stop=plain[:1])
+    assert len(found) >= 3 and plain[0] not in found[:3]
+
+
+def test_settings_of_a_search_are_those_of_genai(genai: Path) -> None:
+    search = {"repetition_penalty": 1.5, "random_seed": 7, "no_repeat_ngram_size": 2}
+    kept = Sampling(repetition_penalty=1.5, seed=7, no_repeat_ngram_size=2)
+    assert Folder.open(searched(genai, temperature=0.5, **search)).sampling == kept
+    drawn = Folder.open(searched(genai, do_sample=True, top_p=0.0)).sampling
+    assert (drawn.temperature, drawn.top_k, drawn.top_p) == (0.5, 9, 1.0)
+    assert Folder.open(searched(genai, temperature=0.0)).sampling.temperature == 0
+
+
+def test_tokens_do_not_repeat_in_a_row() -> None:
+    logits, sampling = np.array([0.0, 3.0, 2.0, 1.0]), Sampling(no_repeat_ngram_size=2)
+    assert sampling.shares(logits, [1, 2, 0]).argmax() == 1
+    assert sampling.shares(logits, [0, 1, 3, 0]).argmax() == 2
+
+
+@pytest.mark.parametrize("setting", ["num_beams", "num_return_sequences"])
+def test_searches_of_several_sequences_are_refused(genai: Path, setting: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"genai_config\.json has {setting} 4"):
+        Folder.open(searched(genai, **{setting: 4}))
 
 
 @pytest.mark.parametrize("section", ["vision", "speech", "embedding", "encoder"])

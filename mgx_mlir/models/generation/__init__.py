@@ -57,6 +57,7 @@ def generate(
         sampling = replace(folder.sampling, **given)
         stream = {"stop": folder.stop, "pad": folder.pad, **stream}
         prompt_ids = [folder.ids([p])[0] if isinstance(p, str) else p for p in prompt_ids]
+        stream["max_new_tokens"] = folder.room(prompt_ids, stream.get("max_new_tokens"))
     decoder = _decoder(model if folder is None else folder, target, options, rest)
     if draft is not None:
         draft = _decoder(folder_of(draft) or draft, target, None, rest)

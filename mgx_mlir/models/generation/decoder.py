@@ -23,6 +23,9 @@ from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.sized import SizedProgram
 
+# The tokens of an answer where nothing limits it.
+DEFAULT_TOKENS = 128
+
 
 class Decoder:
     """A decoder with a cache. Any number of threads may use it.
@@ -53,7 +56,7 @@ class Decoder:
         self,
         prompt_ids: Sequence[Sequence[int]],
         *,
-        max_new_tokens: int = 128,
+        max_new_tokens: int = DEFAULT_TOKENS,
         stop: Sequence[int] = (),
         pad: int = 0,
         sampling: Sampling | None = None,
@@ -115,7 +118,7 @@ class Decoder:
             for number, row in enumerate(logits):
                 token = None
                 if not ended[number]:
-                    token = sampling.choose(row, seen[number], generators[number])
+                    token = sampling.choose(row, seen[number], generators[number], stop)
                     seen[number].append(token)
                     ended[number] = token in stop
                 tokens.append(token)

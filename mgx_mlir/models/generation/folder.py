@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import loading, prepare
 from mgx_mlir.importer.structure import all_nodes, subgraphs
+from mgx_mlir.models.generation.decoder import DEFAULT_TOKENS
 from mgx_mlir.models.generation.sampling import Sampling
 from mgx_mlir.models.generation.text import Text
 from mgx_mlir.suggest import instead, listed
@@ -56,6 +57,11 @@ _OUTPUTS = {
 # Inputs that say how many logits to compute, with the value for all.
 _ALL_LOGITS = ("logits_to_keep", "num_logits_to_keep")
 
+# Settings of searches that follow several sequences, and how many tokens are drawn from where
+# neither onnxruntime-genai's nor Hugging Face's file says it: their own default.
+_BEAMS = ("num_beams", "num_return_sequences")
+_TOP_K = 50
+
 # Hugging Face's files: the decoder's name, then the precision's ending.
 _STEMS = ("decoder_model_merged", "model", "decoder_with_past_model")
 _PRECISIONS = {
@@ -69,8 +75,9 @@ class Folder:
     """A decoder with all that a folder says about it.
 
     `names`: those of inputs and outputs that are called otherwise here. `stop` are the tokens that
-    end an answer, `most` how many tokens there may be in all, `heads` those of a cache, and `size`
-    the elements of each: 0 where it is not said.
+    end an answer, `most` how many tokens there may be in all, `length` with how many an answer
+    ends that has no other limit, `heads` those of a cache, and `size` the elements of each: 0 where
+    it is not said.
     """
 
     path: Path
@@ -78,6 +85,7 @@ class Folder:
     stop: tuple[int, ...] = ()
     pad: int = 0
     most: int = 0
+    length: int = 0
     heads: int = 0
     size: int = 0
     sampling: Sampling = field(default_factory=Sampling)
@@ -106,6 +114,21 @@ class Folder:
         _size_caches(source, self.heads, self.size)
         fixed = {n: np.zeros((), np.int64) for n in _ALL_LOGITS if n in source.inputs}
         return prepare.fix_inputs(source, fixed) if fixed else source
+
+    def room(self, prompts: Sequence[Sequence[int]], wanted: int | None = None) -> int:
+        """How many tokens an answer may have: those wanted, as far as the model's length allows.
+
+        Raises UsageError for a prompt that leaves no room.
+        """
+        longest = max(map(len, prompts), default=0)
+        end = min(filter(None, (self.most, self.length if wanted is None else 0)), default=0)
+        if end and longest >= end:
+            raise UsageError(
+                f"a prompt has {longest} tokens, and {self.path.name} takes {end} with its answer"
+            )
+        if wanted is None:
+            wanted = self.length - longest if self.length else DEFAULT_TOKENS
+        return min(wanted, end - longest) if end else wanted
 
     @cached_property
     def words(self) -> Text:
@@ -139,8 +162,8 @@ def _of_genai(path: Path) -> Folder:
         way = "a pipeline of models" if "pipeline" in decoder else "no file"
         raise UnsupportedError(f"{path.name}: its decoder has {way}; one model is supported")
     search = config.get("search", {})
-    if search.get("num_beams", 1) > 1:
-        search = {**search, "do_sample": False}
+    context = int(model.get("context_length") or 0)
+    length = int(search.get("max_length") or 0)
     names = {
         **_named(decoder.get("inputs", {}), _INPUTS, decoder, path),
         **_named(decoder.get("outputs", {}), _OUTPUTS, decoder, path),
@@ -150,10 +173,11 @@ def _of_genai(path: Path) -> Folder:
         _inside(path, decoder["filename"]),
         _tokens(model.get("eos_token_id")),
         (_tokens(model.get("pad_token_id")) or (0,))[0],
-        int(search.get("max_length") or model.get("context_length") or 0),
+        context,
+        length if length < context or not context else 0,
         int(decoder.get("num_key_value_heads") or 0),
         int(decoder.get("head_size") or 0),
-        _sampling(search),
+        _sampling(search, path / GENAI),
         names,
     )
 
@@ -197,10 +221,11 @@ def _of_hugging_face(path: Path, precision: str) -> Folder:
         home / f"{_chosen(path, there, precision)}.onnx",
         _tokens(said.get("eos_token_id")),
         (_tokens(said.get("pad_token_id")) or (0,))[0],
-        int(config.get("max_position_embeddings") or 0),
+        0,
+        0,
         int(config.get("num_key_value_heads") or config.get("num_attention_heads") or 0),
         int(config.get("head_dim") or 0),
-        _sampling(said),
+        _sampling(said, defaults),
     )
 
 
@@ -254,16 +279,28 @@ def _size_caches(source: loading.Source, heads: int, size: int) -> None:
                 dim.dim_value = known
 
 
-def _sampling(said: Mapping[str, Any]) -> Sampling:
+def _sampling(said: Mapping[str, Any], file: Path) -> Sampling:
     """How tokens are drawn: the likeliest where sampling is not asked for."""
-    penalty = float(said.get("repetition_penalty") or 1.0)
+    for name in _BEAMS:
+        if int(said.get(name) or 1) > 1:
+            raise UnsupportedError(
+                f"{file} has {name} {said[name]}; generation follows one sequence a prompt: set it "
+                "to 1"
+            )
+    kept = Sampling(
+        repetition_penalty=float(said.get("repetition_penalty") or 1.0),
+        seed=max(0, int(said.get("random_seed") or 0)),
+        min_length=int(said.get("min_length") or 0),
+        no_repeat_ngram_size=int(said.get("no_repeat_ngram_size") or 0),
+    )
     if not said.get("do_sample"):
-        return Sampling(repetition_penalty=penalty)
-    return Sampling(
-        float(said.get("temperature") or 1.0),
-        int(said.get("top_k") or 0),
-        float(said.get("top_p") or 1.0),
-        penalty,
+        return kept
+    temperature, most = said.get("temperature"), said.get("top_k")
+    return replace(
+        kept,
+        temperature=1.0 if temperature is None else float(temperature),
+        top_k=_TOP_K if most is None else int(most),
+        top_p=float(said.get("top_p") or 1.0),
     )
 
 

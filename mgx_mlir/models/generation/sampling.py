@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ class Sampling:
     top_p: float = 1.0
     repetition_penalty: float = 1.0
     seed: int = 0
+    min_length: int = 0
+    no_repeat_ngram_size: int = 0
 
     def check(self) -> None:
         """Raises UsageError where a number is out of its range."""
@@ -35,6 +37,13 @@ class Sampling:
             ("top_p", self.top_p, 0 < self.top_p <= 1, "above 0 and at most 1"),
             ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "above 0"),
             ("seed", self.seed, self.seed >= 0, "0 or more"),
+            ("min_length", self.min_length, self.min_length >= 0, "0 or more"),
+            (
+                "no_repeat_ngram_size",
+                self.no_repeat_ngram_size,
+                self.no_repeat_ngram_size >= 0,
+                "0 or more",
+            ),
         ):
             if not (good and math.isfinite(value)):
                 raise UsageError(f"{name} is {value}; it is {range_}")
@@ -43,13 +52,22 @@ class Sampling:
         """The random generator of each sequence."""
         return [np.random.default_rng([self.seed, number]) for number in range(count)]
 
-    def shares(self, logits: np.ndarray, seen: Sequence[int]) -> np.ndarray:
-        """The probability of each token, by its logits (vocabulary,), after the tokens `seen`."""
+    def shares(
+        self, logits: np.ndarray, seen: Sequence[int], stop: Collection[int] = ()
+    ) -> np.ndarray:
+        """The probability of each token, by its logits (vocabulary,), after the tokens `seen`.
+
+        Tokens of `stop` end the sequence.
+        """
         scores = logits.astype(np.float64)
         if self.repetition_penalty != 1 and seen:
             own = np.unique(np.asarray(seen))
             factor = np.where(scores[own] > 0, 1 / self.repetition_penalty, self.repetition_penalty)
             scores[own] *= factor
+        barred = self._repeats(seen)
+        if len(seen) < self.min_length:
+            barred += [token for token in stop if token < len(scores)]
+        scores[barred] = -np.inf
         found = np.zeros_like(scores)
         if self.temperature == 0:
             found[scores.argmax()] = 1
@@ -61,11 +79,21 @@ class Sampling:
         found[order[:kept]] = shares[:kept] / shares[:kept].sum()
         return found
 
+    def _repeats(self, seen: Sequence[int]) -> list[int]:
+        """The tokens that would make the last tokens those of an earlier place."""
+        count = self.no_repeat_ngram_size - 1
+        if count < 0 or len(seen) < count:
+            return []
+        last = list(seen[len(seen) - count :])
+        starts = range(len(seen) - count)
+        return [seen[n + count] for n in starts if list(seen[n : n + count]) == last]
+
     def choose(
-        self, logits: np.ndarray, seen: Sequence[int], generator: np.random.Generator
-    ) -> int:
-        """A token by its logits (vocabulary,), after the tokens `seen`."""
-        return draw(self.shares(logits, seen), generator)
+        self, logits: np.ndarray, seen: Sequence[int], generator: np.random.Generator,
+        stop: Collection[int] = (),
+    ) -> int:  # fmt: skip
+        """A token by its logits (vocabulary,), after the tokens `seen`; `stop` as for `shares`."""
+        return draw(self.shares(logits, seen, stop), generator)
 
 
 def draw(shares: np.ndarray, generator: np.random.Generator) -> int:

@@ -7,7 +7,8 @@ from max(0, p - q), so that tokens have the model's probabilities p.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -40,7 +41,8 @@ def speculate(
     (generator,) = sampling.generators(1)
     seen = list(prompt)
     logits = model.prompt()[0]
-    found = [draw(sampling.shares(logits, seen), generator)]
+    shares = partial(sampling.shares, stop=stop)
+    found = [draw(shares(logits, seen), generator)]
     if draft.prompt().shape[-1] != logits.shape[-1]:
         raise UsageError("the draft model has other tokens: its logits differ in number")
     given = 0
@@ -52,9 +54,9 @@ def speculate(
             seen.append(token)
             if token in stop or given == most:
                 return
-        proposed, beliefs = _proposals(draft, unseen, seen, sampling, generator, count)
+        proposed, beliefs = _proposals(draft, unseen, seen, shares, generator, count)
         logits = model.step([[seen[-1], *proposed]])[0]
-        found = _accepted(logits, proposed, beliefs, seen, sampling, generator)
+        found = _accepted(logits, proposed, beliefs, seen, shares, generator)
         taken = len(found) - 1
         model.rewind(count - taken)
         draft.rewind(max(count - 1 - taken, 0))
@@ -65,7 +67,7 @@ def _proposals(
     draft: Steps,
     unseen: Sequence[int],
     seen: Sequence[int],
-    sampling: Sampling,
+    shares_of: Callable[..., np.ndarray],
     generator: np.random.Generator,
     count: int,
 ) -> tuple[list[int], list[np.ndarray]]:
@@ -74,7 +76,7 @@ def _proposals(
     beliefs = []
     for _ in range(count):
         logits = draft.step([proposed[-1:] or unseen])[0, -1]
-        beliefs.append(sampling.shares(logits, [*seen, *proposed]))
+        beliefs.append(shares_of(logits, [*seen, *proposed]))
         proposed.append(draw(beliefs[-1], generator))
     return proposed, beliefs
 
@@ -84,15 +86,15 @@ def _accepted(
     proposed: Sequence[int],
     beliefs: Sequence[np.ndarray],
     seen: Sequence[int],
-    sampling: Sampling,
+    shares_of: Callable[..., np.ndarray],
     generator: np.random.Generator,
 ) -> list[int]:
     """The first proposals, as far as they are taken, and a token of the model's own."""
     for number, (token, belief) in enumerate(zip(proposed, beliefs, strict=True)):
-        shares = sampling.shares(logits[number], [*seen, *proposed[:number]])
+        shares = shares_of(logits[number], [*seen, *proposed[:number]])
         if generator.random() * belief[token] >= shares[token]:
             rest = np.maximum(shares - belief, 0)
             own = draw(rest if rest.any() else shares, generator)
             return [*proposed[:number], own]
-    own = draw(sampling.shares(logits[-1], [*seen, *proposed]), generator)
+    own = draw(shares_of(logits[-1], [*seen, *proposed]), generator)
     return [*proposed, own]

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--tokenizer", type=Path, metavar="FILE", help="the tokenizer.json of prompts and results")
     add("--precision", default="", metavar="P", help="which file of a folder: fp16, q4, q4f16 ...")
-    add("--max-new-tokens", type=whole(0), default=128, metavar="N", help="default 128")
+    add("--max-new-tokens", type=whole(0), metavar="N", help="default: the folder's, else 128")
     add("--stop", type=int, action="append", default=[], metavar="ID", help="a token that ends")
     add("--pad", type=int, metavar="ID", help="the token before shorter prompts")
     said = "default: the folder's, else"
@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.models.generation import Decoder, folder_of
+    from mgx_mlir.models.generation.decoder import DEFAULT_TOKENS
     from mgx_mlir.models.generation.text import tokenizer_of
 
     folder = folder_of(options.model, options.precision)
@@ -80,9 +81,11 @@ def run(options: argparse.Namespace) -> int:
         draft = Decoder(options.draft, target, replace(how, input_dims={}, dim_params={}), **device)
     stop = options.stop or ([] if folder is None else folder.stop)
     pad = options.pad if options.pad is not None else 0 if folder is None else folder.pad
+    wanted = options.max_new_tokens
+    room = folder.room(prompts, wanted) if folder is not None else wanted
     stream = decoder.stream(
         prompts,
-        max_new_tokens=options.max_new_tokens,
+        max_new_tokens=DEFAULT_TOKENS if room is None else room,
         stop=stop,
         pad=pad,
         sampling=_sampling(options, folder),
