@@ -358,8 +358,8 @@ def test_lanes_of_a_short_row_read_less_than_16_bytes(depth: int, lanes: int) ->
 
 
 @pytest.mark.parametrize("shape", [(1, 1000, 192), (1, 192, 768), (1, 256, 256)])
-def test_small_products_of_one_row_are_one_launch(shape: tuple[int, int, int]) -> None:
-    """Halves too: matrix cores would wait for tiles, and split-K take two launches."""
+def test_small_products_of_one_row_take_no_tiles(shape: tuple[int, int, int]) -> None:
+    """Halves too: matrix cores would multiply rows that are not there."""
     for element in ("f16", "bf16", "f32"):
         _, kernel = Product(shape, "nn", element).kernel()
         code = compiler(kernel)(Target.get("gfx942"))
