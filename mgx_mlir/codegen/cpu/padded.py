@@ -136,7 +136,7 @@ class Padding:
         own = Image(
             self.argument, image.element, 0, batch, Axis.of((channels // groups, 1)), self.sizes,
             strides, image.outputs, image.window, image.steps, image.dilations,
-            (0,) * len(image.pads),
+            (0,) * len(image.pads), fill=image.fill,
         )  # fmt: skip
         return own, Axis.of((groups, channels // groups))
 

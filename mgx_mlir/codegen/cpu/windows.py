@@ -190,6 +190,8 @@ def _place(match: Match, rows: int, groups: int) -> Matrix | None:
     """The layout of the results [group, pixel of all images, filter], channels last."""
     if match.place is not None:
         place = by_pixels(match.place, groups)
+        if place is not None and match.problem.M == 1:
+            return replace(place, column=Axis(((1, 1),)))
         return place if place is not None and place.column.stride == 1 else None
     filters = match.problem.M
     batch, row = Axis.of((groups, filters)), Axis.of((rows, groups * filters))

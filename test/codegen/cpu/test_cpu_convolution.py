@@ -199,3 +199,15 @@ def test_pixels_that_are_computed_are_zero_beyond_the_edges(image, window, strid
 %y = mgx.convolution %f, %w pads = {[pad] * 4} strides = {[stride] * 2} dilations = [1, 1] \
 {{{"channels_last, " if last else ""}group = 1 : i64}} : {x}, {w} -> {y}"""
     HostKernel(kernel_text(f"%x: {x}, %w: {w}, %s: {s}", y, body, "%y")).check()
+
+
+@pytest.mark.parametrize(("filters", "group"), [(1, 1), (8, 1), (16, 16)], ids=str)
+def test_padding_of_bytes_with_channels_first(filters, group):
+    """The image is copied with channels last; the number around it is that of the convolution."""
+    x, w = tensor((2, 16, 4, 17), "i8"), tensor((filters, 16 // group, 2, 5), "i8")
+    y = tensor((2, filters, 3, 6), "i32")
+    body = (
+        "%y = mgx.quant_convolution %x, %w pads = [0, 2, 0, 0] strides = [1, 2] dilations = [1, 2] "
+        f"{{pad_value = -7 : i64, group = {group} : i64}} : {x}, {w} -> {y}"
+    )
+    HostKernel(kernel_text(f"%x: {x}, %w: {w}", y, body, "%y")).check()
