@@ -29,9 +29,24 @@ TEMPLATE = (
 )
 
 
+# Settings of small decoders whose configurations have no heads of 16 elements by themselves.
+ARCHITECTURES: dict[str, dict[str, int]] = {
+    "Gemma": {"head_dim": 16}, "Granite": {}, "Mistral": {"head_dim": 16}, "Qwen2": {},
+    "Qwen3": {"head_dim": 16}, "SmolLM3": {},
+}  # fmt: skip
+# Settings of genai's search, beside none.
+SEARCHES: list[dict[str, Any]] = [
+    {}, {"repetition_penalty": 1.7}, {"no_repeat_ngram_size": 2}, {"min_length": 20},
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small LLaMA with random weights, and a tokenizer trained here."""
+    return save(tmp_path_factory.mktemp("saved"), "Llama")
+
+
+def save(path: Path, architecture: str, **options: int) -> Path:
     torch.manual_seed(0)
     byte_level = tokenizers.pre_tokenizers.ByteLevel
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -46,13 +61,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fast = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", chat_template=TEMPLATE
     )
-    config = transformers.LlamaConfig(
+    config = getattr(transformers, f"{architecture}Config")(
         vocab_size=len(fast), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
         bos_token_id=0, eos_token_id=[1, 7], pad_token_id=1,
+        **options,
     )  # fmt: skip
-    path = tmp_path_factory.mktemp("saved")
-    transformers.LlamaForCausalLM(config).save_pretrained(path)
+    getattr(transformers, f"{architecture}ForCausalLM")(config).save_pretrained(path)
     fast.save_pretrained(path)
     return path
 
@@ -65,28 +80,49 @@ def tokens_of_transformers(saved: Path, ids: list[int]) -> list[int]:
     return list(found[0, len(ids) :].tolist())
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int4"])
-def test_a_folder_of_genais_builder(saved: Path, tmp_path: Path, precision: str) -> None:
-    genai = pytest.importorskip("onnxruntime_genai", reason="make test-torch installs it")
+def built(saved: Path, tmp_path: Path, precision: str = "fp32") -> Path:
+    """The folder of genai's builder."""
     path = tmp_path / "genai"
     command = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", saved, "-o", path]
     command += ["-p", precision, "-e", "cpu", "-c", tmp_path / "cache"]
     subprocess.run(command, check=True, capture_output=True)
-    folder = Folder.open(path)
+    return path
+
+
+def expect_tokens_of_genai(folder: Folder, ids: list[int], **search: Any) -> None:
+    genai = pytest.importorskip("onnxruntime_genai", reason="make test-torch installs it")
+    model = genai.Model(str(folder.path))
+    options = genai.GeneratorParams(model)
+    options.set_search_options(max_length=len(ids) + COUNT, do_sample=False, **search)
+    generator = genai.Generator(model, options)
+    generator.append_tokens(np.array([ids], np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    wanted = [int(token) for token in generator.get_sequence(0)][len(ids) :]
+    (found,) = mgx_mlir.generate(folder, [ids], max_new_tokens=COUNT, **search)
+    assert found == [token for token in wanted if token not in folder.stop]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int4"])
+def test_a_folder_of_genais_builder(saved: Path, tmp_path: Path, precision: str) -> None:
+    folder = Folder.open(built(saved, tmp_path, precision))
     assert folder.stop == (1, 7)
-    model = genai.Model(str(path))
-    for prompt in PROMPTS:
-        (ids,) = folder.ids([prompt])
-        options = genai.GeneratorParams(model)
-        options.set_search_options(max_length=len(ids) + COUNT, do_sample=False)
-        generator = genai.Generator(model, options)
-        generator.append_tokens(np.array([ids], np.int32))
-        while not generator.is_done():
-            generator.generate_next_token()
-        wanted = [int(token) for token in generator.get_sequence(0)][len(ids) :]
-        (found,) = mgx_mlir.generate(folder, [prompt], max_new_tokens=COUNT, stop=[])
-        assert found[: len(wanted)] == wanted
+    for ids in folder.ids(PROMPTS):
+        expect_tokens_of_genai(folder, ids)
     check_chat(folder, saved)
+
+
+def test_searches_choose_the_tokens_that_genai_chooses(saved: Path, tmp_path: Path) -> None:
+    folder = Folder.open(built(saved, tmp_path))
+    for search in SEARCHES:
+        expect_tokens_of_genai(folder, folder.ids(PROMPTS)[0], **search)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_decoders_of_other_architectures(architecture: str, tmp_path: Path) -> None:
+    saved = save(tmp_path, architecture, **ARCHITECTURES[architecture])
+    folder = Folder.open(built(saved, tmp_path))
+    expect_tokens_of_genai(folder, folder.ids(PROMPTS)[0])
 
 
 def test_a_folder_of_optimums_exporter(saved: Path, tmp_path: Path) -> None:
