@@ -140,12 +140,17 @@ def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
 
 
 def _refuse_statistics(exported: Any) -> None:
-    """Refuses norms of a batch's own statistics: torch exports those of evaluation for them."""
+    """Refuses norms of a batch's own statistics, and strides: torch exports others for them."""
     for node in exported.graph.nodes:
         schema = getattr(node.target, "_schema", None)
         names = [argument.name for argument in schema.arguments] if schema else []
         given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
         kind = str(node.target)
+        if "as_strided" in kind and not node.args[0].meta["val"].is_contiguous():
+            raise UnsupportedError(
+                f"node '{node.name}' reads memory by the strides of a tensor that is not in "
+                "row-major order"
+            )
         trains = "batch_norm" in kind and given.get("training")
         counts = "instance_norm" in kind and given.get("use_input_stats")
         if trains or (counts and given.get("running_mean") is not None):

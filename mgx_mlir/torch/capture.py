@@ -14,6 +14,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mgx_mlir.torch import layouts
+from mgx_mlir.torch.indices import Indices, Range
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -45,7 +46,7 @@ class Capture:
     `host` computes those outputs that are numbers, or views: of arguments, since they have to be
     views of the caller's own tensors, and of `bases`, which are computed and take the place of the
     last arguments. None: there is no such output. `refusal`: why it cannot be kept; '' where it
-    can.
+    can. `ranges`: those of the indices among the arguments, by the last call of `changed`.
     """
 
     def __init__(self, gm: fx.GraphModule, examples: Sequence[Any]) -> None:
@@ -58,6 +59,7 @@ class Capture:
         self.computed: list[fx.Node] = []
         self.bases: list[int] = []
         self.refusal = ""
+        self.ranges: tuple[Range, ...] = ()
         on_host: list[fx.Node] = []
         returned = self._returned()
         shared = self._shared(returned)
@@ -194,13 +196,18 @@ class Capture:
         fixed = {*self.positions(Kind.NUMBER), *self.positions(Kind.SIZE)}
         tensors = [n for n in range(len(args)) if n not in fixed]
         module = self.frozen(args, (), ())
+        given = self.positions(Kind.WEIGHT) if self.symbolic else tensors
         with torch.inference_mode(False), torch.no_grad(), FakeTensorMode() as mode:
-            fake = [mode.from_tensor(fresh(args[n])) for n in tensors]
+            fake = {n: mode.from_tensor(fresh(args[n])) for n in tensors}
             mode.allow_non_fake_inputs = True
-            before = [tensor._version for tensor in fake]
-            module(*fake)
-            after = [tensor._version for tensor in fake]
-        return tuple(n for n, a, b in zip(tensors, before, after, strict=True) if a != b)
+            before = {n: tensor._version for n, tensor in fake.items()}
+            with Indices(fake, given) as indices:
+                found = module(*fake.values())
+            changed = tuple(n for n, tensor in fake.items() if tensor._version != before[n])
+        if any(tensor.requires_grad for tensor in found):
+            self.refusal = "it enables gradients, which its results have"
+        self.ranges = tuple(indices.ranges)
+        return changed
 
 
 def fresh(tensor: torch.Tensor) -> torch.Tensor:

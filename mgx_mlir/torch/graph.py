@@ -20,14 +20,13 @@ from torch import fx
 from torch._dynamo.convert_frame import compile_lock
 
 from mgx_mlir import loader
-from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
-from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.errors import MgxError, OpenError, UsageError
 from mgx_mlir.importer import loading, torch_programs
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.torch import layouts, store
+from mgx_mlir.torch.arrays import host_array, host_tensor
 from mgx_mlir.torch.capture import Capture, Kind, fresh
 from mgx_mlir.torch.options import Options
 
@@ -77,13 +76,15 @@ class CompiledGraph:
     def __init__(self, gm: fx.GraphModule, examples: Sequence[Any], options: Options) -> None:
         self._gm = gm
         self._capture = Capture(gm, examples)
+        self._tensors = self._capture.positions(Kind.TENSOR)
         self._options = options
         self._runs: list[_Run] = []
         self._lock = threading.Lock()
         self.story = Story(sum(n.op.startswith("call_") for n in gm.graph.nodes))
 
     def __call__(self, *args: Any) -> Any:
-        if self.story.reason:
+        if self.story.reason or any(not args[n].numel() for n in self._tensors):
+            # Without elements torch may raise where a program has nothing to say.
             return self._gm(*args)
         run = next((one for one in self._runs if one.fits(args)), None)
         if run is None:
@@ -97,7 +98,7 @@ class CompiledGraph:
             if not self.story.others:
                 self.story.others = str(error)
                 _log.warning("some calls of a graph run eagerly: %s", error)
-            return self._gm(*args)
+        return self._gm(*args)
 
     def _made(self, args: Sequence[Any]) -> _Run | None:
         with self._lock:
@@ -235,6 +236,7 @@ class _Run:
         self._numbers = capture.positions(Kind.NUMBER)
         self._given = [(n, _plain(args[n])) for n in self._numbers]
         self._frozen = [args[n] for n in weights]
+        self._ranges = capture.ranges
         self._watch = layouts.Watch(self._frozen)
         self.open = frozenset(capture.positions(Kind.TENSOR))
         fixed = {*weights, *self._numbers, *capture.positions(Kind.SIZE)}
@@ -300,6 +302,9 @@ class _Run:
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         self._expect_apart(args)
+        for one in self._ranges:
+            if not one.holds(args[one.argument]):
+                raise UsageError(f"an index is not from {one.least} to {one.end - 1}")
         tensors = [args[n] for n in self.inputs]
         specs = self.program.inputs
         if self.device is None:
@@ -331,34 +336,9 @@ def _on_device(program: Any, given: Mapping[str, Any], device: int) -> list[torc
     return [torch.from_dlpack(value) for value in found.values()]
 
 
-# Element types that torch does not give numpy, nor numpy torch: the same bits go as integers.
-_AS_INTEGERS = {
-    getattr(torch, row.numpy): (getattr(torch, f"int{row.bits}"), numpy_dtype(row.numpy))
-    for row in ELEMENTS
-    if row.bits >= 8 and hasattr(torch, row.numpy) and not hasattr(np, row.numpy)
-}
-_AS_TORCH = {dtype: kind for kind, (_, dtype) in _AS_INTEGERS.items()}
-
-
-def host_array(tensor: torch.Tensor) -> np.ndarray:
-    """The elements of a tensor of the host, in place where they lie in row-major order."""
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype not in _AS_INTEGERS:
-        return tensor.resolve_conj().resolve_neg().numpy()
-    integers, dtype = _AS_INTEGERS[tensor.dtype]
-    return tensor.view(integers).numpy().view(dtype)
-
-
-def host_tensor(array: np.ndarray) -> torch.Tensor:
-    """The tensor of an array, in place."""
-    kind = _AS_TORCH.get(array.dtype)
-    if kind is None:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(kind)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else value
+def _plain(value: Any) -> str:
+    """A number of Python as text: 0.0 is not -0.0, nor 1 True, and a NaN is one."""
+    return repr(value.item() if isinstance(value, torch.Tensor) else value)
 
 
 def _form(tensor: torch.Tensor, sizes: Sequence[int]) -> list[int | str]:

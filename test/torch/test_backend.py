@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: make test-t
 
 import mgx_mlir.torch  # noqa: E402
 from mgx_mlir.errors import UsageError  # noqa: E402
-from mgx_mlir.torch.graph import host_array, host_tensor  # noqa: E402
+from mgx_mlir.torch.arrays import host_array, host_tensor  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
