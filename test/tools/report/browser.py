@@ -124,7 +124,8 @@ class Browser:
 
     def key(self, name: str) -> None:
         """Presses a key, by the name that its event has."""
-        codes = {"Enter": 13, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39, "ArrowLeft": 37}
+        codes = {"Tab": 9, "Enter": 13, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38,
+                 "ArrowRight": 39, "ArrowDown": 40}  # fmt: skip
         text = {"Enter": "\r"}.get(name, name if len(name) == 1 else "")
         more = {"text": text} if text else {}
         for kind in ("keyDown", "keyUp"):

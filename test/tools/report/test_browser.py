@@ -140,6 +140,51 @@ def test_a_comparison_says_what_changed(shown: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("section", "texts", "steps"),
+    [("arena", ["node0: 1.0 kB at 1024, steps 0 to 2", "node3: 1.0 kB at 0, steps 3 to 4"],
+      ["node0", "node3"]),
+     ("roofline", ["node5: 833.3 Mop/s at 0.50 operations a byte",
+                   "node0: 5.0 Gop/s at 5.00 operations a byte"], ["node5", "node0"])],
+)  # fmt: skip
+def test_keys_go_over_the_marks_of_a_picture(
+    shown: Any, section: str, texts: list[str], steps: list[str]
+) -> None:
+    buffers = [{"offset": 0, "bytes": 1024, "first": 3, "last": 4},
+               {"offset": 1024, "bytes": 1024, "first": 0, "last": 2}]  # fmt: skip
+    record = network(1) | {"arena": {"bytes": 2048, "buffers": buffers}}
+    for kernel in record["kernels"]:
+        kernel["bytes"] = 10_000 if kernel["kernel"] == 5 else 1000
+        kernel["flops"] = 0 if kernel["kernel"] in range(1, 5) else 5000
+    page_ = shown(record)
+    marks, now = f"#{section} svg [tabindex]", "document.activeElement"
+    assert page_.js(f"document.querySelectorAll('{marks}').length") == 2
+    page_.js(f"document.querySelector('{marks}[tabindex=\"0\"]').focus()")
+    for key, n in (("", 0), ("ArrowRight", 1), ("ArrowDown", 1), ("ArrowLeft", 0), ("End", 1),
+                   ("Home", 0)):  # fmt: skip
+        if key:
+            page_.key(key)
+        assert page_.js(f"{now}.getAttribute('aria-label')") == texts[n]
+        assert page_.texts(f"#{section} .told") == [texts[n]]
+        # One stop of Tab, where the focus is.
+        assert page_.texts(f"{marks}[tabindex='0'] title") == [texts[n]]
+        around = page_.js(
+            f"(() => {{ const [ring, mark] = [document.querySelector('#{section} .ring'), {now}]"
+            ".map(e => e.getBBox()); return getComputedStyle(document.querySelector("
+            f"'#{section} .ring')).visibility === 'visible' && ring.x < mark.x && ring.y < mark.y "
+            "&& ring.x + ring.width > mark.x + mark.width && ring.y + ring.height > mark.y + "
+            "mark.height; })()"
+        )
+        assert around
+        page_.key("Enter")
+        assert page_.texts("#details h2") == [steps[n]]
+    page_.key("Tab")
+    assert not page_.js(f"{now}.closest('#{section} svg')")
+    assert page_.js(f"document.querySelector('#{section} .ring').getAttribute('visibility')") == (
+        "hidden"
+    )
+
+
 def test_texts_of_the_model_stay_texts(shown: Any) -> None:
     page_ = shown(hostile_record())
     assert page_.texts("#details h2") == [HOSTILE]

@@ -74,3 +74,36 @@ function onKeys(node, keys) {
     keys[event.key](event);
   });
 }
+
+// A picture whose marks are one stop of Tab: arrows go from mark to mark, Enter does what a click does.
+// marks: [shape, its text, what a click does or none], in the order of the arrows. A ring is around the
+// mark in focus, and a line under the picture has its text.
+function markedView(picture, marks) {
+  const acts = marks.some((mark) => mark[2]) ? ", Enter shows the step" : "";
+  const told = html("p", {class: "soft small told", "aria-hidden": "true"}, `Arrow keys go from mark to mark${acts}.`);
+  const ring = svg("rect", {class: "ring", rx: 4, visibility: "hidden"});
+  let at = 0;
+  const go = (n) => marks[Math.min(Math.max(n, 0), marks.length - 1)][0].focus();
+  const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
+  marks.forEach(([shape, text, act], n) => {
+    set(shape, {tabindex: n ? -1 : 0, role: act ? "button" : "img", "aria-label": text});
+    shape.append(titled(text));
+    if (act) shape.addEventListener("click", act);
+    shape.addEventListener("focus", () => {
+      marks[at][0].setAttribute("tabindex", -1);
+      at = n;
+      shape.setAttribute("tabindex", 0);
+      const {x, y, width, height} = shape.getBBox();
+      set(ring, {x: x - 3, y: y - 3, width: width + 6, height: height + 6, visibility: "visible"});
+      told.textContent = text;
+    });
+    shape.addEventListener("blur", () => ring.setAttribute("visibility", "hidden"));
+  });
+  const act = () => marks[at][2]?.();
+  onKeys(picture, {
+    ArrowRight: () => go(at + 1), ArrowDown: () => go(at + 1), ArrowLeft: () => go(at - 1), ArrowUp: () => go(at - 1),
+    Home: () => go(0), End: () => go(marks.length - 1), Enter: act, " ": act,
+  });
+  picture.append(ring);
+  return [html("div", {class: "view"}, picture), told];
+}

@@ -44,7 +44,7 @@ function plotView(root, plot) {
   const wide = Math.max(...xs) - x0 || 1, tall = Math.max(...ys) - y0 || 1;
   const X = (x) => LEFT + ((x - x0) / wide) * (WIDTH - LEFT - 20);
   const Y = (y) => 14 + (1 - (y - y0) / tall) * (HEIGHT - 54);
-  const picture = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": plot.title});
+  const picture = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": plot.title});
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     const y = y0 + share * tall;
     picture.append(svg("path", {class: "edge", "stroke-opacity": 0.3, d: `M${LEFT} ${Y(y)}H${WIDTH - 10}`}),
@@ -52,9 +52,9 @@ function plotView(root, plot) {
   }
   if (plot.line) picture.append(svg("path", {class: "edge",
     d: "M" + plot.points.map(([x, y]) => `${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("L")}));
-  for (const [x, y, text] of plot.points)
-    picture.append(svg("circle", {class: "bar heat", heat: (1 - (y - y0) / tall).toFixed(3), r: 4,
-      cx: X(x).toFixed(1), cy: Y(y).toFixed(1)}, titled(text)));
+  const marks = [...plot.points].sort((a, b) => a[0] - b[0]).map(([x, y, text]) => [svg("circle", {class: "bar heat",
+    heat: (1 - (y - y0) / tall).toFixed(3), r: 4, cx: X(x).toFixed(1), cy: Y(y).toFixed(1)}), text]);
+  picture.append(...marks.map(([shape]) => shape));
   const under = (x, text, anchor) =>
     picture.append(svg("text", {class: "soft", x, y: HEIGHT - 8, "text-anchor": anchor}, text));
   if (plot.line) {
@@ -67,5 +67,5 @@ function plotView(root, plot) {
     picture.append(svg("text", {class: "soft", x: LEFT + 6, y: 28}, plot.axes[1]));
   }
   if (plot.note) root.append(html("p", {class: "soft small"}, plot.note));
-  root.append(html("div", {class: "view"}, picture));
+  root.append(...markedView(picture, marks));
 }
