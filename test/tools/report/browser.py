@@ -91,9 +91,15 @@ class Browser:
         elif event == "Network.requestWillBeSent":
             self.requests.append(facts["request"]["url"])
 
-    def open(self, file: Path) -> None:
+    def open(self, file: Path, section: str = "") -> None:
+        """Shows a page, from a section of it; returns when it is whole."""
+        self.load(file, section)
+        self.js("new Promise(done => { const look = () => document.querySelector('[aria-busy]') ? "
+                "setTimeout(look, 5) : done(); look(); })")  # fmt: skip
+
+    def load(self, file: Path, section: str = "") -> None:
         """Shows a file; returns when it is loaded."""
-        self.call("Page.navigate", url=file.as_uri())
+        self.call("Page.navigate", url=file.as_uri() + (section and f"#{section}"))
         self.js("new Promise(done => document.readyState === 'complete' ? done() : "
                 "addEventListener('load', done))")  # fmt: skip
 

@@ -257,6 +257,44 @@ def test_two_thousand_unlike_steps_are_few_boxes(shown: Any) -> None:
     assert page_.texts("#details h2") == ["n0"] and len(page_.texts(".node")) <= 400
 
 
+def test_the_first_paint_waits_for_no_graph(shown: Any, browser: Browser) -> None:
+    """At the first frame the verdict and the names of the sections are there, graphs are not."""
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source="""
+        const frame = requestAnimationFrame;
+        requestAnimationFrame = (act) => frame((at) => {
+          window.first ??= [".card", "#links a[href='#roofline']", ".node", "#kernels tr"].map(
+            (selector) => document.querySelector(selector) !== null);
+          act(at);
+        });
+    """)["identifier"]  # fmt: skip
+    page_ = shown(network(2))
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    assert page_.js("first") == [True, True, False, False]
+    assert len(page_.texts(".node")) == 4 and page_.texts("#kernels tr")
+
+
+def test_paper_waits_for_no_paint(browser: Browser, tmp_path: Path) -> None:
+    """A page that is printed before its first frame is whole."""
+    file = tmp_path / "page.html"
+    file.write_text(page(network(2)))
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument",
+                          source="requestAnimationFrame = () => {};")["identifier"]  # fmt: skip
+    browser.load(file)
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    assert browser.texts(".node") == []
+    browser.call("Page.printToPDF")
+    assert len(browser.texts(".node")) == 4 and browser.texts("#details h2") == ["node0"]
+
+
+def test_an_address_with_a_section_shows_it(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page(network(12)))
+    browser.open(file, "kernels")
+    top = browser.js("document.querySelector('#kernels').getBoundingClientRect().y")
+    at_end = browser.js("scrollY + innerHeight >= document.documentElement.scrollHeight - 2")
+    assert browser.js("scrollY") > 100 and (abs(top) < 2 or at_end)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes"), [("resnet", {}), ("bert", {"layers": 12, "width": 768, "tokens": 64})]

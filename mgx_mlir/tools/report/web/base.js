@@ -16,8 +16,13 @@ const html = (tag, attributes, children) => make(null, tag, attributes, children
 const svg = (tag, attributes, children) => make(SVG, tag, attributes, children);
 const titled = (text) => svg("title", {}, text);
 
-const number = (value, digits = 1) =>
-  value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+// A format takes long to make; pages have thousands of numbers.
+const formats = new Map();
+function number(value, digits = 1) {
+  if (!formats.has(digits)) formats.set(digits, new Intl.NumberFormat("en",
+    {minimumFractionDigits: digits, maximumFractionDigits: digits}));
+  return formats.get(digits).format(value);
+}
 function time(ms) {
   if (ms >= 1000) return `${number(ms / 1000, 2)} s`;
   if (!ms) return "0 ms";

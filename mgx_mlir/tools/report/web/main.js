@@ -1,13 +1,24 @@
-// Puts the page together: each section where its data are there.
+// Puts the page together: each section where its data are there. Graphs, pictures and tables wait for the
+// first paint, which shows the title, the verdict, the times and the names of the sections.
 const page = document.getElementById("page");
 const links = document.getElementById("links");
+const waiting = [];
 
-function section(id, title, show) {
+function begun(id, title) {
   const body = html("section", {id}, html("h2", {}, title));
   links.append(html("a", {href: `#${id}`}, title));
   page.append(body);
-  show(body);
   return body;
+}
+function section(id, title, show) {
+  const body = begun(id, title);
+  waiting.push(() => show(body));
+}
+function finish() {
+  if (!page.hasAttribute("aria-busy")) return;
+  for (const show of waiting) show();
+  page.removeAttribute("aria-busy");
+  document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
 function cards(root) {
@@ -36,16 +47,15 @@ function theme() {
 function heading() {
   links.append(html("button", {type: "button", onclick: theme, title: "light or dark"}, "◐ theme"));
   if (!(DATA.verdict || []).length) return;
-  const box = section("verdict", "Verdict", (root) => {
-    for (const sentence of DATA.verdict) root.append(html("p", {}, sentence));
-  });
+  const box = begun("verdict", "Verdict");
+  box.append(...DATA.verdict.map((sentence) => html("p", {}, sentence)));
   box.querySelector("h2").className = "soft";
 }
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 function profile() {
-  section("runs", "Runs", cards);
+  cards(begun("runs", "Runs"));
   if ((DATA.compared || []).length) section("compared", "Beside the other run", comparedTable);
   if (STEPS.length) {
     section("graph", "Graph", (root) => {
@@ -66,7 +76,7 @@ function profile() {
     section("roofline", "Roofline", rooflineView);
   if ((DATA.stages || []).length) section("stages", "Compilation", stagesTable);
   if (KERNELS.length && STEPS.length)
-    choose(Math.max(STEPS.findIndex((step) => step.kernel === KERNELS[0].kernel), 0));
+    waiting.push(() => choose(Math.max(STEPS.findIndex((step) => step.kernel === KERNELS[0].kernel), 0)));
 }
 
 heading();
@@ -74,3 +84,7 @@ if (DATA.run_ms) profile();
 for (const graph of DATA.graphs || []) section(graph.id, graph.title, (root) => plainGraph(root, graph));
 for (const plot of DATA.plots || []) section(plot.id, plot.title, (root) => plotView(root, plot));
 for (const table of DATA.tables || []) section(table.id, table.title, (root) => plainTable(root, table));
+
+page.setAttribute("aria-busy", "true");
+requestAnimationFrame(() => setTimeout(finish));
+addEventListener("beforeprint", finish);
