@@ -33,7 +33,7 @@ public:
   Binder(const Artifact &artifact, BoundPlan &bound, bool keeps)
       : artifact(artifact), bound(bound), keeps(keeps) {
     for (const CodeObject &code : bound.code)
-      counters_at = std::max(counters_at, round_up(code.scratch_bytes, 256));
+      counters_at = std::max(counters_at, round_up(std::min(code.scratch_bytes, most), 256));
   }
 
   std::vector<BoundPart> parts(const std::vector<Step> &steps) {
@@ -189,7 +189,6 @@ private:
       return {Place::Kind::scratch, argument.index, code.scratch_bytes - argument.index};
     }
     if (argument.kind == ArgumentKind::counters) {
-      constexpr int64_t most = int64_t(1) << 40;
       Place result{Place::Kind::scratch, counters_at,
                    counter_bytes * std::min(argument.index, most)};
       bound.counts = true;
@@ -219,6 +218,7 @@ private:
   }
 
   static constexpr int64_t counter_bytes = 4;
+  static constexpr int64_t most = int64_t(1) << 56; // More than any device has; sums stay in range.
   const Artifact &artifact;
   BoundPlan &bound;
   int64_t counters_at = 0;

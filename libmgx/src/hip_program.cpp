@@ -9,11 +9,19 @@ namespace mgx {
 
 namespace {
 
+// The plan, whose memory the device has.
+const BoundPlan &fitting(const BoundPlan &bound, const HipDevice &device) {
+  auto needed =
+      static_cast<uint64_t>(bound.arena_bytes) + static_cast<uint64_t>(bound.scratch_bytes);
+  check_memory(bound, needed, device.memory_bytes(), device.name());
+  return bound;
+}
+
 class HipSized : public Sized {
 public:
   HipSized(const Artifact &artifact, Plan plan, Code code, const HipDevice &device, bool graph)
-      : Sized(artifact, std::move(plan), std::move(code), false), prepared(bound, artifact, device),
-        graph(graph) {
+      : Sized(artifact, std::move(plan), std::move(code), false),
+        prepared(fitting(bound, device), artifact, device), graph(graph) {
     idle.push_back(made()); // Now, and not in the first run.
   }
   ~HipSized() override {

@@ -20,6 +20,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.runtime.hip.device import device_for
 from mgx_mlir.runtime.hip.library import open_library
 from mgx_mlir.settings import Settings
+from test.fuzz import mutate
 from test.fuzz.artifacts.programs import PROGRAMS, seeds
 from test.libmgx.library import (
     Artifact,
@@ -96,19 +97,52 @@ def test_results_of_every_program(chip: str, folder: Path) -> None:
             check_results(data, chip, folder, graph)
 
 
-def test_work_groups_that_share_k_count_in_memory_of_the_program(folder: Path) -> None:
-    """Runs of one program follow each other on the same counters."""
+@pytest.fixture(scope="module")
+def split(folder: Path) -> bytes:
+    """A product whose k several work-groups share."""
     model = parser.parse_model(
         """<ir_version: 9, opset_import: ["" : 18]>
         m (float16[40, 2048] x, float16[2048, 48] w) => (float16[40, 48] y) { y = MatMul(x, w) }"""
     )
-    data = mgx_mlir.finalize(
+    return mgx_mlir.finalize(
         mgx_mlir.compile_to_bytecode(model), "gfx942",
         settings=Settings(cache_dir=folder / "cache", hip="emulated"),
     ).to_bytes()  # fmt: skip
-    assert b'"counters"' in data and struct.unpack_from("<HH", data, 8) == (1, 1)
+
+
+def test_work_groups_that_share_k_count_in_memory_of_the_program(
+    split: bytes, folder: Path
+) -> None:
+    """Runs of one program follow each other on the same counters."""
+    assert b'"counters"' in split and struct.unpack_from("<HH", split, 8) == (1, 1)
     for graph in (0, -1):
-        check_results(data, "gfx942", folder, graph)
+        check_results(split, "gfx942", folder, graph)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "error"),
+    [
+        ({"counters": -1}, "Artifact", "argument index is a number from 0"),
+        ({"counters": 1 << 62}, "Resource", "the program needs"),
+        # Such lengths, of several streams, add up to none in 64 bits.
+        ({"scratch_bytes": 1 << 62}, "Resource", "the program needs 4 EiB"),
+        ({"counters": 1 << 62, "scratch_bytes": (1 << 63) - 1}, "Resource", "the program needs"),
+    ],
+)
+def test_counters_and_scratch_memory_that_no_device_has_are_refused(
+    change: dict[str, int], kind: str, error: str, split: bytes, device: Device, folder: Path
+) -> None:
+    manifest, body = mutate.split(mutate.uncounted(split))
+    for code in manifest["code_objects"]["gfx942"]:
+        code["scratch_bytes"] = change.get("scratch_bytes", code["scratch_bytes"])
+        for launch in code["launches"]:
+            for argument in launch["arguments"]:
+                argument[1] = change.get(argument[0], argument[1])
+    path = folder / "damaged.mgx"
+    path.write_bytes(mutate.joined(manifest, body))
+    with pytest.raises(LibraryError, match=error) as caught:
+        Program(Artifact(path), device, trust_code=1)
+    assert caught.value.kind == kind
 
 
 def test_a_device_says_what_it_is(device: Device) -> None:
