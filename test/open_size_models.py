@@ -189,6 +189,13 @@ MODELS: dict[str, tuple[str, str]] = {
         )
         for mode, included in (("SAME_UPPER", 0), ("SAME_LOWER", 1))
     },
+    "padding of its own, integers": (
+        "float[c, 3, a, b] x => y",
+        "e = Exp(x) q = Cast <to = 2> (e) w = Cast <to = 3> (first_filters) "
+        "z = Constant <value = uint8 {2}> () "
+        'i = ConvInteger <auto_pad = "SAME_LOWER", strides = [1, 3]> (q, w, z) '
+        "y = Cast <to = 1> (i)",
+    ),
     "two poolings, joined": (
         "float[2, 2, a, b] x => y",
         'm = MaxPool <auto_pad = "SAME_UPPER", strides = [2, 2], kernel_shape = [2, 2]> (x) '

@@ -41,8 +41,25 @@ _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 def channels_of(kernel: mgx.KernelOp, match: Match | None) -> Channels | Refusal:
     """The work on channels that a kernel, or its match, is; or why it is none."""
-    found = _pooling_of_channels(kernel) if match is None else _filters_of_channels(match)
+    found = _pooling_of_channels(kernel) if match is None else _filters_of_channels(_apart(match))
     return found or Refusal("no pooling, nor filters of one channel each that lie by channels")
+
+
+def _apart(match: Match) -> Match:
+    """A match of several filters of each channel as one of a filter each: channels are repeated."""
+    problem, b = match.problem, match.problem.b
+    one_channel = type(b) is Image and b.channel.size == 1 and groups_of(problem) > 1
+    several = isinstance(problem.M, int) and problem.M > 1
+    if not (one_channel and several) or match.place is not None or type(problem.a) is not Matrix:
+        return match
+
+    def apart(x: Matrix) -> Matrix:
+        batch, row = x.batch.factors or ((problem.batch, 0),), x.row.factors or ((problem.M, 0),)
+        return replace(x, batch=Axis.of(*batch, *row), row=Axis(()))
+
+    image = replace(b, batch=Axis.of(*b.batch.factors, (problem.M, 0)))
+    own = replace(problem, batch=problem.batch * problem.M, M=1, a=apart(problem.a), b=image)
+    return replace(match, problem=own, sources=mapped(match.sources, apart))
 
 
 def _filters_of_channels(match: Match) -> Channels | None:

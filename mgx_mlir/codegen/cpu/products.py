@@ -90,9 +90,12 @@ class Product:
     def _add_packing(self, schedule: CpuSchedule) -> Place:
         """Adds the function that packs B, which runs once for a weight."""
         problem, operand = self.match.problem, self.inputs[self.match.problem.b.argument]
-        is_weight = operand.argument is not None and _is_given(problem.b)
+        size: Number = schedule.packed_size(problem)
+        element = schedule.packed_element(problem)
+        # A copy for each of a symbolic number of matrices is made in each run.
+        is_weight = operand.argument is not None and _is_given(problem.b) and isinstance(size, int)
         share = 1 if is_weight else self.share
-        size, element = share * schedule.packed_size(problem), schedule.packed_element(problem)
+        size = share * size
         packed = Place(emit.memory_type(element), size)
 
         def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:

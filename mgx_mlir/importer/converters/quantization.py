@@ -144,7 +144,7 @@ def _convolution(node: Node, data: ir.Value, w: int, x_zero: int, w_zero: int) -
         data = _shifted(data, node.optional(x_zero), 1)
         weights = _shifted(weights, node.optional(w_zero), 0)
     total = mgx.quant_convolution(
-        data,
+        window.around(data, 0.0),
         weights,
         pads=window.pads,
         strides=window.strides,

@@ -78,6 +78,16 @@ def test_depthwise_with_dilation_and_two_outputs_each():
     HostKernel(convolution((1, 6, 20, 20), (12, 1, 3, 3), 2, 1, 2, group=6)).check()
 
 
+@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.parametrize(("channels", "filters"), [(32, 2), (5, 3), (17, 4)])
+def test_few_filters_of_each_channel_go_by_channels(channels, filters, element):
+    """Vectors of the filters of a channel would be nearly empty."""
+    w = channels * filters, 1, 3, 3
+    kernel = HostKernel(convolution((2, channels, 15, 18), w, 1, group=channels, element=element))
+    assert kernel.code.why.startswith("channels")
+    kernel.check(rtol=1e-4 if element == "f32" else 1e-2, atol=1e-5 if element == "f32" else 1e-2)
+
+
 def test_depthwise_along_one_dimension():
     HostKernel(convolution((1, 8, 70), (8, 1, 5), 2, group=8)).check()
 

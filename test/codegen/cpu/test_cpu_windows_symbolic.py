@@ -141,6 +141,19 @@ def test_images_smaller_than_a_window_give_nothing(name: str) -> None:
         assert y.shape == (1, 16, 3, wanted)
 
 
+@pytest.mark.parametrize("filters", [4, 16])
+def test_any_number_of_images_of_a_pixel_in_groups(filters: int) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 16, 1, 1])
+    net = Net(16).conv(filters, 1, 1, group=4).model()
+    net.graph.input[0].CopyFrom(x)
+    session = onnxruntime.InferenceSession(net.SerializeToString())
+    program = mgx_mlir.compile(net, "cpu", FULL)
+    for batch in (1, 5):
+        given = {"x": floats(batch, 16, 1, 1)}
+        (y,) = program.run(given).values()
+        np.testing.assert_allclose(y, session.run(None, given)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_generators_choose_by_the_pixels_of_a_run() -> None:
     code = codes_of("transformed")[1]
     few, many = (
