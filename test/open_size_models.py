@@ -160,6 +160,28 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, b] x, float[c, 3] z => y",
         'y = Einsum <equation = "ij,jk->ik"> (x, z)',
     ),
+    **{
+        f"a half, rolled by {by}": (
+            "float[a, b] x => y",
+            "n = Shape <start = 1, end = 2> (x) h = Div(n, two_axis) "
+            "p = Slice(x, zero_axis, h, one_axis) e = Shape <start = 1, end = 2> (p) "
+            f"s = Mod({by}, e) one_part = Slice(p, zero_axis, s, one_axis) "
+            "other = Slice(p, s, e, one_axis) y = Concat <axis = 1> (other, one_part)",
+        )
+        for by in ("twenty", "minus_three")
+    },
+    "patches of a side that is a root": (
+        "float[a, b, b, 6] x => y",
+        "n = Shape <start = 1, end = 2> (x) m = Mul(n, n) f = Cast <to = 1> (m) r = Pow(f, half) "
+        "c = Cast <to = 7> (r) s = Concat <axis = 0> (minus_ones, c, c, two_three) "
+        'p = Reshape(x, s) y = Einsum <equation = "nhwpc->nchpw"> (p)',
+    ),
+    "patches of as many as are left": (
+        "float[a, 16, 6] x, float[b, c] z => y",
+        "n = Shape <start = 0, end = 1> (z) h = Div(n, two_axis) "
+        "s = Concat <axis = 0> (minus_ones, h, h, two_three) "
+        'p = Reshape(x, s) y = Einsum <equation = "nhwpc->nchpw"> (p)',
+    ),
     "reversed sequences": (
         "float[b, a] x => y",
         "s = Shape <start = 1> (x) l = Expand(three, s) "
@@ -425,6 +447,10 @@ SIZES: dict[str, Sizes] = {
     "resize to a size": [{"a": 1, "b": 3, "c": 7}, {"a": 2, "b": 6, "c": 4}],
     "split to sizes": [{"a": 2, "b": 5}, {"a": 3, "b": 5}],
     "einsum": [{"a": 2, "b": 3, "c": 4}, {"a": 5, "b": 1, "c": 2}],
+    **{n: [{"a": 2, "b": b} for b in (2, 6, 40, 81)] for n in MODELS if n.startswith("a half")},
+    "patches of as many as are left": [
+        {"a": a, "b": b, "c": 1} for a, b in ((2, 8), (1, 9), (3, 4), (1, 2))
+    ],
     "einsum of equals": [{"a": 2, "b": 3, "c": 3}, {"a": 5, "b": 4, "c": 4}],
     **{n: [known | {"d": 3} for known in IMAGES] for n in MODELS if n.startswith("samples")},
     **dict.fromkeys((name for name in MODELS if "padding of" in name or "rounded" in name), IMAGES),

@@ -7,12 +7,14 @@ import pytest
 from mgx_mlir.sizes.arithmetic import (
     Size,
     Symbol,
+    bounds,
     ceil_div,
     evaluate,
     exact,
     is_more,
     maximum,
     minimum,
+    root,
     substitute,
 )
 from mgx_mlir.sizes.parser import parse
@@ -102,6 +104,23 @@ def test_division_is_exact_or_not_known() -> None:
     assert exact(image, SEQ - 2) == BATCH - 2
     assert exact(image * (BATCH + SEQ), image) == BATCH + SEQ
     assert exact(image + 1, SEQ - 2) is None
+
+
+def test_roots_are_those_of_squares() -> None:
+    assert root(4 * (BATCH + 1) * (BATCH + 1) * SEQ * SEQ) == 2 * (BATCH + 1) * SEQ
+    assert root((SEQ // 2) * (SEQ // 2)) == SEQ // 2
+    assert root(49) == 7
+    assert [root(n) for n in (-4, 8, BATCH * SEQ, SEQ * SEQ + 1, 2 * SEQ * SEQ)] == [None] * 5
+    assert root((BATCH - 2) * (BATCH - 2)) is None  # it is 2 - batch, or batch - 2
+
+
+def test_a_number_below_zero_is_rounded_down() -> None:
+    for number in (-9, -5, -1):
+        quotient = number // BATCH
+        assert bounds(quotient)[1] <= -1
+        assert [evaluate(quotient, {"batch": n}) for n in (1, 4, 9)] == [
+            number // n for n in (1, 4, 9)
+        ]
 
 
 @pytest.mark.parametrize("text", ["", "a+", "(a", "a)", "a//0", "a//(b-b)", "1.5", "a" * 5000, "`"])

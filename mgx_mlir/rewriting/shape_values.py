@@ -17,7 +17,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import Sizes
 from mgx_mlir.sizes import cases
-from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum
+from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum, root
 from mgx_mlir.sizes.cases import UnknownError
 
 # Longer vectors hold data.
@@ -137,21 +137,29 @@ def _divide(a: Number, b: Number) -> Number:
     whole = exact(a, b) if b != 0 else None
     if whole is not None:
         return whole
-    if b >= 1 and not a >= 0 and isinstance(a, Size) and (assume := _assume.get()) is not None:
+    b = _positive(b)
+    if not a >= 0 and isinstance(a, Size) and (assume := _assume.get()) is not None:
         if any(factor < 0 for atoms, factor in a.terms if atoms):
             raise UnknownError  # as sizes grow it is below 0
         assume(a)
         return a // b
-    if a >= 0 and b >= 1:
+    if a >= 0:
         return a // b
     raise UnknownError
 
 
 def _modulo(a: Number, b: Number) -> Number:
     """The rest of a division that rounds down."""
-    if b >= 1:
-        return a - b * (a // b)
-    raise UnknownError
+    rest = a - b * (a // _positive(b))
+    # Proofs do not know that the rest of a number is not below 0.
+    return maximum(rest, 0) if isinstance(a, int) else rest
+
+
+def _positive(divisor: Number) -> Number:
+    """A divisor as a number that is 1 or more: where it is 0, no quotient is defined."""
+    if (isinstance(divisor, int) and divisor < 1) or not divisor >= 0:
+        raise UnknownError
+    return maximum(divisor, 1)
 
 
 def _power(a: Number, b: Number) -> Number:
@@ -267,6 +275,8 @@ def _parts(a: Real) -> Ratio:
 def _real_power(a: Real, b: Real) -> Real:
     if isinstance(a, Size):
         power = _fraction(b)
+        if power == Fraction(1, 2) and (whole := root(a)) is not None:
+            return whole
         return _power(a, int(power) if power.denominator == 1 else -1)
     with np.errstate(all="ignore"):
         found = np.float32(_fraction(a)) ** np.float32(_fraction(b))

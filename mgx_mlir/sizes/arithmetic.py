@@ -127,7 +127,9 @@ class Size:
         if isinstance(rest, int):
             if isinstance(divisor, int):
                 return whole + rest // divisor
-            if rest >= 0 and rest < divisor:
+            if rest < 0:  # in numbers that are not
+                return whole - 1 - (-1 - rest) // divisor
+            if rest < divisor:
                 return whole
             rest = Size((((), rest),))
         if rest >= 0 and rest < divisor:
@@ -255,24 +257,45 @@ _MOST_TERMS = 16
 
 def _long_division(value: Number, divisor: Number) -> Number | None:
     """A quotient by a sum without remainder, as (h*w-2*h-2*w+4) / (h-2) is; None without one."""
-
-    def first(number: Number) -> Number:
-        """The term of the highest degree; of some, that of the atoms that come first."""
-
-        def rank(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
-            return -len(term[0]), sorted(map(str, term[0]))
-
-        return _sum([min(_terms(number), key=rank)])
-
     result: Number = 0
     for _ in range(_MOST_TERMS):
-        part = exact(first(value), first(divisor))
+        part = exact(_first_term(value), _first_term(divisor))
         if part is None:
             return None
         result, value = result + part, value - part * divisor
         if value == 0:
             return result
     return None
+
+
+def root(value: Number) -> Number | None:
+    """The number of 0 or more whose square a size is, as n+1 is of n*n+2*n+1; None without one."""
+    if isinstance(value, int):
+        whole = math.isqrt(value) if value >= 0 else -1
+        return whole if whole * whole == value else None
+    ((atoms, factor),) = _terms(_first_term(value))
+    side = root(factor)
+    if side is None or atoms[::2] != atoms[1::2]:
+        return None
+    first = result = _sum([(atoms[::2], 1)]) * side
+    for _ in range(_MOST_TERMS):
+        rest = value - result * result
+        if rest == 0:
+            return result if result >= 0 else None
+        part = exact(_first_term(rest), first * 2)
+        if part is None:
+            return None
+        result = result + part
+    return None
+
+
+def _first_term(number: Number) -> Number:
+    """The term of the highest degree; of some, that of the atoms that come first."""
+
+    def rank(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
+        return -len(term[0]), sorted(map(str, term[0]))
+
+    return _sum([min(_terms(number), key=rank)])
 
 
 def common_factor(value: Number) -> int:

@@ -18,7 +18,7 @@ from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.rewriting import shape_values as shape_values
-from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, exact
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div, exact, maximum
 
 # More than any tensor has; a longer shape is a fault, or an attack.
 _MOST_DIMENSIONS = 64
@@ -40,8 +40,8 @@ def reshape(node: Node) -> ir.Value:
 def _reshape_at_run_time(node: Node) -> ir.Value:
     x = node.tensor(0)
     stated = node.sizes(1)
+    zero_is_zero = bool(node.attribute("allowzero")) if node.version >= 14 else False
     if stated is not None:
-        zero_is_zero = bool(node.attribute("allowzero")) if node.version >= 14 else False
         resolved = _resolve_sizes(tensors.sizes(x), stated, zero_is_zero, node.require)
         if resolved is not None:
             return emit.reshape(x, tensors.named(resolved))
@@ -49,9 +49,13 @@ def _reshape_at_run_time(node: Node) -> ir.Value:
     sizes = node.computed_dims()
     if sizes is not None:
         return emit.reshape(x, sizes)
+    if stated is not None:
+        resolved = _resolve_sizes(tensors.sizes(x), stated, zero_is_zero, node.require, True)
+        if resolved is not None:
+            return emit.reshape(x, tensors.named(resolved))
     rank = _length(node, 1)
     wanted = emit.convert(node.tensor(1), "i64")
-    if node.version < 14 or not node.attribute("allowzero"):
+    if not zero_is_zero:
         have = mgx.dimensions_of(x, 0, min(rank, tensors.rank(x)))
         if rank > tensors.rank(x):
             have = emit.concat([have, node.make(np.zeros(rank - tensors.rank(x), np.int64))], 0)
@@ -141,8 +145,12 @@ def _resolve_sizes(
     wanted: Sequence[Number],
     zero_is_zero: bool,
     require: Callable[[Number], None],
+    rounded: bool = False,
 ) -> list[Number] | None:
-    """As `resolve`, for sizes that are formulas; None where these do not determine the shape."""
+    """As `resolve`, for sizes that are formulas; None where these do not determine the shape.
+
+    rounded: of a size that may be no multiple of other sizes, a run checks that it is one.
+    """
     if None in have or any(
         w == 0 and not zero_is_zero and i >= len(have) for i, w in enumerate(wanted)
     ):
@@ -152,7 +160,7 @@ def _resolve_sizes(
     if result.count(-1) > 1:
         return None
     if -1 in result:
-        left = _part(math.prod(known), math.prod(n for n in result if n != -1), require)
+        left = _part(math.prod(known), math.prod(n for n in result if n != -1), require, rounded)
         if left is None:
             return None
         result[result.index(-1)] = left
@@ -167,15 +175,21 @@ def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
 
 
 def _part(
-    count: Number, divisor: Number, require: Callable[[Number], None] | None
+    count: Number,
+    divisor: Number,
+    require: Callable[[Number], None] | None,
+    rounded: bool = False,
 ) -> Number | None:
     """The quotient of sizes; None where they do not determine it.
 
-    Of a size that may be no multiple of a number, a run checks that it is one.
+    Of a size that may be no multiple of a number, a run checks that it is one; rounded: of a
+    size that may be no multiple of others too.
     """
     found = exact(count, divisor)
-    if found is None and require is not None and isinstance(divisor, int) and divisor > 1:
-        found = count // divisor
+    if found is not None or require is None or not divisor >= 0:
+        return found
+    if rounded if isinstance(divisor, Size) else divisor > 1:
+        found = count // maximum(divisor, 1)
         try:
             require(found * divisor - count)
         except OpenError:
