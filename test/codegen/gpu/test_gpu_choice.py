@@ -119,3 +119,12 @@ def test_the_variant_of_the_least_clocks_is_taken() -> None:
         "  c, taken: two, 2 clocks",
     ]
     assert len(found.choices) == 1  # those of the others tell nothing
+
+
+@pytest.mark.parametrize(("rows", "without"), [(128, True), (512, False)])
+def test_products_of_many_tiles_go_through_lds(rows: int, without: bool) -> None:
+    """Waves that read fragments without LDS gain where a compute unit has one tile: where it has
+    several large ones, no wave multiplies while all of a tile wait."""
+    _, kernel = Product((rows, 3072, 768), "nt").kernel()
+    why = compiler(kernel)(Target.get("gfx942")).why
+    assert ("without LDS" in why) == without, why

@@ -397,10 +397,12 @@ def _straight_clocks(
     products = schedule.tiles_m * schedule.tiles_n * depth / waves / unit.depth
     uneven = simds * ceil_div(waves * held, simds) / (waves * held)
     busy = Share(matrix * uneven, 0, memory).busy
-    alone = Share(
-        matrix * ceil_div(waves, simds) * simds / waves, 0, memory,
-        issue=ISSUE_CLOCKS * (products + 2 * reads), latency=GLOBAL_LATENCY / schedule.prefetch,
-    ).busy  # fmt: skip
+    # Where all waves of a work-group wait for what they read, nothing multiplies meanwhile.
+    alone = together(
+        matrix * ceil_div(waves, simds) * simds / waves, memory,
+        ISSUE_CLOCKS * (products + 2 * reads), GLOBAL_LATENCY / schedule.prefetch,
+        power=2,
+    )  # fmt: skip
     loop = steps * max(a_unit * busy, rounds * alone)
     ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
     start = rounds * START_LATENCY + a_unit * ending
