@@ -375,7 +375,7 @@ def _sums(op: ir.OpView, number: int, operand: _Quantized) -> ir.Value:
         outputs, filters = shape(op.result)[2:], shape(op.w)[2:]
         parts = mgx.reshape(values, [count, group, channels // group, *image])
         sums = mgx.reshape(mgx.reduce_sum(parts, [2]), [count, group, *image])
-        if prod(filters) > 1 or list(outputs) != image:
+        if prod(filters) > 1 or any(op.pads) or list(outputs) != image:
             taps = ir.RankedTensorType.get([group, 1, *filters], element_type(values))
             sums = _convolution(sums, mgx.splat(1, taps), op, outputs, group)
         wide = [count, group, 1 if group == 1 else shape(op.w)[0] // group, *outputs]

@@ -204,6 +204,19 @@ def test_a_convolution_whose_weights_have_a_zero_point(
     assert (depthwise in str(after.module)) == (group == 4)
 
 
+def test_windows_of_one_pixel_read_padding_too() -> None:
+    """Strides and padding leave an image's size as it was, but not its pixels."""
+    x, y = "tensor<1x3x3x3xui8>", "tensor<1x4x3x3xf32>"
+    parts = dequantized(x, 9, "4x3x1x1", "ui8", 100).replace("SCALES", "tensor<f32>")
+    text = (
+        f"%scales = mgx.constant dense<0.5> : tensor<f32>{parts}"
+        "%y = mgx.convolution %a, %b pads = [1, 1, 1, 1] strides = [2, 2] dilations = [1, 1] "
+        f": tensor<1x3x3x3xf32>, tensor<4x3x1x1xf32> -> {y}"
+    )
+    w = weights((4, 3, 1, 1), np.uint8)
+    check_keeps_results(lambda: product(text, w, x, y), (SimplifyQuantized(),), rtol=1e-4)
+
+
 @pytest.mark.parametrize(("group", "w_zero"), [(1, 128), (1, 100), (2, 128)])
 def test_an_image_is_padded_with_its_zero_point(group: int, w_zero: int) -> None:
     w = weights((4, 4 // group, 3, 3), np.uint8)
