@@ -167,8 +167,10 @@ def inputs_of(
 ) -> dict[str, np.ndarray]:
     """Random inputs where the symbols have these sizes."""
     rng, named = np.random.default_rng(seed), named_sizes(model, sizes)
-    arrays = {}
+    arrays, weights = {}, {i.name for i in model.graph.initializer}
     for value in model.graph.input:
+        if value.name in weights:
+            continue
         tensor = value.type.tensor_type
         shape = [named.get(d.dim_param, d.dim_value) for d in tensor.shape.dim]
         if "mask" in value.name:
