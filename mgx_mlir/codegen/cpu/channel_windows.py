@@ -9,6 +9,7 @@ from functools import partial, reduce
 
 from mlir import ir
 from mlir.dialects import arith
+from mlir.dialects import vector as vector_ops
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -32,7 +33,8 @@ class Channels:
     """Work on `channels` neighbouring channels of the pixels of images.
 
     image: its windows, without the channels. match: its results are [pixel of all images,
-    channel]. mode: 'max', 'average', or 'filter' with `filters` [element of a window, channel].
+    channel]. mode: 'max', 'average', or 'filter' with `filters` [element of a window, channel],
+    where the elements of one channel of a group follow those of another.
     is_turned: the kernel's images, filters and results have channels first; work is on copies.
     copy: the copy that the image is of, where channels are apart.
     """
@@ -60,8 +62,15 @@ class Channels:
         """The estimated clocks: of an element of a window, and of a vector that is copied."""
         sizes = (self.image.batch.size, *self.image.outputs)
         pixels = math.prod(n if isinstance(n, int) else USUAL_SIDE for n in sizes)
-        each = math.prod(self.image.window) + (_COPY if self.is_turned or self.copy else 0)
+        each = math.prod(self.image.window) * self.group + (
+            _COPY if self.is_turned or self.copy else 0
+        )
         return pixels * ceil_div(self.channels, lanes) * each
+
+    @property
+    def group(self) -> int:
+        """The neighbouring channels that each filter reads, which are those of its group."""
+        return 1 if self.filters is None else self.filters.row.size // math.prod(self.image.window)
 
     def arguments(self) -> list[int]:
         """The numbers of the inputs that are read."""
@@ -254,18 +263,24 @@ class ChannelWindows:
         """The sums with one element of each window."""
         work, lanes, image = self.work, self.lanes, self.work.image
         channels = [emit.add(first, number * lanes) for number in range(vectors)]
-        filters = [self._filter(tap, c, mask) for c in channels] if work.filters else []
-        found: list[ir.Value] = []
-        for number, total in enumerate(sums):
+        read: list[ir.Value] = []
+        for number in range(len(sums)):
             pixel, vector = divmod(number, vectors)
             here = emit.add(place, pixel * image.steps[-1] * image.strides[-1])
             here = emit.add(here, channels[vector])
             x = emit.load_vector(source, here, lanes, mask)
-            x = emit.convert(x, work.image.element, accumulator)
-            if work.mode == "max":
-                found.append(arith.maximumf(total, x))
-            elif work.filters is None:
-                found.append(arith.addf(total, x))
-            else:
-                found.append(emit.multiply_add(x, filters[vector], total, accumulator))
-        return found
+            read.append(emit.convert(x, work.image.element, accumulator))
+        if work.filters is None:
+            added = arith.maximumf if work.mode == "max" else arith.addf
+            return [added(total, x) for total, x in zip(sums, read, strict=True)]
+        group, taps = work.group, math.prod(image.window)
+        for member in range(group):
+            filters = [self._filter(emit.add(tap, member * taps), c, mask) for c in channels]
+            # A channel of each group, in the lanes of all of its filters.
+            lane_of = [lane // group * group + member for lane in range(lanes)]
+            own = read if group == 1 else [vector_ops.shuffle(x, x, lane_of) for x in read]
+            sums = [
+                emit.multiply_add(x, filters[number % vectors], total, accumulator)
+                for number, (x, total) in enumerate(zip(own, sums, strict=True))
+            ]
+        return sums

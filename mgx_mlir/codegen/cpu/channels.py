@@ -1,9 +1,10 @@
-"""Work on each channel of images of any size, channels last: poolings, and filters of one channel.
+"""Work on each channel of images of any size, channels last: poolings, and filters of few channels.
 
     %y = mgx.convolution %x, %w group = 48 : tensor<?x?x?x48xf32>, tensor<48x3x3x1xf32>
 
 A work item is a row of pixels. Vectors of channels, which are neighbours in memory, go through the
-elements of a window that are inside of the image. Images with channels first are copied.
+elements of a window that are inside of the image. Filters of small groups read a vector once, and for
+each channel of a group a permutation of it. Images with channels first are copied.
 """
 
 from __future__ import annotations
@@ -35,31 +36,45 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
+# The most channels of a group whose filters take vectors of channels.
+MOST_OF_GROUP = 8
 # The types in which poolings compute, by that of their elements.
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 
-def channels_of(kernel: mgx.KernelOp, match: Match | None) -> Channels | Refusal:
+def channels_of(kernel: mgx.KernelOp, match: Match | None, lanes: int) -> Channels | Refusal:
     """The work on channels that a kernel, or its match, is; or why it is none."""
-    found = _pooling_of_channels(kernel) if match is None else _filters_of_channels(_apart(match))
+    if match is None:
+        found = _pooling_of_channels(kernel)
+    else:
+        found = _filters_of_channels(_apart(match, lanes))
     return found or Refusal("no pooling, nor filters of one channel each that lie by channels")
 
 
-def _apart(match: Match) -> Match:
-    """A match of several filters of each channel as one of a filter each: channels are repeated."""
+def _apart(match: Match, lanes: int) -> Match:
+    """A match of several filters of each channel, or group, as one of a filter each.
+
+    Channels are repeated; those of a group, which has as many filters, become channels of images.
+    """
     problem, b = match.problem, match.problem.b
-    one_channel = type(b) is Image and b.channel.size == 1 and groups_of(problem) > 1
-    several = isinstance(problem.M, int) and problem.M > 1
-    if not (one_channel and several) or match.place is not None or type(problem.a) is not Matrix:
+    if type(b) is not Image or groups_of(problem) == 1 or type(problem.a) is not Matrix:
+        return match
+    if not isinstance(problem.M, int) or problem.M == 1 or match.added:
+        return match
+    repeated = b.channel.size == 1 and match.place is None
+    small = b.channel.size == problem.M <= MOST_OF_GROUP and lanes % problem.M == 0
+    if not repeated and (not small or b.fill):
         return match
 
     def apart(x: Matrix) -> Matrix:
         batch, row = x.batch.factors or ((problem.batch, 0),), x.row.factors or ((problem.M, 0),)
         return replace(x, batch=Axis.of(*batch, *row), row=Axis(()))
 
-    image = replace(b, batch=Axis.of(*b.batch.factors, (problem.M, 0)))
+    own_channels = b.channel.factors if small else ((problem.M, 0),)
+    image = replace(b, batch=Axis.of(*b.batch.factors, *own_channels), channel=Axis(()))
     own = replace(problem, batch=problem.batch * problem.M, M=1, a=apart(problem.a), b=image)
-    return replace(match, problem=own, sources=mapped(match.sources, apart))
+    place = match.place and apart(match.place)
+    return replace(match, problem=own, sources=mapped(match.sources, apart), place=place)
 
 
 def _filters_of_channels(match: Match) -> Channels | None:

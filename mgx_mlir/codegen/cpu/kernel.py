@@ -153,7 +153,8 @@ def _winograd(work: Work) -> Offer | Refusal:
 
 def _channels(work: Work) -> Offer | Refusal:
     """Pooling, and convolutions with a filter for each channel, by vectors of channels."""
-    channels = channels_of(work.kernel, work.match)
+    lanes = work.machine.lanes(work.match.problem.accumulator) if work.match else 1
+    channels = channels_of(work.kernel, work.match, lanes)
     if isinstance(channels, Refusal):
         return channels
 

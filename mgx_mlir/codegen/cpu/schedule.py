@@ -274,12 +274,13 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         return plan if exact else replace(plan, depth=min(plan.depth, SUM_DEPTH))
     lanes = machine.lanes(problem.accumulator)
     joined = _joined(problem, machine)
+    highest = IN_PLACE_ROWS if isinstance(problem.a, InPlace) else machine.registers
     tiles = {
         (rows, vectors)
-        for most, vectors in register_tiles(machine.registers)
+        for registers, vectors in register_tiles(machine.registers)
+        for most in (min(registers, highest),)
         for rows in (most, ceil_div(problem.M, ceil_div(problem.M, most)))
         if rows <= max(problem.M, 1)
-        and not (rows > IN_PLACE_ROWS and isinstance(problem.a, InPlace))
     }
     _, rows, vectors, columns = min(
         (_cost(problem, lanes, *tile, columns, joined), *tile, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import schedule
 
 
@@ -86,6 +87,23 @@ def test_few_filters_of_each_channel_go_by_channels(channels, filters, element):
     kernel = HostKernel(convolution((2, channels, 15, 18), w, 1, group=channels, element=element))
     assert kernel.code.why.startswith("channels")
     kernel.check(rtol=1e-4 if element == "f32" else 1e-2, atol=1e-5 if element == "f32" else 1e-2)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "f64"])
+@pytest.mark.parametrize(("groups", "channels"), [(32, 4), (5, 4), (9, 2), (3, 8)])
+def test_groups_of_few_channels_go_by_channels(groups, channels, element):
+    """Vectors of the filters of a group would be nearly empty; those of channels cross groups."""
+    w = groups * channels, channels, 3, 3
+    image = 2, groups * channels, 15, 18
+    kernel = HostKernel(convolution(image, w, 1, 2, group=groups, element=element))
+    assert kernel.code.why.startswith("channels")
+    kernel.check(rtol=1e-2 if element == "f16" else 1e-4, atol=1e-2 if element == "f16" else 1e-5)
+
+
+def test_narrow_images_have_tiles_as_high_as_windows_in_place_may_be():
+    """Tiles of three vectors, of which two filters fill two, would go vector by vector."""
+    text = convolution((1, 3, 40, 40), (32, 3, 3, 3), 1, 2)
+    assert "register tiles 12x32" in HostKernel(text, Target.get("x86-64-v4")).code.why
 
 
 def test_depthwise_along_one_dimension():

@@ -81,6 +81,8 @@ NETS = {
     "groups": Net(3).conv(32, 1, 1).act().conv(48, 3, 3, group=2, pads=[1] * 4).act().conv(8, 1, 1),
     "few filters of groups": Net(8).conv(16, 3, 3, group=8, pads=[1] * 4).act()
         .conv(12, 3, 2, group=4, strides=[2, 1]),
+    "groups of four": Net(3).conv(36, 3, 3).act()
+        .conv(36, 3, 3, group=9, pads=[1] * 4, strides=[2, 1]).act().conv(9, 1, 1),
     "one filter": Net(2).conv(1, 7, 7, pads=[3] * 4).act().conv(3, 2, 2).act().conv(1, 1, 1),
     "channels alone": Net(3).conv(70, 3, 3, pads=[1] * 4).act()
         .conv(70, 5, 5, group=70, pads=[2] * 4, strides=[2, 2]).act().conv(9, 1, 1),
