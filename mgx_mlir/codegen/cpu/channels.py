@@ -3,8 +3,8 @@
     %y = mgx.convolution %x, %w group = 48 : tensor<?x?x?x48xf32>, tensor<48x3x3x1xf32>
 
 A work item is a row of pixels. Vectors of channels, which are neighbours in memory, go through the
-elements of a window that are inside of the image. Filters of small groups read a vector once, and for
-each channel of a group a permutation of it. Images with channels first are copied.
+elements of a window that are inside of the image. Filters of small groups read a vector once, and
+permute it for each channel of a group. Images with channels first are copied.
 """
 
 from __future__ import annotations
