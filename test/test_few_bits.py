@@ -170,9 +170,10 @@ def _bytes(artifact: mgx_mlir.Artifact) -> int:
     return sum(weight.nbytes for weight in artifact.weights.values())
 
 
+@pytest.mark.parametrize("kind", ["int4", "uint4"])
 @pytest.mark.parametrize("mode", ["fast", "debug"])
-def test_other_modes_compute_the_same(mode: str) -> None:
-    model, weights = dequantized(3, "int4", 0)
+def test_other_modes_compute_the_same(mode: str, kind: str) -> None:
+    model, weights = dequantized(3, kind, 0)
     artifact = compile_to_bytecode(model, CompileOptions(mode=mode))
     assert artifact.plan.step_count == (1 if mode == "fast" else 2)
     x = np.random.default_rng(1).uniform(-1, 1, (3, K)).astype(np.float32)

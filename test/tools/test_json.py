@@ -75,7 +75,7 @@ def test_verbose_says_what_each_stage_does(capsys: Output) -> None:
     assert capsys.readouterr().err == ""
     assert main(["run", "-v", DIGITS]) == 0
     said = capsys.readouterr().err
-    for stage in ("import of digits", "pipeline fusion", "5 kernels", "to be finalized", "arena"):
+    for stage in ("import of digits", "pipeline fusion", "6 kernels", "to be finalized", "arena"):
         assert f"{stage}" in said
     assert "mgx-outline-kernels" not in said
     assert main(["run", "-vv", DIGITS]) == 0

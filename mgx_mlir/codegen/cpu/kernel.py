@@ -33,6 +33,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
 _DIALECTS = ("arith", "func", "llvm", "math", "memref", "scf", "vector")
+_FEW_BITS = ("i2", "i4", "ui2", "ui4")
 _NO_CONTRACTION = Refusal("no product or convolution that the generators match")
 
 
@@ -192,8 +193,10 @@ WAYS: dict[str, Callable[[Work], Offer | Refusal]] = {
 
 
 def _place(type_: ir.Type, argument: Argument) -> Place:
-    """The memory of an argument."""
-    return Place(emit.memory_type(element_name(type_)), math.prod(shape_of(type_)), argument)
+    """The memory of an argument. A number of few bits that is not packed has a byte."""
+    name = element_name(type_)
+    held = "i8" if name in _FEW_BITS else name
+    return Place(emit.memory_type(held), math.prod(shape_of(type_)), argument)
 
 
 def load_dialects(context: ir.Context) -> None:

@@ -14,7 +14,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
-from mgx_mlir.importer.converters import movement, regions, sampling, shapes, spectral
+from mgx_mlir.importer.converters import counted, movement, regions, sampling, spectral
 from mgx_mlir.importer.converters.activations import activation_of
 from mgx_mlir.importer.converters.contractions import gemm
 from mgx_mlir.importer.converters.microsoft import contributed
@@ -26,7 +26,7 @@ from mgx_mlir.importer.node import Node
 for _name, _to, _convert in (
     ("GatherND", "gathernd", movement.gather_nd),
     ("GridSample", "gathernd floor mul add where", sampling.grid_sample),
-    ("Range", "constant", shapes.range_),
+    ("Range", "constant", counted.range_),
     ("Trilu", "greater where", movement.trilu),
 ):
     contributed(_name, _to)(_convert)
