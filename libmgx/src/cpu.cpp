@@ -35,7 +35,7 @@ public:
   }
 
   Patience patience;
-  Spans *spans = nullptr; // Of the run, where they are asked for.
+  Spans *spans = nullptr; // The run's spans, where they are asked for.
 
 private:
   const CpuSized &sized;

@@ -20,7 +20,7 @@ struct mgx_step {
 int mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads);
 }
 
-// What each thread did in a run, step by step.
+// The work of each thread in a run, step by step.
 struct Spans {
   using Clock = std::chrono::steady_clock;
   struct Span {

@@ -12,7 +12,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def memory_of(value: Any) -> int | None:
-    """What tells the memory of a living tensor, fake or not, from others; None: it has none."""
+    """A key of the memory of a living tensor, fake or not; None: it has none."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
     return int(value.untyped_storage()._cdata)

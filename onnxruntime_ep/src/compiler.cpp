@@ -204,8 +204,8 @@ std::vector<Compiled> loaded(const fs::path &entry, size_t node_count, const Opt
   return found;
 }
 
-// What the cache has of this version of the compiler. An entry of another one, and one that is
-// damaged or that nothing vouches for, goes away.
+// The entry of the cache that this version of the compiler made. An entry of another one, and one
+// that is damaged or that nothing vouches for, goes away.
 std::optional<std::vector<Compiled>> kept(const fs::path &entry, const std::string &version,
                                           size_t node_count, const Options &options,
                                           mgx_device *device, const OrtLogger *logger) {

@@ -11,7 +11,6 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
@@ -23,17 +22,16 @@ from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
 from mgx_mlir.codegen.cpu.windows import WindowProduct, window_product
 from mgx_mlir.codegen.cpu.winograd_schedule import Squares, choose_winograd
-from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.body import Place, memory_type
 from mgx_mlir.codegen.loops.kernel import is_symbolic
 from mgx_mlir.codegen.loops.repeat import has_loop
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import Match, match_contraction
-from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
 _DIALECTS = ("arith", "func", "llvm", "math", "memref", "scf", "vector")
-_FEW_BITS = ("i2", "i4", "ui2", "ui4")
 _NO_CONTRACTION = Refusal("no product or convolution that the generators match")
 
 
@@ -194,9 +192,7 @@ WAYS: dict[str, Callable[[Work], Offer | Refusal]] = {
 
 def _place(type_: ir.Type, argument: Argument) -> Place:
     """The memory of an argument. A number of few bits that is not packed has a byte."""
-    name = element_name(type_)
-    held = "i8" if name in _FEW_BITS else name
-    return Place(emit.memory_type(held), math.prod(shape_of(type_)), argument)
+    return Place(memory_type(element_of(type_).storage()), math.prod(shape_of(type_)), argument)
 
 
 def load_dialects(context: ir.Context) -> None:

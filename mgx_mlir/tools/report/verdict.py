@@ -161,7 +161,7 @@ def _narrowed(
     total: float,
     facts: Mapping[int, Mapping[str, Any]],
 ) -> float:
-    """What narrower elements in place of f32 gain; 0 where that is little, or nothing is known.
+    """The gain of narrower elements in place of f32; 0 where that is little, or nothing is known.
 
     On devices f16: half of the bytes, and the matrix units' rate of f16. On CPUs int8: a quarter of
     the bytes, and twice the products an instruction, which AVX2 has too.
