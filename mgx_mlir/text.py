@@ -15,6 +15,9 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
+# The name of standard output in errors of writing.
+STANDARD_OUTPUT = "standard output"
+
 
 def printable(text: str) -> str:
     """The text with control characters as escapes: '\\x1b'. Newlines and tabs stay."""
@@ -69,7 +72,7 @@ def printable_output() -> Iterator[None]:
         _open_closed()
         nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         stack.callback(nowhere.close)
-        out: Any = _Printable(sys.stdout or nowhere, "standard output")
+        out: Any = _Printable(sys.stdout or nowhere, STANDARD_OUTPUT)
         err: Any = _Printable(sys.stderr or nowhere)
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))

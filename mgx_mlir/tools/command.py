@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from mgx_mlir.settings import is_quiet
 from mgx_mlir.suggest import instead
-from mgx_mlir.text import printable_output
+from mgx_mlir.text import STANDARD_OUTPUT, printable_output
 
 
 def exit_code(name: str, work: Callable[[], int]) -> int:
@@ -100,9 +100,17 @@ def until_pipe_closes(work: Callable[[], int]) -> int:
         finally:  # also of --help, which ends the process
             sys.stdout.flush()
     except BrokenPipeError:
-        # The rest of the output has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        if error.filename == STANDARD_OUTPUT:
+            _drop_output()  # else the next flush fails, and is said, again
+        raise
+
+
+def _drop_output() -> None:
+    """Sends the rest of the output, which has nowhere to go, to the null device."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # The levels of the log. 'none' is above all.

@@ -60,6 +60,7 @@ def counters() -> dict[str, int]:
 def options_for(entries: dict[str, str] | None = None, target: str = "cpu", **options: str) -> Any:
     """Session options with the provider for a target, and entries of the configuration."""
     found = onnxruntime.SessionOptions()
+    found.log_severity_level = 2  # warnings, whatever other tests of the process asked for
     for key, value in (entries or {}).items():
         found.add_session_config_entry(key, value)
     found.add_provider_for_devices([devices()[target]], options)

@@ -34,9 +34,10 @@ def test_a_wrong_run_fails_without_streams() -> None:
     assert shell(f"{TOOL} params nothing.onnx >&- 2>&-").returncode == 1
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [f"params {DIGITS}", "--help", "read --help"])
-def test_a_full_device_is_said(words: str) -> None:
-    found = shell(f"{TOOL} {words} >/dev/full")
+def test_a_full_device_is_said(words: str, unbuffered: str) -> None:
+    found = shell(f"{TOOL} {words} >/dev/full", PYTHONUNBUFFERED=unbuffered)
     assert found.returncode == 1
     assert found.stderr.endswith("standard output: No space left on device\n")
     assert found.stderr.count("\n") == 1
