@@ -379,7 +379,9 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   l.memory = &memory;
   l.options = options;
   l.options.profile = options.profile && profile;
-  l.entry = l.program->at(k.entry);
+  // Code that expects arguments in registers begins with 256 bytes that read them, for firmware
+  // that does not (AMDGPUUsage, "Preloaded Kernel Arguments").
+  l.entry = l.program->at(k.entry + (l.descriptor->preload & 127 ? 256 : 0));
   if (!l.entry) return launch_fault(k, "its entry holds no instruction");
   u64 groups = u64(d.grid[0]) * d.grid[1] * d.grid[2];
   if (!groups) return std::nullopt;

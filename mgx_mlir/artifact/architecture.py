@@ -45,6 +45,8 @@ class Architecture:
     dots_halves: bool = True
     # Whether MLIR has instructions for a barrier of LDS alone; else it writes inline assembly.
     lds_barriers: bool = True
+    # Whether a wave begins with the first arguments in scalar registers (LLVM's KernargPreload).
+    preloads_arguments: bool = False
     # LLVM features that all code is compiled with.
     llvm_features: str = ""
 
@@ -54,6 +56,7 @@ def _cdna(generation: int) -> Architecture:
         f"cdna{generation}", "mfma", 64, 512,
         simds=4, issue_clocks=4, lane_vgprs=512, usable_vgprs=400,
         l2_bytes_a_clock=54, softmax_clocks=26, exchanges_rows=False, lds_barriers=generation > 1,
+        preloads_arguments=generation > 1,
     )  # fmt: skip
 
 
@@ -74,6 +77,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         _rdna(3, "wmma", "-real-true16"),
         _rdna(4, "wmma"),
         # As LLVM 22 describes it, in waves of 32. Rates and clocks are estimates, those of RDNA 4.
-        replace(_rdna(4, "wmma"), name="gfx1250", max_vgprs=1024, dots_halves=False),
+        replace(
+            _rdna(4, "wmma"),
+            name="gfx1250",
+            max_vgprs=1024,
+            dots_halves=False,
+            preloads_arguments=True,
+        ),
     )
 }

@@ -115,8 +115,11 @@ class TestStrict:
         assert fault(module, "unset_lds", 1, 64, out, strict=True).kind == "uninitialized"
 
 
-def bare(chip: str, body: str, wave: int = 0) -> bytes:
-    """A kernel `k` of one pointer argument, in s[0:1] of the argument segment at s[0:1]."""
+def bare(chip: str, body: str, wave: int = 0, more: str = "") -> bytes:
+    """A kernel `k` of one pointer argument, in s[0:1] of the argument segment at s[0:1].
+
+    more: lines of its descriptor.
+    """
     cdna = chip in engine.CDNA
     wave = wave or (64 if cdna else 32)
     extra = ".amdhsa_accum_offset 32" if cdna else f".amdhsa_wavefront_size32 {int(wave == 32)}"
@@ -138,6 +141,7 @@ s_endpgm
  .amdhsa_user_sgpr_kernarg_segment_ptr 1
  .amdhsa_kernarg_size 8
  {extra}
+ {more}
 .end_amdhsa_kernel
 .amdgpu_metadata
 ---
@@ -161,6 +165,17 @@ amdhsa.kernels:
         chip,
         "" if cdna else f"+wavefrontsize{wave}",
     )
+
+
+@pytest.mark.parametrize("chip", engine.CDNA)
+def test_arguments_in_registers(chip):
+    """A kernel that expects them begins 256 bytes after its entry."""
+    store = "v_mov_b32 v0, 0\nv_mov_b32 v1, 7\nglobal_store_dword v0, v1, s[2:3]"
+    body = f"s_endpgm\n.fill 63, 4, 0xbf800000\n{store}"
+    x = engine.Array(np.zeros(1, np.int32))
+    preloaded = bare(chip, body, more=".amdhsa_user_sgpr_kernarg_preload_length 2")
+    engine.Module(preloaded, chip).run("k", 1, 1, x)
+    assert x.view[0] == 7
 
 
 WAIT_SCALAR = {"gfx1200": "s_wait_kmcnt 0", "gfx1201": "s_wait_kmcnt 0"}

@@ -80,6 +80,22 @@ def test_hidden_arguments_are_not_asked_for() -> None:
         assert {argument[".value_kind"] for argument in kernel[".args"]} == {"global_buffer"}
 
 
+@pytest.mark.parametrize(
+    "chip, words", [("gfx942", 4), ("gfx90a", 4), ("gfx1250", 4), ("gfx1201", 0)]
+)
+def test_the_first_arguments_come_in_registers(chip: str, words: int, tmp_path: Path) -> None:
+    code = code_object(gpu_kernels.SOFTMAX.program(), Target.get(chip))
+    path = tmp_path / "kernel.hsaco"
+    path.write_bytes(code.data)
+    name = f"{code.launches[0].function}.kd"
+    shown = subprocess.run(
+        [tool("llvm-objdump"), "-d", "-j", ".rodata", f"--disassemble-symbols={name}", str(path)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert f".amdhsa_user_sgpr_kernarg_preload_length {words}" in shown or not words, shown
+    assert words or "preload_length" not in shown
+
+
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1201"])
 def test_same_program_gives_the_same_bytes(chip: str) -> None:
     target = Target.get(chip)

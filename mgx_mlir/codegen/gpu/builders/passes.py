@@ -168,6 +168,8 @@ def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
     _remainders_of_llvm(gpu_module)
     _relax_atomics(gpu_module)
     _keep_loop_annotations(gpu_module)
+    if Target.get(chip).gpu.preloads_arguments:
+        _preload_arguments(gpu_module)
     return gpu_module
 
 
@@ -206,6 +208,18 @@ def _relax_atomics(gpu_module: gpu.GPUModuleOp) -> None:
         op.syncscope = agent
         for name in ("rocdl.no_fine_grained_memory", "rocdl.no_remote_memory"):
             op.attributes[name] = unit
+
+
+def _preload_arguments(gpu_module: gpu.GPUModuleOp) -> None:
+    """Marks the arguments of kernels: the first ones, as many as fit, come in scalar registers."""
+    with gpu_module.context:
+        for function in ops_inside(gpu_module, llvm.LLVMFuncOp):
+            if "rocdl.kernel" not in function.attributes or "arg_attrs" not in function.attributes:
+                continue
+            given = [ir.DictAttr(x) for x in ir.ArrayAttr(function.attributes["arg_attrs"])]
+            unit = {"llvm.inreg": ir.UnitAttr.get()}
+            marked = [ir.DictAttr.get({y.name: y.attr for y in x} | unit) for x in given]
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(marked)
 
 
 def _without_inline_assembly(module: ir.Module) -> None:
