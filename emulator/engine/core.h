@@ -102,6 +102,7 @@ enum InstFlags : u32 {
   F_TRANS = 1 << 20,
   F_TID = 1 << 21,   // memory: the lane's number makes the address
   F_GDS = 1 << 22,   // DS: global data share
+  F_DEVICE = 1 << 23, // memory: seen by all work-groups of the device, past caches that are not
 };
 
 // The kinds of instructions that the profile counts.
@@ -124,6 +125,7 @@ enum class Class : u8 {
   barrier,
   wait,
   other,
+  cache, // written back, or dropped
   count
 };
 

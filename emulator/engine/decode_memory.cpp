@@ -25,7 +25,7 @@ u32 Fields::ds(const OpInfo &info, const u32 *d, Inst &in) {
 
 u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
   u32 w = d[0], saddr, vaddr, data, vdst, segment, size = 8;
-  bool sve = false, acc = false, glc;
+  bool sve = false, acc = false, glc, device;
   if (chip_.is_gfx12()) {
     segment = bits(w, 25, 24);
     in.imm = sext(bits(d[2], 31, 8), 24);
@@ -33,6 +33,7 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
     vdst = bits(d[1], 7, 0);
     sve = bit(d[1], 17);
     glc = bit(d[1], 20);
+    device = bit(d[1], 19); // the scope is the device or the system
     data = bits(d[1], 30, 23);
     vaddr = bits(d[2], 7, 0);
     size = 12;
@@ -42,6 +43,7 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
     unsigned width = chip_.is_gfx10() ? 12 : 13;
     in.imm = segment ? sext(bits(w, width - 1, 0), width) : i32(bits(w, width - 2, 0));
     glc = gfx11 ? bit(w, 14) : bit(w, 16);
+    device = chip_.gfx940_up() ? bit(w, 25) : glc;
     saddr = bits(d[1], 22, 16);
     vaddr = bits(d[1], 7, 0);
     data = bits(d[1], 15, 8);
@@ -55,7 +57,7 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
   bool no_saddr = saddr == 127 || (chip_.is_gfx10() && saddr == 125) ||
                   ((chip_.is_gfx11() || chip_.is_gfx12()) && saddr == 124);
   in.cbsz = segment == 0 ? S_FLAT : segment == 1 ? S_SCRATCH : S_GLOBAL;
-  if (glc) in.flags |= F_GLC;
+  in.flags |= (glc ? u32(F_GLC) : 0) | (device ? u32(F_DEVICE) : 0);
   if (!no_saddr && segment) {
     in.flags |= F_SADDR;
     in.src[2] = scalar(saddr, segment == 1 ? Ty::b32 : Ty::b64);
@@ -79,13 +81,14 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
 // `typed`: MTBUF, whose instruction names the format. gfx12 has one encoding for both.
 u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in, bool typed) {
   u32 w = d[0], vaddr, data, rsrc, soffset, size = 8;
-  bool offen, idxen, glc, tfe, acc = false;
+  bool offen, idxen, glc, tfe, device, acc = false;
   if (chip_.is_gfx12()) {
     soffset = bits(w, 6, 0);
     tfe = bit(w, 22);
     data = bits(d[1], 7, 0);
     rsrc = bits(d[1], 17, 9);
     glc = bit(d[1], 20);
+    device = bit(d[1], 19);
     in.dpp = bits(d[1], 29, 23);
     offen = bit(d[1], 30);
     idxen = bit(d[1], 31);
@@ -96,6 +99,7 @@ u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in, bool typed) {
     bool gfx11 = chip_.is_gfx11();
     in.imm = i32(bits(w, 11, 0));
     glc = bit(w, 14);
+    device = chip_.gfx940_up() ? bit(w, 15) : glc;
     vaddr = bits(d[1], 7, 0);
     data = bits(d[1], 15, 8);
     rsrc = bits(d[1], 20, 16) * 4;
@@ -109,7 +113,7 @@ u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in, bool typed) {
   }
   in.cbsz = S_BUFFER;
   in.flags |= (offen ? u32(F_OFFEN) : 0) | (idxen ? u32(F_IDXEN) : 0) | (glc ? u32(F_GLC) : 0) |
-              (tfe ? u32(F_TFE) : 0);
+              (tfe ? u32(F_TFE) : 0) | (device ? u32(F_DEVICE) : 0);
   if (offen || idxen) in.src[0] = vector(vaddr, offen && idxen ? Ty::b64 : Ty::b32);
   in.src[2] = scalar(rsrc, Ty::b128);
   in.src[3] = source(soffset, Ty::b32, 0);

@@ -144,7 +144,7 @@ Progress run_group(const Launch &l, GroupState &s) {
           return Progress::fault;
         }
     }
-    if (spinning) return Progress::waiting;
+    if (spinning || l.mixed) return Progress::waiting;
   }
 }
 
@@ -280,6 +280,8 @@ public:
     std::unique_ptr<Probe, void (*)(Probe *)> probe = make_probe(l_);
     std::deque<std::unique_ptr<GroupState>> active;
     u32 resident = l_.dispatch->cooperative ? ~0u : kResidentPerThread;
+    u64 random = l_.options.order.seed;
+    if (l_.mixed) wants_more_ = true;
     while (!stop_.load(std::memory_order_relaxed)) {
       bool fresh = active.empty() || wants_more_;
       if (fresh && active.size() < resident) {
@@ -300,6 +302,7 @@ public:
         }
       }
       if (active.empty()) break;
+      if (l_.mixed) std::swap(active.front(), active[next_random(random) % active.size()]);
       std::unique_ptr<GroupState> s = std::move(active.front());
       active.pop_front();
       Progress p = run_group(l_, *s);
@@ -388,6 +391,7 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   if (groups > 0xffffffff) return launch_fault(k, "more than 2^32 work-groups");
   l.total_groups = l.grid.groups = u32(groups);
   l.grid.cooperative = d.cooperative;
+  l.mixed = d.cooperative && options.order.kind == Order::random;
   l.threads = d.block[0] * d.block[1] * d.block[2];
   l.waves = (l.threads + k.wave_size - 1) / k.wave_size;
   l.lds_bytes = k.group_bytes + d.dynamic_lds;

@@ -22,6 +22,7 @@ struct Launch {
   u32 threads = 0, waves = 0;             // of a full work-group
   u32 vgprs = 0, agprs = 0;               // that a wave may use
   u32 total_groups = 0, executed_groups = 0;
+  bool mixed = false; // work-groups take turns, as the waves of each do
   std::shared_ptr<GlobalShadow> shadow;
   mutable GridBarrier grid;
 };

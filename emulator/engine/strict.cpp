@@ -36,6 +36,7 @@ void strict_start(const Launch &l, GroupState &g) {
     w->scratch.resize(size_t(l.scratch_bytes) * g.waves[i]->lanes, 0xff);
     s->waves.push_back(std::move(w));
     g.waves[i]->strict = s;
+    s->waves[i]->order.self = u64(s->group) << 8 | i;
   }
 }
 
@@ -161,6 +162,7 @@ bool strict_before(Wave &w, const Inst &in) {
   s.undefined_load = 0;
   s.exec = exec_of(w);
   s.moved = false;
+  strict_order(w, in);
   if (in.cls == Class::wait) {
     wait(w, s, in);
     return true;

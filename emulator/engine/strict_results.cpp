@@ -247,13 +247,13 @@ u64 sources(const Wave &w, const WaveShadow &s, const Inst &in) {
 }
 
 void after_memory(Wave &w, WaveShadow &s, const Inst &in) {
+  strict_told(w);
   bool returns = in.dst.kind == O_VGPR && !(in.flags & F_LDS);
   // From gfx10 on stores and atomics without result have a counter of their own.
   if (w.chip->is_gfx9() || returns || in.flags & F_LDS) ++s.issued[kVm];
   // An instruction waits where the counter is at its most: LLVM counts on it, too.
   complete(s, kVm, kMostInFlight);
   if (in.cls == Class::flat) ++s.issued[kLds];
-  if (in.cls == Class::global_atomic) s.last_atomic = w.strict->global->time.fetch_add(1);
   if (!returns) return;
   u64 exec = exec_of(w);
   if (s.moved) arrive(s, in.dst, exec);
@@ -438,8 +438,7 @@ void define_results(Wave &w, const Inst &in) {
   case Class::lds_write:
   case Class::lds_atomic: return after_lds(w, s, in);
   case Class::barrier: // one between work-groups orders all waves of this one
-    if (in.src[0].kind == O_VGPR)
-      for (auto &wave : w.strict->waves) wave->last_atomic = w.strict->global->time.fetch_add(1);
+    if (in.src[0].kind == O_VGPR) strict_grid_barrier(w);
     return;
   case Class::matrix: return after_matrix(w, s, in); // ignores EXEC
   case Class::salu: return after_scalar(w, s, in);

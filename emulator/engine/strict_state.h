@@ -40,6 +40,25 @@ struct Facts {
   explicit Facts(const std::string &mnemonic);
 };
 
+// The number of a wave of a dispatch, and how far its accesses are ordered before something: those
+// that it made at this clock, and earlier.
+using Clocks = std::unordered_map<u64, u32>;
+
+// What orders a wave's accesses to global memory with those of others, by the memory model of the
+// chip: a release makes stores visible to the device and is followed by an atomic, an acquire
+// drops what caches hold, after an atomic. Barriers of the work-group order its own waves.
+struct Ordering {
+  u64 self = 0;
+  u32 clock = 1;
+  u32 stored = 0;       // the clock before stores that may not be visible yet; 0: there are none
+  bool flushing = false; // those are on their way to memory that all dies of the chip see
+  Clocks known;         // of waves of other work-groups: what lies before this wave's next access
+  Clocks visible;       // of waves of its own: what lies before it, and is visible to others
+  Clocks seen;          // what atomics told, before the acquire
+  std::vector<u64> words; // of the atomics under way
+  u32 epoch = 0;        // of the work-group, at the last instruction
+};
+
 struct WaveShadow {
   Pending v[kVgprs], s[kScalars];
   u64 defined[kVgprs] = {};   // lanes
@@ -47,7 +66,7 @@ struct WaveShadow {
   bool scc_defined = false;
   u32 issued[kCounters] = {}, done[kCounters] = {};
   u64 undefined_load = 0;     // lanes whose LDS bytes nobody wrote
-  u64 last_atomic = 0;        // time of the wave's last global atomic
+  Ordering order;
   u64 exec = 0;               // before the present instruction
   // Of the present instruction: lanes of its result, and of its source, whose moved bits nobody
   // wrote; bits of a scalar result, of EXEC and of SCC.
@@ -69,7 +88,7 @@ struct GlobalWord {
   u32 group = ~0u, epoch = 0;
   i16 wave = -1;
   u8 kind = 0; // 1 read, 2 write, 4 atomic
-  u64 time = 0;
+  u32 clock = 0;
 };
 
 // Belongs to one dispatch; shared by its threads.
@@ -78,9 +97,15 @@ struct GlobalShadow {
   struct Shard {
     std::mutex mutex;
     std::unordered_map<u64, GlobalWord> reads, writes;
+    std::unordered_map<u64, Clocks> told; // by atomics, to others of the same word
   } shards[kShards];
-  std::atomic<u64> time{1};
   std::vector<Facts> facts; // by Inst::name
+};
+
+// What waves that arrived at a barrier of their work-group know, at one of its epochs.
+struct Arrived {
+  u32 epoch = ~0u;
+  Clocks known, visible, seen;
 };
 
 struct Strict {
@@ -88,6 +113,7 @@ struct Strict {
   std::vector<LdsWord> words;
   std::vector<u8> lds; // bits are ones where nobody wrote
   GlobalShadow *global = nullptr;
+  Arrived arrived[2];
   u32 group = 0;
   Footprint *footprint = nullptr;
   Footprint::Line *line = nullptr; // last touched
@@ -123,6 +149,12 @@ inline const Facts &facts_of(const Wave &w, const Inst &in) {
 // What only moves bits is executed on bits that say whether somebody wrote them; before the
 // instruction itself. False after a fault.
 bool mirror(Wave &w, const Inst &in);
+// Before each instruction: waits, barriers and caches that order accesses to global memory.
+void strict_order(Wave &w, const Inst &in);
+// A barrier between all work-groups.
+void strict_grid_barrier(Wave &w);
+// After an atomic: what it read may be of atomics that came between its look at them and itself.
+void strict_told(Wave &w);
 // Definedness of the results; after the instruction.
 void define_results(Wave &w, const Inst &in);
 

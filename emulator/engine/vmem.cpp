@@ -178,7 +178,7 @@ void register_vmem(OpTable &t) {
         "buffer_wbinvl1_vol", "buffer_invl2", "global_inv", "global_wb", "global_wbinv"}) {
     OpInfo o;
     o.fn = nop;
-    o.cls = Class::other;
+    o.cls = Class::cache;
     add_op(t, name, o);
   }
 }
