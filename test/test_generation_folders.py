@@ -157,11 +157,22 @@ def test_a_model_of_more_than_tokens_is_refused_by_its_section(genai: Path, sect
         mgx_mlir.generate(genai, [[1]])
 
 
-def test_inputs_that_generation_does_not_fill_are_refused_by_name(genai: Path) -> None:
+@pytest.mark.parametrize(
+    ("side", "key", "pattern"),
+    [
+        ("inputs", "block_table", "block_table"),
+        # Scales of a paged cache, one for each token.
+        ("inputs", "past_key_scale_names", "past_key_values.%d.key_scale"),
+        ("outputs", "present_value_scale_names", "present.%d.value_scale"),
+    ],
+)
+def test_values_that_generation_does_not_fill_are_refused_by_name(
+    genai: Path, side: str, key: str, pattern: str
+) -> None:
     decoder = json.loads((genai / "genai_config.json").read_text())["model"]["decoder"]
-    decoder["inputs"]["block_table"] = "block_table"
+    decoder[side][key] = pattern
     changed(genai, decoder=decoder)
-    with pytest.raises(UnsupportedError, match="'block_table'"):
+    with pytest.raises(UnsupportedError, match=f"'{key}'"):
         Folder.open(genai)
 
 

@@ -439,6 +439,17 @@ def test_a_cache_of_int8(shape):
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, GROUPS, 1, SIZE)])
+def test_a_cache_of_4_bits_has_two_numbers_in_a_byte(shape):
+    inputs, attributes = quantized(shape)
+    for name in ("pk", "pv"):
+        codes = np.clip(inputs[name], -8, 7) + 8
+        inputs[name] = (codes[..., ::2] | codes[..., 1::2] << 4).astype(np.uint8)
+    for name in ("ks", "vs"):
+        inputs[name] = inputs[name] * 8  # so that some new entries are out of range, not all
+    assert_decodes(inputs, np.uint8, **{**attributes, "kv_cache_bit_width": 4})
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, GROUPS, 1, SIZE)])
 def test_a_cache_of_fp8_is_that_of_floats_rounded(shape):
     dtype = ml_dtypes.float8_e4m3fn
     inputs, attributes = quantized(shape, dtype)
@@ -468,7 +479,12 @@ def _decoded(inputs, types, attributes):
 @pytest.mark.parametrize(
     ("attributes", "error", "message"),
     [
-        ({"kv_cache_bit_width": 4}, UnsupportedError, "kv_cache_bit_width = 4; 8 is supported"),
+        (
+            {"kv_cache_bit_width": 4},
+            UnsupportedError,
+            "of int8; numbers of 4 bits are in uint8",
+        ),
+        ({"kv_cache_bit_width": 2}, UnsupportedError, "kv_cache_bit_width = 2; 4 and 8 are"),
         ({"k_quant_type": "NONE"}, ModelError, "k_scale for a cache whose k_quant_type is NONE"),
         ({"v_quant_type": "PER_CHANNEL"}, ModelError, "cannot have the shape"),
     ],

@@ -145,3 +145,10 @@ ARCHITECTURES: dict[str, Callable[[], Built]] = {
     "diffusers DiTTransformer2DModel": _dit,
     "diffusers ResnetBlock2D": _resnet_block,
 }
+
+# Those that Dynamo itself traces for minutes where all sizes are open: those that differ are.
+MARKED = (
+    "transformers swin", "transformers swinv2", "transformers wavlm", "timm tf_efficientnetv2_b0",
+    "torchvision densenet121", "torchvision lraspp_mobilenet_v3_large", "torchvision swin_t",
+    "diffusers AutoencoderKL", "diffusers UNet2DConditionModel",
+)  # fmt: skip

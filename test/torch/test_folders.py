@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -80,11 +81,12 @@ def tokens_of_transformers(saved: Path, ids: list[int]) -> list[int]:
     return list(found[0, len(ids) :].tolist())
 
 
-def built(saved: Path, tmp_path: Path, precision: str = "fp32") -> Path:
-    """The folder of genai's builder."""
+def built(saved: Path, tmp_path: Path, precision: str = "fp32", *extra: str) -> Path:
+    """The folder of genai's builder, with its further options."""
     path = tmp_path / "genai"
     command = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", saved, "-o", path]
     command += ["-p", precision, "-e", "cpu", "-c", tmp_path / "cache"]
+    command += ["--extra_options", *extra] if extra else []
     subprocess.run(command, check=True, capture_output=True)
     return path
 
@@ -116,6 +118,31 @@ def test_searches_choose_the_tokens_that_genai_chooses(saved: Path, tmp_path: Pa
     folder = Folder.open(built(saved, tmp_path))
     for search in SEARCHES:
         expect_tokens_of_genai(folder, folder.ids(PROMPTS)[0], **search)
+
+
+@pytest.mark.parametrize(
+    "scheme", ["int8_per_tensor", "int8_per_channel", "int4_per_tensor", "int4_per_channel"]
+)
+def test_caches_of_few_bits_with_the_builders_scales(
+    saved: Path, tmp_path: Path, scheme: str
+) -> None:
+    many = [0.02 + 0.003 * (n % 7) for n in range(32)] if scheme.endswith("channel") else 0.02
+    scales = {name: [many] * 2 for name in ("k_scales", "v_scales")}
+    file = tmp_path / "scales.json"
+    file.write_text(json.dumps({"scales": scales}))
+    options = (f"kv_cache_quant_scheme={scheme}", f"kv_cache_scale_file={file}")
+    folder = Folder.open(built(saved, tmp_path, "fp32", *options))
+    expect_tokens_of_genai(folder, folder.ids(PROMPTS)[0])
+
+
+def test_a_shared_buffer_of_past_and_present_changes_no_token(saved: Path, tmp_path: Path) -> None:
+    path = built(saved, tmp_path)
+    config = json.loads((path / "genai_config.json").read_text())
+    for shared in (True, False):
+        config["search"]["past_present_share_buffer"] = shared
+        (path / "genai_config.json").write_text(json.dumps(config))
+        folder = Folder.open(path)
+        expect_tokens_of_genai(folder, folder.ids(PROMPTS)[0])
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

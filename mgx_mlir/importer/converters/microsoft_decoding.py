@@ -29,6 +29,7 @@ from mgx_mlir.importer.converters.normalization import root_mean_square
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.sizes.arithmetic import Number, Size, alone
+from mgx_mlir.suggest import listed
 
 
 @contributed("GroupQueryAttention", "dot mul where softmax scatter_none gather concat")
@@ -84,26 +85,30 @@ def _refuse_other_forms(node: Node) -> None:
 
 # The inputs of the caches, by which errors name them.
 _CACHES = {3: "k", 4: "v"}
-_CODES = tuple(map(np.dtype, ("int8", ml_dtypes.float8_e4m3fn)))
+# The element types of a cache by the bits of a number: two of 4 bits are in a byte.
+_CODES = {
+    4: (np.dtype("uint8"),),
+    8: tuple(map(np.dtype, ("int8", ml_dtypes.float8_e4m3fn))),
+}
 
 
 def _scale(node: Node, past: int, x: ir.Value) -> ir.Value | None:
-    """The scales of a cache of 8-bit numbers, as broadcast to x; None for a cache of floats."""
+    """The scales of a cache of 4- or 8-bit numbers, as broadcast to x; None for one of floats."""
     name = _CACHES[past]
-    kind = node.choice(f"{name}_quant_type", "NONE", "PER_TENSOR", "PER_CHANNEL", default="NONE")
-    bits = int(node.attribute("kv_cache_bit_width", 0))
+    kind, bits = _kind(node, past), _bits(node)
     if kind == "NONE":
         if node.given(past + 9):
             raise ModelError(f"{name}_scale for a cache whose {name}_quant_type is NONE")
         return None
-    if bits not in (0, 8):
-        raise UnsupportedError(f"kv_cache_bit_width = {bits}; 8 is supported")
+    if bits not in _CODES:
+        raise UnsupportedError(f"kv_cache_bit_width = {bits}; 4 and 8 are supported")
     if not node.given(past) or not node.given(past + 9):
         raise UnsupportedError(f"a quantized cache without a past, or without {name}_scale")
     codes = np.dtype(emit.numpy_type(node.tensor(past)))
-    if codes not in _CODES:
+    if codes not in _CODES[bits]:
         raise UnsupportedError(
-            f"a quantized cache of {codes}; int8 and float8_e4m3fn are supported"
+            f"a quantized cache of {codes}; numbers of {bits} bits are in "
+            f"{listed(map(str, _CODES[bits]))}"
         )
     scale = emit.convert(node.tensor(past + 9), "f32")
     _, heads, _, size = tensors.dims(x)
@@ -116,16 +121,50 @@ def _stored(node: Node, past: int, new: ir.Value) -> ir.Value:
     scale = _scale(node, past, new)
     if scale is None:
         return new
-    to = emit.numpy_type(node.tensor(past))
-    return mgx.quantizelinear(emit.convert(new, "f32"), scale, None, to=to, saturate=True)
+    to = np.int8 if _bits(node) == 4 else emit.numpy_type(node.tensor(past))
+    codes = mgx.quantizelinear(emit.convert(new, "f32"), scale, None, to=to, saturate=True)
+    return _packed(codes) if _bits(node) == 4 else codes
 
 
 def _loaded(node: Node, past: int, cache: ir.Value, q: ir.Value) -> ir.Value:
     """The entries of a cache, in q's type."""
+    if _kind(node, past) != "NONE" and _bits(node) == 4:
+        cache = _unpacked(node, cache)
     scale = _scale(node, past, cache)
     if scale is None:
         return cache
     return emit.convert(mgx.dequantizelinear(cache, scale), tensors.element(q))
+
+
+def _kind(node: Node, past: int) -> str:
+    name, kinds = f"{_CACHES[past]}_quant_type", ("NONE", "PER_TENSOR", "PER_CHANNEL")
+    return str(node.choice(name, *kinds, default="NONE"))
+
+
+def _bits(node: Node) -> int:
+    return int(node.attribute("kv_cache_bit_width", 0)) or 8
+
+
+def _packed(codes: ir.Value) -> ir.Value:
+    """Numbers from -8 to 7 as bytes of two, the first in the low bits, each with 8 added."""
+    outer = tensors.dims(codes)[:3]
+    size = tensors.size_of(codes, 3, "the size of a head")
+    if size % 2:
+        raise UnsupportedError(f"a cache of 4 bits for heads of {size} elements; it is even")
+    codes = emit.convert(emit.add(emit.clip(codes, -8, 7), 8), "ui8")
+    pairs = emit.reshape(codes, (*outer, size // 2, 2))
+    low, high = (emit.squeeze(emit.take(pairs, 4, n, n + 1), [4]) for n in (0, 1))
+    return emit.add(low, emit.mul(high, 16))
+
+
+def _unpacked(node: Node, cache: ir.Value) -> ir.Value:
+    """The numbers of bytes that `_packed` made."""
+    outer = tensors.dims(cache)[:3]
+    size = 2 * tensors.size_of(cache, 3, "the bytes of a head")
+    shifts = node.make(np.array([0, 4], np.uint8))
+    pairs = emit.binary(mgx.shift_right, emit.unsqueeze(cache, [4]), shifts)
+    codes = emit.convert(emit.binary(mgx.bitwise_and, pairs, 15), "i8")
+    return emit.reshape(emit.sub(codes, 8), (*outer, size))
 
 
 def _split(node: Node, heads: int, groups: int) -> list[ir.Value]:
