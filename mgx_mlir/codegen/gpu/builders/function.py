@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu
+from mlir.dialects import gpu
 
 from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
@@ -94,16 +94,17 @@ def function(
     grid: Dimensions,
     lds: Sequence[tuple[int, ir.Type]] = (),
     sizes: int = 0,
+    is_vectors: bool = False,
 ) -> Iterator[Frame]:
     """Appends a gpu.func to `block`; ops that are built inside of the context are its body.
 
     lds: elements and their type, for each array in LDS. sizes: how many numbers a launch passes
-    after the tensors; if any, its grid is not known.
+    after the tensors; if any, its grid is not known. is_vectors: see `Shape`.
     """
     types = [global_memory(tensor.size, storage_type(tensor.element)) for tensor in arguments]
     i64 = ir.IntegerType.get_signless(64)
     promises = [promise(tensor.written, tensor.shared) for tensor in arguments]
-    shape = Shape(threads, None if sizes else grid, tuple(lds))
+    shape = Shape(threads, None if sizes else grid, tuple(lds), is_vectors)
     inputs = [*types, *[i64] * sizes]
     with raw_function(block, name, inputs, [*promises, *[{}] * sizes], shape) as values:
         buffers = tuple(memory.buffer(value) for value in values[: len(types)])
@@ -223,31 +224,6 @@ def thread_number(threads: int) -> Index:
 def block_number(dimension: str, blocks: int) -> Index:
     """The work-group's number along a dimension of the grid."""
     return 0 if blocks == 1 else _position("gpu.block_id", dimension, blocks)
-
-
-def rows_of_block(
-    pointers: Sequence[ir.Value],
-    steps: Sequence[int | None],
-    rows: int,
-    count: ir.Value,
-    several: bool = True,
-) -> tuple[ir.Value, ...]:
-    """Pointers to the rows of the work-group, which has `rows` of the `count` in all along x.
-
-    steps: elements from row to row of each; pointers without a step stay as they are. Where there
-    are not `several` such blocks of rows, each work-group has all rows.
-    """
-    i64 = ir.IntegerType.get_signless(64)
-    block = emit.value(block_number("x", MAX_THREADS if several else 1))
-    first = arith.muli(arith.index_castui(i64, block), arith.constant(i64, rows))
-    own = arith.minui(arith.subi(count, first), arith.constant(i64, rows))
-    moved = []
-    for pointer, step in zip(pointers, steps, strict=True):
-        if step is not None:
-            each = arith.constant(i64, step)
-            pointer = memory.moved(pointer, arith.muli(first, each), arith.muli(own, each))
-        moved.append(pointer)
-    return tuple(moved)
 
 
 def _position(op: str, dimension: str, bound: int) -> ir.Value:

@@ -209,10 +209,11 @@ class Launches:
         grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
         along: str | Callable[[], Index] = "x",
+        is_vectors: bool = False,
     ) -> Iterator[tuple[Frame, Index]]:
         """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
         the number of its work-group names, along a dimension of the grid, or as `along` computes
-        it; and that number."""
+        it; and that number. is_vectors: see `builder.Shape`."""
         moves = [self._placed(move) for move in moves]
         x, y, z = self._share * grid[0], grid[1], grid[2]
         self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))
@@ -220,7 +221,8 @@ class Launches:
         for move in moves:
             counts.add(*move.numbers)
         name = f"{self._name}_{len(self._launches)}"
-        with moved_function(self._block, name, threads, moves, counts, lds, along) as made:
+        how = counts, lds, along, is_vectors
+        with moved_function(self._block, name, threads, moves, *how) as made:
             yield made
         numbers = (self._formulas.number(x), self._formulas.number(y), self._formulas.number(z))
         passed = (*(move.argument for move in moves), *counts.arguments())

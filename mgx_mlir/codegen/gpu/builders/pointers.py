@@ -160,6 +160,7 @@ def moved_function(
     counts: Counts,
     lds: Sequence[tuple[int, ir.Type]] = (),
     parts: str | Callable[[], Index] = "x",
+    is_vectors: bool = False,
 ) -> Iterator[tuple[Frame, Index]]:
     """A function; ops that are built inside of the context are its body.
 
@@ -168,7 +169,7 @@ def moved_function(
     """
     tensors, size = [move.tensor for move in moves], len(counts.arguments())
     with (
-        function(block, name, tensors, threads, (1, 1, 1), lds, size) as frame,
+        function(block, name, tensors, threads, (1, 1, 1), lds, size, is_vectors) as frame,
         counts.values(frame.sizes) as values,
     ):
         part = block_number(parts, MAX_THREADS) if isinstance(parts, str) else parts()

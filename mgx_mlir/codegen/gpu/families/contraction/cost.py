@@ -197,8 +197,7 @@ def choose(
         for sources, width in zip(zip(*operands, strict=True), (first, second), strict=True)
     ]
 
-    def estimate(schedule: ProductSchedule) -> float:
-        return clocks(problem, schedule, unit, target, ways, epilogue)
+    estimate = Estimate(problem, unit, target, tuple(ways), epilogue)
 
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
@@ -291,135 +290,162 @@ def clocks(
     schedule: ProductSchedule,
     unit: Unit,
     target: Target,
-    ways: Sequence[Way] | None = None,
     epilogue: int = 0,
+    cached: bool = False,
 ) -> float:
-    """The estimate for a legal schedule, in clocks; `ways`: those of A and of B, where known.
-
-    epilogue: its instructions for an element.
-    """
-    rows, columns = schedule.rows(unit), schedule.columns(unit)
-    blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch
-    blocks *= schedule.splits
-    a_unit = ceil_div(blocks, target.compute_units)
-    tiles = ceil_div(problem.K, schedule.depth(unit)) // schedule.splits
-    if schedule.waves_k:
-        return _straight_clocks(problem, schedule, unit, target, (blocks, a_unit, tiles), epilogue)
-
-    # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
-    held, simds = resident(schedule, unit, target, tiles, a_unit), target.gpu.simds
-    waves = schedule.waves * held
-    uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
-    matrix = 2 * rows * columns * unit.tile_depth / unit.flops
-    ways = ways or [_way(x, unit) for x in _sources(problem, unit.tile_depth)]
-    read, written, issued = _tile_work(schedule, unit, target, ways)
-    moved = (rows + columns) * unit.row_bytes
-    threads = schedule.waves * target.wave_size
-    lines = sum(
-        way.lines(unit, extent, threads, target.wave_size)
-        for extent, way in zip((rows, columns), ways, strict=True)
-    )
-    # The rate of the L2 cache is that of all units together, however work-groups fill them.
-    shared = blocks * moved / (target.gpu.l2_bytes_a_clock * target.compute_units * a_unit)
-    # Each wave reads one byte for every row and every column of scales: a cache line each.
-    scales = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
-    memory = max(lines, shared) + (scales if unit.scaled else 0)
-    vector = sum(
-        extent * unit.tile_depth * (operations(operand) + _decoding(operand, unit)) / LANES_A_CLOCK
-        for extent, operand in ((rows, problem.a), (columns, problem.b))
-    )
-    busy = Share(matrix * uneven, read + written, memory, vector * uneven).busy
-    # Alone, a wave waits for its own instructions and for LDS; without room for the fragments of
-    # two steps, it multiplies nothing meanwhile, unless another wave of its SIMD does.
-    steps = unit.row_chunks // unit.step_chunks
-    turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
-    alone = Share(
-        matrix * turns + (0 if schedule.roomy(unit) or schedule.waves > simds else read),
-        read + written + (steps + 1) * LDS_LATENCY,
-        memory,
-        vector * turns,
-        ISSUE_CLOCKS * issued,
-        GLOBAL_LATENCY / schedule.prefetch,
-    ).busy
-    rounds = ceil_div(a_unit, held)
-    # Work-groups that a unit holds at a time overlap nearly.
-    whole = a_unit * busy, rounds * alone
-    loop = tiles * (max(whole) if held == 1 else together(*whole, power=6))
-    # The first tiles are read before any product.
-    first = min(tiles, schedule.prefetch + BUFFERS)
-    start = rounds * START_LATENCY + first * together(
-        rounds * ISSUE_CLOCKS * issued, a_unit * memory / 2
-    )
-    # One of the work-groups of a tile has the epilogue.
-    done = blocks // schedule.splits
-    results = ceil_div(done, target.compute_units) * rows * columns * uneven
-    stored = epilogue * results / LANES_A_CLOCK
-    roof = _least_clocks(problem, schedule.splits, target)
-    adding = 0.0
-    if schedule.splits > 1:
-        adding = _adding_clocks(problem, schedule, unit, target, done)
-    each, lds = a_unit * tiles, read + written
-    of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
-    if vector:
-        of_loop["vector"] = each * vector
-    if stored:
-        of_loop["epilogue"] = stored
-    terms(**of_loop, start=start, roof=roof, adding=adding)
-    work = loop + start + stored
-    # The work and the memory overlap, but not quite.
-    return max(work, roof) + min(work, roof) / 16 + adding
+    """The estimate for a legal schedule, in clocks. epilogue: its instructions for an element.
+    cached: operands are in the last cache."""
+    estimate = Estimate(problem, unit, target, None, epilogue)
+    estimate.footprints *= not cached
+    return estimate(schedule)
 
 
-def _straight_clocks(
-    problem: Contraction,
-    schedule: ProductSchedule,
-    unit: Unit,
-    target: Target,
-    counts: tuple[int, int, int],
-    epilogue: int,
-) -> float:
-    """As `clocks`, where waves share k. counts: work-groups, those of a unit, and steps of each."""
-    (blocks, a_unit, steps), waves, simds = counts, schedule.waves_k, target.gpu.simds
-    rows, columns, depth = schedule.rows(unit), schedule.columns(unit), schedule.step(unit)
-    size = emit.element_bytes(unit.element)
-    registers = _straight_used(schedule, unit)
-    held = target.gpu.lane_vgprs // registers * simds // waves
-    lds = waves * rows * columns * emit.element_bytes(unit.accumulator)
-    held = max(1, min(held, target.lds_bytes // lds, a_unit))
-    rounds = ceil_div(a_unit, held)
-    moved = (rows + columns) * depth * size
-    shared = blocks * moved / (target.gpu.l2_bytes_a_clock * target.compute_units * a_unit)
-    # Each read touches a line of the cache for each of its rows.
-    lines = max(unit.lane_chunks, unit.step_chunks * CHUNK_BYTES / LINE_BYTES)
-    memory = max((rows + columns) * waves * lines, shared)
-    matrix = 2 * rows * columns * depth / unit.flops
-    reads = (schedule.tiles_m + schedule.tiles_n) * unit.lane_chunks
-    products = schedule.tiles_m * schedule.tiles_n * depth / waves / unit.depth
-    uneven = simds * ceil_div(waves * held, simds) / (waves * held)
-    busy = Share(matrix * uneven, 0, memory).busy
-    # Where all waves of a work-group wait for what they read, nothing multiplies meanwhile.
-    alone = together(
-        matrix * ceil_div(waves, simds) * simds / waves, memory,
-        ISSUE_CLOCKS * (products + 2 * reads), GLOBAL_LATENCY / schedule.prefetch,
-        power=2,
-    )  # fmt: skip
-    loop = steps * max(a_unit * busy, rounds * alone)
-    ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
-    start = rounds * START_LATENCY + a_unit * ending
-    done = blocks // schedule.splits
-    own = schedule.results(2 if unit.kind == "mfma" and schedule.tiles_n % 2 == 0 else 1)
-    stored = epilogue * ceil_div(done, target.compute_units) * rows * columns / LANES_A_CLOCK
-    stored *= max(1, simds / own.waves)
-    adding = 0.0
-    if schedule.splits > 1:
-        adding = _adding_clocks(problem, own, unit, target, done)
-    roof = _least_clocks(problem, schedule.splits, target)
-    of_loop = {"matrix": a_unit * steps * matrix, "lds": a_unit * ending, "loop": loop}
-    if stored:
-        of_loop["epilogue"] = stored
-    terms(**of_loop, memory=a_unit * steps * memory, start=start, roof=roof, adding=adding)
-    work = loop + start + stored
-    return max(work, roof) + min(work, roof) / 16 + adding
+class Estimate:
+    """The estimates of a problem's legal schedules; `ways`: those of A and of B, where known."""
+
+    def __init__(
+        self,
+        problem: Contraction,
+        unit: Unit,
+        target: Target,
+        ways: tuple[Way, ...] | None,
+        epilogue: int,
+    ) -> None:
+        self.problem, self.unit, self.target, self.epilogue = problem, unit, target, epilogue
+        self.ways = ways
+        operands = problem.a, problem.b
+        self.work = [operations(operand) + _decoding(operand, unit) for operand in operands]
+        self.footprints = sum(map(_footprint, operands)) / target.memory_bytes_a_clock
+
+    def roof(self, splits: int) -> float:
+        """Clocks in which operands, and the partial sums of split-K, pass the memory, each once."""
+        partial = _partial_clocks(self.problem, splits, self.target) if splits > 1 else 0
+        return self.footprints + partial
+
+    def __call__(self, schedule: ProductSchedule) -> float:
+        problem, unit, target, splits = self.problem, self.unit, self.target, schedule.splits
+        rows, columns = schedule.rows(unit), schedule.columns(unit)
+        blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch * splits
+        a_unit = ceil_div(blocks, target.compute_units)
+        tiles = ceil_div(problem.K, schedule.depth(unit)) // splits
+        if schedule.waves_k:
+            return self._straight(schedule, blocks, a_unit, tiles)
+        if self.ways is None:
+            self.ways = tuple(_way(x, unit) for x in _sources(problem, unit.tile_depth))
+        one = replace(schedule, splits=1) if splits > 1 else schedule
+        return self._clocks(schedule, _tile(one, unit, target, self.ways), blocks, a_unit, tiles)
+
+    def _clocks(
+        self, schedule: ProductSchedule, tile: _Tile, blocks: int, a_unit: int, tiles: int
+    ) -> float:
+        """Of a schedule whose work-groups have so many tiles along k."""
+        problem, unit, target, rows, columns = (
+            self.problem, self.unit, self.target, tile.rows, tile.columns
+        )  # fmt: skip
+        # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
+        held, simds = tile.held(tiles, a_unit), target.gpu.simds
+        waves = schedule.waves * held
+        uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
+        matrix, lds = tile.matrix, tile.read + tile.written
+        # The rate of the L2 cache is that of all units together, however work-groups fill them.
+        rate = target.gpu.l2_bytes_a_clock * target.compute_units * a_unit
+        memory = max(tile.lines, blocks * (rows + columns) * unit.row_bytes / rate) + tile.scales
+        vector = sum(
+            extent * unit.tile_depth * work / LANES_A_CLOCK
+            for extent, work in zip((rows, columns), self.work, strict=True)
+        )
+        busy = together(matrix * uneven, lds, memory, vector * uneven, 0, 0)
+        # Alone, a wave waits for its own instructions and for LDS; without room for the fragments
+        # of two steps, it multiplies nothing meanwhile, unless another wave of its SIMD does.
+        steps = unit.row_chunks // unit.step_chunks
+        turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
+        alone = together(
+            matrix * turns + (0 if tile.roomy or schedule.waves > simds else tile.read),
+            lds + (steps + 1) * LDS_LATENCY,
+            memory,
+            vector * turns,
+            ISSUE_CLOCKS * tile.issued,
+            GLOBAL_LATENCY / schedule.prefetch,
+        )
+        rounds = ceil_div(a_unit, held)
+        # Work-groups that a unit holds at a time overlap nearly.
+        whole = a_unit * busy, rounds * alone
+        loop = tiles * (max(whole) if held == 1 else together(*whole, power=6))
+        # The first tiles are read before any product.
+        first = min(tiles, schedule.prefetch + BUFFERS)
+        start = rounds * START_LATENCY + first * together(
+            rounds * ISSUE_CLOCKS * tile.issued, a_unit * memory / 2
+        )
+        # One of the work-groups of a tile has the epilogue.
+        done = blocks // schedule.splits
+        results = ceil_div(done, target.compute_units) * rows * columns * uneven
+        stored = self.epilogue * results / LANES_A_CLOCK
+        roof = self.roof(schedule.splits)
+        adding = 0.0
+        if schedule.splits > 1:
+            adding = _adding_clocks(problem, schedule, unit, target, done)
+        each = a_unit * tiles
+        of_loop = {
+            "matrix": each * matrix,
+            "lds": each * lds,
+            "memory": each * memory,
+            "loop": loop,
+        }
+        if vector:
+            of_loop["vector"] = each * vector
+        if stored:
+            of_loop["epilogue"] = stored
+        terms(**of_loop, start=start, roof=roof, adding=adding)
+        work = loop + start + stored
+        # The work and the memory overlap, but not quite.
+        return max(work, roof) + min(work, roof) / 16 + adding
+
+    def _straight(self, schedule: ProductSchedule, blocks: int, a_unit: int, steps: int) -> float:
+        """Of a schedule whose waves share k, of so many work-groups with so many steps."""
+        problem, unit, target = self.problem, self.unit, self.target
+        waves, simds = schedule.waves_k, target.gpu.simds
+        rows, columns, depth = schedule.rows(unit), schedule.columns(unit), schedule.step(unit)
+        size = emit.element_bytes(unit.element)
+        registers = _straight_used(schedule, unit)
+        held = target.gpu.lane_vgprs // registers * simds // waves
+        lds = waves * rows * columns * emit.element_bytes(unit.accumulator)
+        held = max(1, min(held, target.lds_bytes // lds, a_unit))
+        rounds = ceil_div(a_unit, held)
+        moved = (rows + columns) * depth * size
+        shared = blocks * moved / (target.gpu.l2_bytes_a_clock * target.compute_units * a_unit)
+        # Each read touches a line of the cache for each of its rows.
+        lines = max(unit.lane_chunks, unit.step_chunks * CHUNK_BYTES / LINE_BYTES)
+        memory = max((rows + columns) * waves * lines, shared)
+        matrix = 2 * rows * columns * depth / unit.flops
+        reads = (schedule.tiles_m + schedule.tiles_n) * unit.lane_chunks
+        products = schedule.tiles_m * schedule.tiles_n * depth / waves / unit.depth
+        uneven = simds * ceil_div(waves * held, simds) / (waves * held)
+        busy = together(matrix * uneven, 0, memory, 0, 0, 0)
+        # Where all waves of a work-group wait for what they read, nothing multiplies meanwhile.
+        alone = together(
+            matrix * ceil_div(waves, simds) * simds / waves, memory,
+            ISSUE_CLOCKS * (products + 2 * reads), GLOBAL_LATENCY / schedule.prefetch,
+            power=2,
+        )  # fmt: skip
+        loop = steps * max(a_unit * busy, rounds * alone)
+        ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
+        start = rounds * START_LATENCY + a_unit * ending
+        done = blocks // schedule.splits
+        own = schedule.results(2 if unit.kind == "mfma" and schedule.tiles_n % 2 == 0 else 1)
+        stored = (
+            self.epilogue * ceil_div(done, target.compute_units) * rows * columns / LANES_A_CLOCK
+        )
+        stored *= max(1, simds / own.waves)
+        adding = 0.0
+        if schedule.splits > 1:
+            adding = _adding_clocks(problem, own, unit, target, done)
+        roof = self.roof(schedule.splits)
+        of_loop = {"matrix": a_unit * steps * matrix, "lds": a_unit * ending, "loop": loop}
+        if stored:
+            of_loop["epilogue"] = stored
+        terms(**of_loop, memory=a_unit * steps * memory, start=start, roof=roof, adding=adding)
+        work = loop + start + stored
+        return max(work, roof) + min(work, roof) / 16 + adding
 
 
 def _straight_used(schedule: ProductSchedule, unit: Unit) -> int:
@@ -433,12 +459,35 @@ def _way(source: Source, unit: Unit) -> Way:
     return Way(not source.along_k, source.width(unit.chunk))
 
 
-def _tile_work(
-    schedule: ProductSchedule, unit: Unit, target: Target, ways: Sequence[Way]
-) -> tuple[float, float, float]:
-    """Clocks of LDS for the reads, and for the writes, of a work-group's tile of each operand; and
-    a wave's instructions."""
-    extents = schedule.rows(unit), schedule.columns(unit)
+@dataclass(frozen=True)
+class _Tile:
+    """What estimates take of a schedule, whatever the sizes: of a work-group's tile.
+
+    Clocks of LDS for the reads and for the writes, of matrix cores, and of lines and scales that
+    are read from caches; a wave's instructions; and the work-groups that a compute unit has the
+    registers for, and the LDS for with one buffer, and with more.
+    """
+
+    rows: int
+    columns: int
+    read: float
+    written: float
+    matrix: float
+    lines: float
+    scales: int
+    issued: float
+    roomy: bool
+    by_registers: int
+    by_lds: tuple[int, ...]
+
+    def held(self, tiles: int, wanted: int) -> int:
+        """Work-groups that a compute unit holds at a time (its occupancy), of those it gets."""
+        return max(1, min(self.by_lds[buffers(tiles) - 1], self.by_registers, wanted))
+
+
+@cache  # one for the many products of a model
+def _tile(schedule: ProductSchedule, unit: Unit, target: Target, ways: tuple[Way, ...]) -> _Tile:
+    extents = rows, columns = schedule.rows(unit), schedule.columns(unit)
     threads = schedule.waves * target.wave_size
     # Lanes that hold the same elements read them twice.
     same = max(1, unit.lanes // (unit.rows * unit.groups))
@@ -454,13 +503,19 @@ def _tile_work(
         work += 2 * elements / unit.chunk + (elements if way.turned else 0)
         slow = NARROW if way.narrow(unit, elements) else 1
         written += slow * extent * unit.row_bytes / LDS_BYTES_A_CLOCK
-    return read, written, work
-
-
-def _least_clocks(problem: Contraction, splits: int, target: Target) -> float:
-    """Clocks in which operands, and the partial sums of split-K, pass the memory, each once."""
-    operands = (_footprint(problem.a) + _footprint(problem.b)) / target.memory_bytes_a_clock
-    return operands + (_partial_clocks(problem, splits, target) if splits > 1 else 0)
+    lines = sum(
+        way.lines(unit, extent, threads, target.wave_size)
+        for extent, way in zip(extents, ways, strict=True)
+    )
+    # Each wave reads one byte for every row and every column of scales: a cache line each.
+    scales = schedule.waves * fragments if unit.scaled else 0
+    waves = target.gpu.lane_vgprs // registers(schedule, unit, target) * target.gpu.simds
+    lds = [target.lds_bytes // (n * sum(extents) * unit.row_bytes) for n in range(1, BUFFERS + 1)]
+    matrix = 2 * rows * columns * unit.tile_depth / unit.flops
+    return _Tile(
+        rows, columns, read, written, matrix, lines, scales, work, schedule.roomy(unit),
+        waves // schedule.waves, tuple(lds),
+    )  # fmt: skip
 
 
 def _footprint(operand: Matrix | Image) -> float:
@@ -523,11 +578,3 @@ def _decoding(operand: Matrix | Image, unit: Unit) -> int:
     """Vector instructions that make an instruction's element of one of an operand in memory."""
     is_decoded = operand.element in emit.BYTE_FLOATS and operand.element != unit.element
     return DECODING if is_decoded else 0
-
-
-def resident(schedule: ProductSchedule, unit: Unit, target: Target, tiles: int, wanted: int) -> int:
-    """Work-groups that a compute unit holds at a time (its occupancy), of the `wanted` it gets."""
-    extents = schedule.rows(unit) + schedule.columns(unit)
-    lds = target.lds_bytes // (buffers(tiles) * extents * unit.row_bytes)
-    waves = target.gpu.lane_vgprs // registers(schedule, unit, target) * target.gpu.simds
-    return max(1, min(lds, waves // schedule.waves, wanted))

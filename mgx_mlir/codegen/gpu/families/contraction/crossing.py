@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number
-from mgx_mlir.codegen.gpu.builders.pointers import Move, reach
+from mgx_mlir.codegen.gpu.builders.pointers import Move
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.function import Along
 from mgx_mlir.codegen.problem.match import mapped
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Windows
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Windows, in_memory
 from mgx_mlir.sizes.arithmetic import Number, is_more, minimum
 
 # Images of up to so many pixels, of which a tile of 1024 meets so many besides two.
@@ -49,8 +49,8 @@ class CrossedImages:
         most: Number = 2
         for pixels, met in _MET:
             most = most + (1 - is_more(self.pixels, pixels)) * met
-        more = minimum(self.count, most) - 1
-        return replace(move, reach=move.reach + more * reach(Axis(move.parts.factors[-1:])))
+        more, strides = minimum(self.count, most) - 1, [s for _, s in move.parts.factors[-1:]]
+        return replace(move, reach=move.reach + more * sum(strides))
 
     def _pixel(self, size: tuple[int, int], splits: int) -> Index:
         """The first pixel of a work-group's tile."""
@@ -65,6 +65,8 @@ class CrossedImages:
 
     def first(self, size: tuple[int, int], splits: int, image: Index) -> Index:
         """The pixel of its image at which the tile begins."""
+        if isinstance(self.pixels, int) and self.pixels == 1:
+            return 0
         return emit.sub(self._pixel(size, splits), emit.mul(image, self.pixels))
 
 
@@ -77,10 +79,10 @@ def crossed(product: Product) -> tuple[Product, Along] | None:
     """
     problem = product.match.problem
     if problem.batch == 1 and not isinstance(problem.M, int):
-        by_row = _by_row(product)
-        if by_row is None:
+        rows = by_row(product)
+        if rows is None:
             return None
-        product, problem = by_row, by_row.match.problem
+        product, problem = rows, rows.match.problem
     place = product.result
     if problem.batch == 1 or len(place.batch.factors) != 1:
         return None
@@ -96,21 +98,35 @@ def crossed(product: Product) -> tuple[Product, Along] | None:
     return None if along is None or found else (product, along)
 
 
-def _by_row(product: Product) -> Product | None:
-    """The product of each row; None where rows have no one stride."""
+def by_row(product: Product) -> Product | None:
+    """The product of each row of all matrices, which share the right operand; None where rows have
+    no one stride."""
     match = product.match
-    read = [x for term in match.terms for x in (term.a, term.b) if isinstance(x, Matrix)]
-    if any(isinstance(x, Windows) or x.row.stride is None for x in (*read, *match.reads)):
-        return None
-    count = match.problem.M
+    count = match.problem.batch * match.problem.M
+
+    def all_rows(x: Matrix) -> Axis:
+        return Axis.of(*x.batch.factors, *x.row.factors)
 
     def row(x: Matrix) -> Matrix:
-        factors = ((count, x.row.stride),) if x.row.stride else ()
-        return replace(x, batch=Axis(factors), row=Axis(()))
+        stride = all_rows(x).stride
+        return replace(x, batch=Axis(((count, stride),) if stride else ()), row=Axis(()))
 
-    if product.result.row.stride is None:
+    def shared(x: Matrix) -> Matrix:
+        return replace(x, batch=Axis(()))
+
+    rows, terms = [*match.reads, product.result], []
+    for term in match.terms:
+        a, b = in_memory(term.a), in_memory(term.b)
+        rows += [x for x in (term.a, *a) if isinstance(x, Matrix)]
+        read = [x for x in (term.b, *b) if isinstance(x, Matrix)]
+        if any(isinstance(x, Windows) for x in (*a, *b)) or any(x.batch.stride for x in read):
+            return None
+        if any(len(x.batch.factors) > 1 for x in read):
+            return None
+        right = mapped_matrix(read[0], shared)
+        terms.append(replace(term, batch=count, M=1, a=mapped_matrix(term.a, row), b=right))
+    if any(all_rows(x).stride is None for x in rows):
         return None
-    terms = [replace(term, batch=count, M=1, a=mapped_matrix(term.a, row)) for term in match.terms]
     own = replace(match, problem=terms[0], added=tuple(terms[1:]))
     own = replace(own, sources=mapped(match.sources, row))
     return Product(own, row(product.result), {})

@@ -58,35 +58,17 @@ class Tensors:
 
 
 @dataclass(frozen=True)
-class DynamicRows:
-    """Dynamic rows, which a size counts: each work-group along x has `block` of them.
-
-    size: the argument that holds the count. steps: elements from row to row, of each buffer that
-    has these rows. Where there are not `several` blocks, each work-group has all rows, `block` at
-    most. grid: the number that a launch has along x, or that of its formula (see
-    artifact.formulas), for a number of work-groups along x of a block.
-    """
-
-    size: Argument
-    block: int
-    steps: Mapping[Argument, int]
-    grid: Callable[[int], int]
-    several: bool = True
-
-
-@dataclass(frozen=True)
 class WorkGroups:
     """How many work-groups a function has, their threads, and their LDS: elements and their type.
 
     `is_vectors`: the body is vectors already, so that LLVM need not look for more; a body with
-    LDS always is. With `rows`, the body gets the buffers of one work-group's rows.
+    LDS always is.
     """
 
     threads: int
     grid: tuple[int, int, int]
     lds: tuple[int, str] | None = None
     is_vectors: bool = False
-    rows: DynamicRows | None = None
 
 
 def add_function(
@@ -101,26 +83,14 @@ def add_function(
     both = [*reads.values(), *writes]
     types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in both]
     promises = [function.promise(number >= len(reads)) for number in range(len(both))]
-    arguments = [p.argument for p in both]
-    lds, rows, grid = groups.lds, groups.rows, groups.grid
-    if rows is not None:
-        types.append(ir.IntegerType.get_signless(64))
-        promises.append({})
-        arguments.append(rows.size)
-        x, y, z = grid
-        grid = (rows.grid(x), y, z)
-    local = ((lds[0], emit.element_type(lds[1])),) if lds else ()
-    vectors = bool(lds) or groups.is_vectors
-    shape = function.Shape(groups.threads, grid if rows is None else None, local, vectors)
+    local = ((groups.lds[0], emit.element_type(groups.lds[1])),) if groups.lds else ()
+    vectors = bool(local) or groups.is_vectors
+    shape = function.Shape(groups.threads, groups.grid, local, vectors)
     with function.raw_function(functions, name, types, promises, shape) as values:
-        pointers = values[: len(both)]
-        if rows is not None:
-            steps = [rows.steps.get(p.argument) for p in both]
-            own = steps, rows.block, values[len(both)], rows.several
-            pointers = list(function.rows_of_block(pointers, *own))
-        inputs = dict(zip(reads, pointers, strict=False))
-        body(Tensors(inputs, pointers[len(reads) :], values[-1] if lds else None))
-    return Launch(name, grid, (groups.threads, 1, 1), tuple(arguments))
+        inputs = dict(zip(reads, values, strict=False))
+        body(Tensors(inputs, values[len(reads) : len(both)], values[-1] if local else None))
+    arguments = tuple(p.argument for p in both)
+    return Launch(name, groups.grid, (groups.threads, 1, 1), arguments)
 
 
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:

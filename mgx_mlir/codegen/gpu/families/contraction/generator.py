@@ -34,7 +34,6 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     Along,
-    DynamicRows,
     Parameter,
     Tensors,
     WorkGroups,
@@ -58,15 +57,12 @@ def generate(
     sizes: tuple[Sequence[int], Sequence[int]],
     tiling: Tiling,
     name: str,
-    rows: DynamicRows | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
-    sizes: elements of each input and of each result. With `rows`, the product is that of one
-    work-group's dynamic rows; scratch memory is then that of one work-group. Needs an active MLIR
-    context and location.
+    sizes: elements of each input and of each result. Needs an active MLIR context and location.
     """
-    return TilesGenerator(product, sizes, tiling, name, rows).run()
+    return TilesGenerator(product, sizes, tiling, name).run()
 
 
 class TilesGenerator:
@@ -84,20 +80,17 @@ class TilesGenerator:
         sizes: tuple[Sequence[int], Sequence[int]],
         tiling: Tiling,
         name: str,
-        dynamic_rows: DynamicRows | None,
         along: Along | None = None,
     ) -> None:
-        self.dynamic_rows = dynamic_rows
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.tiling, self.name, self.sizes = tiling, name, sizes
         self.target, self.threads = tiling.target, tiling.threads
         self.schedule, self.unit = schedule, unit = tiling.schedule, tiling.unit
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
-        # Rows and columns; those past the last ones of a block of dynamic rows, or of pixels of
-        # several images, are outside of its buffers.
+        # Rows and columns; pixels of several images past the last ones are outside of its buffers.
         self.along = along
         self.extents = (self.problem.M, self.problem.N)
-        if dynamic_rows is not None or along == "x":
+        if along == "x":
             self.extents = (self.rows, self.problem.N)
         elif along == "y":
             self.extents = (self.problem.M, self.columns)
@@ -127,14 +120,13 @@ class TilesGenerator:
         results = outputs_of(self.match.result_elements, self.sizes[1])
         scratch_bytes = self.product.scratch_bytes
         if self.schedule.splits > 1:
-            shared, rows = self.shared, self.dynamic_rows
+            shared = self.shared
             tiles = self.grid[0] * self.grid[1] * self.problem.batch
             count = tiles * shared.counters
-            number = count if rows is None else rows.grid(count)
             results = [
                 *results,
                 Parameter(shared.element, shared.elements, Argument("scratch", scratch_bytes)),
-                Parameter("i32", count, Argument("counters", number)),
+                Parameter("i32", count, Argument("counters", count)),
             ]
             scratch_bytes += aligned(tiles * shared.bytes)
         launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", results))
@@ -150,7 +142,7 @@ class TilesGenerator:
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
         used = dict(used_arguments(self.match))
-        groups = WorkGroups(self.threads, self.grid, self._lds, rows=self.dynamic_rows)
+        groups = WorkGroups(self.threads, self.grid, self._lds)
         return add_function(functions, name, (self._inputs(used), results), groups, self.emit)
 
     @property
@@ -187,12 +179,11 @@ class TilesGenerator:
             tensors = replace(tensors, pointers=pointers, results=held[:-2])
         thread = thread_number(self.threads)
         many = self.along is not None
-        any_x = many or (splits > 1 and self.dynamic_rows is not None)
-        x = block_number("x", MAX_THREADS if any_x else self.grid[0] * self.cut)
+        x = block_number("x", MAX_THREADS if many else self.grid[0] * self.cut)
         m0 = emit.mul(emit.div(x, self.cut), self.rows)
         y = block_number("y", MAX_THREADS if many else self.grid[1])
         n0 = emit.mul(y, self.columns)
-        if self.dynamic_rows is not None or self.along == "x":
+        if self.along == "x":
             m0 = tensors.first
         elif self.along == "y":
             n0 = tensors.first

@@ -42,7 +42,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     stored_along,
     subsampled,
 )
-from mgx_mlir.codegen.gpu.families.contraction.crossing import crossed, mapped_matrix
+from mgx_mlir.codegen.gpu.families.contraction.crossing import by_row, crossed, mapped_matrix
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     Along,
 )
@@ -57,6 +57,7 @@ from mgx_mlir.codegen.problem.problem import (
     Image,
     Matrix,
     Windows,
+    in_memory,
     pixels,
 )
 from mgx_mlir.codegen.refusal import Refusal
@@ -75,8 +76,8 @@ class SymbolicProduct:
 
     image: the pixels whose channels are moved to be last first, [batch, channel, pixel]; None where
     nothing is moved. filters: as they are packed, likewise. along: the dimension of the grid along
-    which tiles cross from image to image; None where each matrix has its own. batch: the images of
-    a convolution.
+    which tiles cross from image to image, or from row to row; None where each matrix has its own.
+    batch: the images of a convolution.
     """
 
     name: str
@@ -110,7 +111,8 @@ def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
     if not {type(x) for x in operands} <= {Matrix, Windows, Computed}:
         return Refusal(f"{name}: operands that are scaled by blocks")
     if isinstance(anchors[0], mgx.DOTS):
-        return SymbolicProduct(name, product)
+        rows = _rows(product)
+        return SymbolicProduct(name, rows or product, along="x" if rows else None)
     found = SymbolicProduct(name, product, batch=sizes_of(anchors[0].results[0].type)[0])
     image, problem = match.problem.b, product.match.problem
     # Vectors of pixels end with each image; channels that fill no chunks are packed for each.
@@ -123,6 +125,25 @@ def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
         return found
     assert isinstance(image, Image)
     return replace(found, image=pixels(subsampled(image)), filters=moved[1])
+
+
+def _rows(product: Product) -> Product | None:
+    """The product of each row, where their number alone is open; None for other products."""
+    match, problem = product.match, product.match.problem
+    if match.added or match.place is not None or match.causal is not None:
+        return None
+    if type(problem.a) is not Matrix or not problem.a.column.grows:
+        return None
+    one = by_row(product)
+    if one is None or isinstance(one.match.problem.batch, int):
+        return None
+    match, problem = one.match, one.match.problem
+    numbers: list[Number] = [problem.N, problem.K]
+    for x in (problem.a, problem.b, *in_memory(problem.b), *match.reads):
+        assert isinstance(x, Matrix)
+        numbers += [x.offset, *(stride for _, stride in x.batch.factors)]
+        numbers += [n for axis in (x.row, x.column) for factor in axis.factors for n in factor]
+    return one if problem.a.batch.factors and all(isinstance(n, int) for n in numbers) else None
 
 
 @dataclass
@@ -273,13 +294,13 @@ class Packed:
         return replace(found, tensor=replace(found.tensor, written=True))
 
 
-def of_one_row(product: Product) -> Product:
-    """The first row of a product."""
+def of_rows(product: Product, rows: int) -> Product:
+    """The first so many rows of a product."""
 
-    def first(x: Matrix) -> Matrix:
-        return replace(x, row=Axis(()))
+    def several(x: Matrix) -> Matrix:
+        return replace(x, row=Axis.of(*((rows, stride) for _, stride in x.row.factors)))
 
     match, problem = product.match, product.match.problem
-    own = replace(problem, M=1, a=first(problem.a))
-    sources = mapped(match.sources, first)
-    return Product(replace(match, problem=own, sources=sources), first(product.result), {})
+    own = replace(problem, M=rows, a=several(problem.a))
+    sources = mapped(match.sources, several)
+    return Product(replace(match, problem=own, sources=sources), several(product.result), {})

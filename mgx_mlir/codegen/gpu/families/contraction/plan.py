@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument
@@ -13,7 +12,6 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import (
-    DynamicRows,
     Parameter,
     Tensors,
     WorkGroups,
@@ -67,8 +65,8 @@ class OneFunction(ABC):
         product, inputs = self.product, tensors.inputs
         return Epilogue(product.match, product.result, inputs, tensors.outputs)
 
-    def program(self, sizes: Sizes, name: str, rows: DynamicRows | None = None) -> GpuProgram:
-        """The function `<name>_0`; see `Plan`. With `rows`, the product is that of these."""
+    def program(self, sizes: Sizes, name: str) -> GpuProgram:
+        """The function `<name>_0`; see `Plan`."""
         match = self.product.match
         reads = {
             number: Parameter(element, sizes[0][number], Argument("input", number))
@@ -76,6 +74,5 @@ class OneFunction(ABC):
         }
         parameters = reads, outputs_of(match.result_elements, sizes[1])
         module, functions = gpu_module()
-        groups = replace(self.groups, rows=rows)
-        launch = add_function(functions, f"{name}_0", parameters, groups, self.emit)
+        launch = add_function(functions, f"{name}_0", parameters, self.groups, self.emit)
         return GpuProgram(module, (launch,), 0, 32)

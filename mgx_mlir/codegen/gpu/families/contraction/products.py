@@ -3,11 +3,12 @@
     %c = mgx.dot %a, %b : tensor<?x?x?xf16, #mgx.dims<[b, m, k]>>, tensor<?x?x?xf16, ...>
     %y = mgx.convolution %x, %w : tensor<?x?x?x16xf32, #mgx.dims<[batch, h, w, _]>>, ...
 
-Pointers advance to the work-group's matrix, or to the first image that its tile meets, in 64 bits;
-from there on offsets have 31 bits.
+Pointers advance to the work-group's matrix, or to the first image or row that its tile meets, in
+64 bits; from there on offsets have 31 bits.
 The loop along a symbolic K has whole turns, and reads zeros behind the last element. There are
-functions for few results and for many, and, where vectors divide no symbolic K or stride for
-sure, functions for sizes that they divide. A run launches one: the grids of the others are 0.
+functions for few results and for many, also for few rows, and, where vectors divide no symbolic K
+or stride for sure, functions for sizes that they divide. A run launches one: the grids of the
+others are 0.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages, side_by_side
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
+from mgx_mlir.codegen.gpu.families.contraction.few import Few, few_rows
 from mgx_mlir.codegen.gpu.families.contraction.finish import Shared
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator
@@ -48,12 +50,11 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
     Parts,
     SymbolicProduct,
     match_product,
-    of_one_row,
+    of_rows,
 )
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
-from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
-from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import Skinny, as_skinny
-from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, Skinny
+from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
@@ -68,7 +69,7 @@ from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.codegen.regimes import Regime, in_ranges, scheduled
+from mgx_mlir.codegen.regimes import Regime, counted, in_ranges, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import (
@@ -88,8 +89,13 @@ _SIDES = (8, 14, 20, 28, 40, 56, 79, 112, 158, 224, 317, 448, 896)
 IMAGES = tuple((int(1.19 * side) if side < _SIDES[-1] else math.inf, side) for side in _SIDES)
 # Runs of up to so many images of a given size, and the number that their schedules are chosen for.
 BATCHES = ((2, 1), (16, 8), (math.inf, 32))
+# Likewise of rows, where nothing else is open.
+ROWS = (
+    (1, 1), (MAX_ROWS, MAX_ROWS), (16, 8), (128, 64), (384, 256), (1024, 512), (math.inf, 2048)
+)  # fmt: skip
+_MANY = 1 << 40
 # Schedules of a kernel: each is a function, which takes time to compile.
-_MOST = 3
+_MOST, _MOST_OF_ROWS = 3, 6
 
 
 def _program(
@@ -128,7 +134,7 @@ def product_kernel(
             return Refusal("images that are read backwards")
         parts.read(problem.image)
         before = (Packed(problem, parts.moves[-1], parts),)
-    ranges = RANGES if is_dot else IMAGES
+    ranges = (RANGES if images is None else ROWS) if is_dot else IMAGES
     # Pixels of many images are as those of large ones.
     batch = {s.name: replace(s, high=1) for s in symbols(problem.batch)}
     if batch and {s.name for s in symbols(whole.batch * whole.M * whole.N)} <= set(batch):
@@ -157,7 +163,7 @@ class ProductKernel:
     """A kernel: its product of all matrices, `whole`, and that of a work-group's, `product`.
 
     moves: the tensors of `product`, of which `first` are read. ranges: as `RANGES`. images: where
-    tiles cross from image to image; all of them are one matrix then.
+    tiles cross from image to image, or from row to row; all of them are one matrix then.
     """
 
     kernel: mgx.KernelOp
@@ -177,31 +183,34 @@ class ProductKernel:
     ) -> Generated[GpuProgram] | Refusal:
         """The program, of launches for runs where `share` is 1, and its schedules in words."""
         ways: list[_Way] = []
-        rows: list[tuple[OneFunction, Number]] = []
+        rows: list[tuple[Few, Number]] = []
         both = list(variants(self.product, self.moves))
         for number, (one, moves, mine) in enumerate(both):
             part = share * mine
             variant = side_by_side(one, moves, self.images.along) if self.images else one
             choice = _Choice(self, variant, number > 0)
             # Single elements make long code: sizes that no vector divides have no large tiles.
-            few = self.ranges[: len(self.ranges) - (number == 0 and len(both) > 1)]
-            regimes = _ranges(self.whole, self.known, few)
-            found = scheduled(regimes, choice.best, choice.clocks, _MOST)
+            some = self.ranges[: len(self.ranges) - (number == 0 and len(both) > 1)]
+            regimes = _ranges(self.whole, self.known, some)
+            most = _MOST_OF_ROWS if self.ranges is ROWS else _MOST
+            found: list[tuple[Tiling | Few, Regime]] | Refusal
+            found = scheduled(regimes, choice.best, choice.clocks, most)
             if isinstance(found, Refusal):
                 return found
             row = choice.row() if self.ranges is RANGES else None
             if row is not None:
-                rows.append((row, part - part * is_more(self.whole.M, 1)))
+                rows.append((Few(1, row), part - part * is_more(self.whole.M, 1)))
                 part = part * is_more(self.whole.M, 1)
-            ways += [
-                _Way(variant, tiling, own, self._sums(tiling))
-                for tiling, own in ((tiling, regime.share * part) for tiling, regime in found)
-            ]
+            for plan, regime in found:
+                if isinstance(plan, Few):
+                    rows.append((plan, regime.share * part))
+                else:
+                    ways.append(_Way(variant, plan, regime.share * part, self._sums(plan)))
         bytes_ = sum(
             (way.share * way.sums.size * way.sums.tensor.bytes for way in ways if way.sums), 0
         )
-        least = min(way.tiling.schedule.columns(way.tiling.unit) for way in ways)
-        limits = [MAX_BATCH - ceil_div(self.whole.N, least)]
+        columns = [way.tiling.schedule.columns(way.tiling.unit) for way in ways]
+        limits = [MAX_BATCH - ceil_div(self.whole.N, min(columns))] if columns else []
         if self.images is None:
             limits.append(MAX_BATCH - self.whole.batch)
         else:
@@ -216,13 +225,14 @@ class ProductKernel:
             packed.emit(launches, self._count, share)
         for way in ways:
             self._emit(launches, way)
-        for row, share in rows:
-            self._emit_row(launches, row, share)
+        for few, share in rows:
+            self._emit_few(launches, few.plan, share)
         words = dict.fromkeys(way.tiling.schedule.describe(way.tiling.unit) for way in ways)
-        words |= dict.fromkeys(f"for one row {row.describe()}" for row, _ in rows)
+        words |= dict.fromkeys(few.describe() for few, _ in rows)
         if refusal := launches.refusal():
             return refusal
-        return Generated(launches.program(), f"any sizes, {', or '.join(words)}")
+        sizes = "number of rows" if self.ranges is ROWS else "sizes"
+        return Generated(launches.program(), f"any {sizes}, {', or '.join(words)}")
 
     @property
     def counts(self) -> tuple[list[int], list[int]]:
@@ -264,7 +274,7 @@ class ProductKernel:
         if images is not None:
             parts = partial(images.image, size, schedule.splits)
         along = images.along if images else None
-        how = way.variant, self.counts, way.tiling, self.name, None, along
+        how = way.variant, self.counts, way.tiling, self.name, along
         generator = TilesGenerator(*how)
         generator.cut = schedule.splits
         generator.beside = cast(Index, y), cast(Index, z)
@@ -273,17 +283,19 @@ class ProductKernel:
             count = way.share * x * y * z * generator.shared.counters
             moves += [way.sums, launches.counters(count)]
         grid = way.share * x * schedule.splits, y, z
-        with launches.moved(moves, way.tiling.threads, grid, generator.lds(), parts) as made:
+        with launches.moved(moves, way.tiling.threads, grid, generator.lds(), parts, True) as made:
             frame, part = made
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             pixel = images.first(size, schedule.splits, part) if images else 0
             generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], pixel))
 
-    def _emit_row(self, launches: Launches, plan: OneFunction, share: Number) -> None:
+    def _emit_few(self, launches: Launches, plan: OneFunction, share: Number) -> None:
         groups, first = plan.groups, self.first
         grid = (share * groups.grid[0], 1, self.whole.batch)
+        parts: str | Callable[[], Index] = "z" if self.images is None else lambda: 0
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))] if groups.lds else []
-        with launches.moved(self.moves, groups.threads, grid, lds, "z") as (frame, _):
+        how = grid, lds, parts, bool(lds) or groups.is_vectors
+        with launches.moved(self.moves, groups.threads, *how) as (frame, _):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             local = frame.lds[0] if lds else None
             plan.emit(Tensors(inputs, frame.pointers[first:], local))
@@ -301,16 +313,25 @@ class _Choice:
         """The variant where symbols have about this value."""
         own = self.own
         usual += self.aligned * (-usual % most_lanes(self.variant))
-        common = usual_product(self.variant, own.known, usual)
+        if own.ranges is ROWS:
+            common = of_rows(self.variant, usual)
+        else:
+            common = usual_product(self.variant, own.known, usual)
         if refusal := problem_refusal(common.match, None, own.target):
             return refusal
         return Request(common.match, common, False, own.counts, own.target, own.name)
 
-    def best(self, usual: int) -> Tiling | Refusal:
+    def best(self, usual: int) -> Tiling | Few | Refusal:
         """The best schedule; k is cut where it is given."""
         request = self._request(usual)
         if isinstance(request, Refusal):
             return request
+        if self.own.ranges is ROWS:
+            tiles = tiles_plan(request)
+            few = few_rows(request) if usual <= MAX_ROWS else None
+            if isinstance(tiles, Refusal):
+                return Few(usual, few) if few else tiles
+            return Few(usual, few) if few and few.clocks < tiles.clocks else tiles.tiling
         if refusal := expanding_refusal(self.variant.match.terms, request.unit.tile_depth):
             return refusal
         given = all(isinstance(term.K, int) for term in self.variant.match.terms)
@@ -325,14 +346,12 @@ class _Choice:
         match = self.variant.match
         if isinstance(self.own.whole.M, int) or match.pairs or match.added:
             return None
-        row = of_one_row(self.variant)
+        row = of_rows(self.variant, 1)
         choice = replace(self, variant=row)
         request = choice._request(USUAL_OF_ROW)
         if isinstance(request, Refusal):
             return None
-        plans = [as_skinny(request), as_broad(request)]
-        fits = [plan for plan in plans if not isinstance(plan, Refusal)]
-        plan = min(fits, key=lambda plan: plan.clocks, default=None)
+        plan = few_rows(request)
         if plan is None:
             return None
         columns = common_factor(match.problem.N)
@@ -342,18 +361,24 @@ class _Choice:
             return None
         return replace(plan, product=row)
 
-    def clocks(self, tiling: Tiling, usual: int) -> float:
-        """The estimate of a schedule."""
+    def clocks(self, way: Tiling | Few, usual: int) -> float:
+        """The estimate of a schedule; plans for few rows are for these alone."""
+        if isinstance(way, Few):
+            return way.plan.clocks if usual == way.rows else math.inf
         request = self._request(usual)
         if isinstance(request, Refusal):
             return math.inf
-        return Tiles(request.product, tiling).clocks
+        return Tiles(request.product, way).work
 
 
 def _ranges(
     problem: Contraction, known: Mapping[str, Symbol], ranges: Sequence[tuple[float, int]]
 ) -> Iterator[Regime]:
-    """The regimes of a product: few results to many, and the value of symbols for each."""
+    """The regimes of a product: few rows or results to many, and the value of symbols, or rows,
+    for each."""
+    if ranges is ROWS:
+        yield from counted(problem.M, ROWS, value_of(problem.M, known, _MANY))
+        return
     results = problem.M * problem.N
     if isinstance(results, int):
         yield Regime(1, USUAL)

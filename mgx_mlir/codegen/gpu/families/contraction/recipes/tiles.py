@@ -25,11 +25,18 @@ class Tiles:
 
     @property
     def clocks(self) -> float:
+        return self._clocks(cached=False)
+
+    @property
+    def work(self) -> float:
+        """The same where operands are in the last cache: what schedules differ in."""
+        return self._clocks(cached=True)
+
+    def _clocks(self, cached: bool) -> float:
         tiling, problem = self.tiling, self.product.match.problem
         packed = sum(packing.bytes for packing in self.product.packings.values())
-        epilogue = epilogue_work(self.product.match)
-        own = clocks(problem, tiling.schedule, tiling.unit, tiling.target, epilogue=epilogue)
-        return own + packing_clocks(packed, tiling.target)
+        how = tiling.schedule, tiling.unit, tiling.target, epilogue_work(self.product.match)
+        return clocks(problem, *how, cached) + packing_clocks(packed, tiling.target)
 
     def describe(self) -> str:
         words = self.tiling.schedule.describe(self.tiling.unit)
