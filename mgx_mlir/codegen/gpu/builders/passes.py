@@ -218,7 +218,8 @@ def _preload_arguments(gpu_module: gpu.GPUModuleOp) -> None:
                 continue
             given = [ir.DictAttr(x) for x in ir.ArrayAttr(function.attributes["arg_attrs"])]
             unit = {"llvm.inreg": ir.UnitAttr.get()}
-            marked = [ir.DictAttr.get({y.name: y.attr for y in x} | unit) for x in given]
+            named = [[x[i] for i in range(len(x))] for x in given]
+            marked = [ir.DictAttr.get({y.name: y.attr for y in x} | unit) for x in named]
             function.attributes["arg_attrs"] = ir.ArrayAttr.get(marked)
 
 
