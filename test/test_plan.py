@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import parser
 
+import mgx_mlir
 from mgx_mlir.artifact.plan import Branch, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError, UnsupportedError
 from mgx_mlir.pipelines.phases import PIPELINES
@@ -189,6 +191,22 @@ def test_operations_are_counted_and_are_no_part_of_the_program() -> None:
     without = plan.to_json(counts=False)
     assert not any("flops" in step for step in without["steps"])
     assert Plan.from_json(without).to_json() == without
+
+
+def test_operations_of_symbolic_sizes_are_those_of_a_run() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 3] x, float[3, 5] w) => (float[n, 5] y) { y = MatMul (x, w) }"""
+    symbolic = mgx_mlir.compile(
+        parser.parse_model(text), "cpu", mgx_mlir.CompileOptions(mode="full-dynamic")
+    )
+    (step,) = symbolic.plan.work()
+    assert isinstance(step, Step) and isinstance(step.flops, str)
+    assert Plan.from_json(symbolic.plan.to_json()) == symbolic.plan
+    assert "work" not in symbolic.plan.to_json(counts=False)["steps"][0]
+    for n in (1, 7):
+        x, w = np.ones((n, 3), np.float32), np.ones((3, 5), np.float32)
+        (row,) = symbolic.profile({"x": x, "w": w})
+        assert row.flops == 2 * n * 3 * 5
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ Step read_step(const Json &value, int depth) {
       bad_artifact("plan: 'row' holds no source and target");
   } else {
     step.flops = value.find("flops") ? fields.integer(value, "flops", 0, int64_t(1) << 62) : 0;
+    if (value.find("work"))
+      step.work = Formula::parse(fields.text(value, "work"));
     step.kernel = fields.integer(value, "kernel", -1);
     step.kind = step.kernel < 0 ? Step::Kind::copy : Step::Kind::kernel;
     step.numbers = fields.integers(value, "arguments");
@@ -70,6 +72,13 @@ Buffer read_buffer(const Json &value, int64_t low) {
   bad_artifact("plan: '", clip(kind), "' is not a kind of buffer");
 }
 
+void check_names(const Plan &plan, const Formula &formula) {
+  for (const std::string &name : formula.names)
+    if (std::none_of(plan.dims.begin(), plan.dims.end(),
+                     [&](const Dimension &dim) { return dim.name == name; }))
+      bad_artifact("plan: '", clip(formula.text), "' is not a formula of its dims");
+}
+
 void read_dims(Plan &plan, const Json &value) {
   for (const Json &entry : fields.list(value, "dims")) {
     Dimension dim{fields.text(entry, "name"), fields.integer(entry, "min"), {}, {}};
@@ -79,14 +88,9 @@ void read_dims(Plan &plan, const Json &value) {
       dim.optimals = fields.integers(entry, "optimals");
     plan.dims.push_back(std::move(dim));
   }
-  auto known = [&](const std::string &name) {
-    return std::any_of(plan.dims.begin(), plan.dims.end(),
-                       [&](const Dimension &dim) { return dim.name == name; });
-  };
   plan.formulas = parse_formulas(fields.texts(value, "formulas"));
   for (const Formula &formula : plan.formulas)
-    if (!std::all_of(formula.names.begin(), formula.names.end(), known))
-      bad_artifact("plan: '", clip(formula.text), "' is not a formula of its dims");
+    check_names(plan, formula);
 }
 
 void read_programs(Plan &plan, const Json &value) {
@@ -135,6 +139,10 @@ Plan Plan::read(const Json &value) {
   for (const Json &one : fields.list(value, "buffers"))
     plan.buffers.push_back(read_buffer(one, low));
   plan.steps = read_steps(value, "steps", 0);
+  walk(plan.steps, [&](const Step &step) {
+    if (step.work)
+      check_names(plan, *step.work);
+  });
   read_programs(plan, value);
   plan.in_place = read_pairs(value, "in_place", 0);
   plan.limits = read_pairs(value, "limits", low);

@@ -56,6 +56,7 @@ struct Step {
   std::vector<int64_t> numbers; // Of buffers.
   std::string node;
   int64_t flops = 0;
+  std::optional<Formula> work;       // The same in a plan for any sizes.
   int64_t most = 0;                  // Trips of a loop that states no number.
   std::vector<Step> then, otherwise; // Of a branch; `then` is a loop's body.
 

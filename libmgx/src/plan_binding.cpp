@@ -97,6 +97,17 @@ int64_t place_buffers(Plan &plan) {
   return end;
 }
 
+// Gives steps their operations; those that no number holds are left out.
+void count_work(std::vector<Step> &steps, const Known &known) {
+  for (Step &step : steps) {
+    if (step.work)
+      step.flops = step.work->count(known);
+    step.work.reset();
+    count_work(step.then, known);
+    count_work(step.otherwise, known);
+  }
+}
+
 } // namespace
 
 Known sizes_of(const Plan &plan, Shapes shapes) {
@@ -161,6 +172,7 @@ Plan bind_plan(const Plan &plan, const Known &known) {
   for (Buffer &buffer : result.buffers)
     buffer.bytes = bound(buffer.bytes, found);
   result.steps = plan.steps;
+  count_work(result.steps, known);
   for (auto [number, most] : plan.limits)
     result.limits.emplace_back(number, bound(most, found));
   result.arena_bytes = place_buffers(result);

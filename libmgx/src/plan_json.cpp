@@ -58,8 +58,9 @@ std::string step_json(const Step &step, bool counts) {
   }
   default: {
     std::string flops = counts && step.flops ? cat(",\"flops\":", step.flops) : "";
+    std::string work = counts && step.work ? cat(",\"work\":", text_json(step.work->text)) : "";
     return cat("{\"arguments\":", numbers_json(step.numbers), flops, ",\"kernel\":", step.kernel,
-               ",\"node\":", node, "}");
+               ",\"node\":", node, work, "}");
   }
   }
 }

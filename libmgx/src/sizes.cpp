@@ -182,8 +182,7 @@ std::string Formula::plain() const {
   return items.size() == 1 && items[0].op == Op::name ? names[0] : std::string();
 }
 
-int64_t Formula::value(const Known &known) const {
-  __extension__ typedef __int128 Wide;
+Formula::Wide Formula::wide(const Known &known) const {
   auto wrong = [&]() {
     bad_artifact("'", clip(text), "' is not a formula of the program's sizes");
   };
@@ -228,10 +227,23 @@ int64_t Formula::value(const Known &known) const {
     if (over)
       bad_artifact("'", clip(text), "' is out of range");
   }
-  if (stack[0] < 0 || stack[0] > most_value)
-    bad_artifact("'", clip(text), "' is ", static_cast<int64_t>(stack[0]),
-                 ", which is out of range");
-  return static_cast<int64_t>(stack[0]);
+  return stack[0];
+}
+
+int64_t Formula::value(const Known &known) const {
+  Wide found = wide(known);
+  if (found < 0 || found > most_value)
+    bad_artifact("'", clip(text), "' is ", static_cast<int64_t>(found), ", which is out of range");
+  return static_cast<int64_t>(found);
+}
+
+int64_t Formula::count(const Known &known) const {
+  try {
+    Wide found = wide(known);
+    return found < 0 || found >> 62 ? 0 : static_cast<int64_t>(found);
+  } catch (const Error &) {
+    return 0;
+  }
 }
 
 std::vector<Formula> parse_formulas(const std::vector<std::string> &texts) {

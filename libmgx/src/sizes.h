@@ -35,6 +35,8 @@ public:
   // Throws an error of the artifact for a value that is no number of a program, or a name that
   // has no size.
   int64_t value(const Known &known) const;
+  // A value of any size; 0 where 62 bits do not hold it.
+  int64_t count(const Known &known) const;
 
   // The dimension that the formula is, if it is nothing else; else "".
   std::string plain() const;
@@ -43,6 +45,8 @@ public:
   std::vector<std::string> names;
 
 private:
+  __extension__ typedef __int128 Wide;
+  Wide wide(const Known &known) const;
   friend class FormulaParser;
   enum class Op : uint8_t { number, name, add, subtract, multiply, floor_divide, maximum, negate };
   struct Item {

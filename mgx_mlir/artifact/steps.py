@@ -20,13 +20,14 @@ class Step:
     """`kernel` >= 0 launches that kernel on `arguments` (inputs, then outputs).
 
     `kernel` -1 copies buffer `arguments[0]` to buffer `arguments[1]`. `node` names the
-    ONNX nodes that the step comes from. `flops` counts its arithmetic operations.
+    ONNX nodes that the step comes from. `flops` counts its arithmetic operations; a text is a
+    formula of symbolic sizes.
     """
 
     kernel: int
     arguments: tuple[int, ...]
     node: str = ""
-    flops: int = 0
+    flops: int | str = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def steps_json(steps: Sequence[AnyStep], counts: bool) -> list[dict[str, Any]]:
 
     def one(s: AnyStep) -> dict[str, Any]:
         if isinstance(s, Step):
-            work = {"flops": s.flops} if s.flops and counts else {}
+            key = "work" if isinstance(s.flops, str) else "flops"
+            work = {key: s.flops} if s.flops and counts else {}
             return {"kernel": s.kernel, "arguments": list(s.arguments)} | work
         if isinstance(s, Row):
             return {"row": [s.source, s.target]}
@@ -133,4 +135,5 @@ def _step(value: Any) -> AnyStep:
     if "row" in value:
         source, target = value["row"]
         return Row(source, target, node)
-    return Step(value["kernel"], tuple(value["arguments"]), node, value.get("flops", 0))
+    flops = value.get("work") or value.get("flops", 0)
+    return Step(value["kernel"], tuple(value["arguments"]), node, flops)

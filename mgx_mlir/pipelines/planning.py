@@ -48,10 +48,11 @@ from mgx_mlir.rewriting.plan_attributes import (
 )
 from mgx_mlir.rewriting.queries import definition, memory_of, yielded
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
-from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 from mgx_mlir.sizes.arithmetic import symbols as symbols_in
 from mgx_mlir.sizes.parser import parse
 
+_MOST_TEXT = 1000
 # Ops that a plan may hold beside launches: they do no work at run time.
 SILENT = (*mgx.RESHAPES, *mgx.SOURCES, mgx.YieldOp, func.ReturnOp)
 
@@ -70,6 +71,12 @@ def build_frame(graph: Graph) -> Plan:
     return _Planner(graph, symbolic=True).frame()
 
 
+def _work(flops: Number) -> int | str:
+    """The operations of a launch as a plan has them; 0 for a formula that no reader would take."""
+    text = str(flops)
+    return flops if not isinstance(flops, Size) else text if len(text) < _MOST_TEXT else 0
+
+
 @dataclass
 class _Planner:
     graph: Graph
@@ -81,7 +88,7 @@ class _Planner:
     places: dict[Buffer, int] = field(default_factory=dict)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
     # Number and arithmetic operations of each kernel, by symbol.
-    kernels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    kernels: dict[str, tuple[int, int | str]] = field(default_factory=dict)
 
     def build(self) -> Plan:
         main = self.graph.main
@@ -94,7 +101,7 @@ class _Planner:
             self._add(argument, Buffer("input", self._bytes(argument.type), index=index))
         for number, kernel in enumerate(kernels(self.graph.module)):
             self._require_sizes(kernel)
-            self.kernels[symbol_name(kernel)] = number, flops_of(kernel)
+            self.kernels[symbol_name(kernel)] = number, _work(flops_of(kernel))
         for text in required_numbers(main):  # formulas of a plan are 0 or more, or there is no run
             self.formulas.number(parse(text))
         limits = tuple((n, self.formulas.number(parse(t))) for n, t in value_limits(main).items())

@@ -12,15 +12,12 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import shape, splat
+from mgx_mlir.sizes.arithmetic import Number
 
 
-def flops_of(kernel: mgx.KernelOp) -> int:
-    """The operations of one run; 0 where the kernel's sizes are not known."""
-    type_ = ir.FunctionType(kernel.function_type.value)
-    if not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results)):
-        return 0
-    found = _block(kernel.regions[0].blocks[0], 1)
-    return found if isinstance(found, int) else 0  # a size inside may be a formula
+def flops_of(kernel: mgx.KernelOp) -> Number:
+    """The operations of one run, a formula where the kernel has symbolic sizes."""
+    return _block(kernel.regions[0].blocks[0], 1)
 
 
 def flops_of_op(op: ir.OpView) -> int:

@@ -1,6 +1,7 @@
 #include "compiler.h"
 
 #include "hash.h"
+#include "interrupts.h"
 
 #include <cerrno>
 #include <chrono>
@@ -133,10 +134,15 @@ void run(std::vector<std::string> words, const Options &options, const fs::path 
     throw Error("the compiler '" + words[0] + "' cannot be run: " + std::strerror(failed) +
                 "; install mgx-mlir (its command mgx on the PATH, or option compiler names it), or "
                 "compile the model before: mgx ep-context MODEL -o MODEL_CTX");
+  {
+    Interrupts to_child(process);
+    siginfo_t info;
+    while (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT) < 0)
+      if (errno != EINTR)
+        throw Error(std::string("waiting for the compiler failed: ") + std::strerror(errno));
+  }
   int status = 0;
-  while (waitpid(process, &status, 0) < 0)
-    if (errno != EINTR)
-      throw Error(std::string("waiting for the compiler failed: ") + std::strerror(errno));
+  waitpid(process, &status, 0); // Nobody else has its number before.
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return;
   std::string said = read_file(log);

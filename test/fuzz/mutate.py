@@ -77,6 +77,7 @@ def uncounted(data: bytes) -> bytes:
     def drop(value: Any) -> None:
         if isinstance(value, dict):
             value.pop("flops", None)
+            value.pop("work", None)
         for inner in value.values() if isinstance(value, dict) else value:
             if isinstance(inner, dict | list):
                 drop(inner)

@@ -156,13 +156,15 @@ def test_processes_may_compile_one_model_at_once(tmp_path: Path) -> None:
     expect_results(provider.session(product(), cache_dir=str(tmp_path / "cache"), compiler="/none"))
 
 
-def test_ctrl_c_ends_the_compiler_and_the_session(tmp_path: Path) -> None:
-    slow = compiler(tmp_path / "slow", f"touch {tmp_path}/begun", "sleep 100", "exit 1")
+@pytest.mark.parametrize("send", [os.killpg, os.kill])
+def test_an_interrupt_ends_the_compiler_and_the_session(send: Any, tmp_path: Path) -> None:
+    """As Ctrl-C, which goes to the group, or to the process alone."""
+    slow = compiler(tmp_path / "slow", f"touch {tmp_path}/begun", "exec sleep 100")
     process = started(tmp_path, slow)
     end = time.monotonic() + 60
     while not (tmp_path / "begun").exists() and time.monotonic() < end:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
+    send(process.pid, signal.SIGINT)
     _, faults = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "was ended by signal 2" in faults
