@@ -281,7 +281,9 @@ def _there(stage: _Stage, spec: TensorSpec, value: Any, kept: list[Any]) -> Devi
         source = np.require(host_array(value, what, numpy_dtype(spec.dtype)), requirements="C")
         stream = stage.copies
     with Current(stage.ordinal):
-        target = DeviceTensor.of_pool(stage.pool, source.shape, source.dtype, stage.ordinal, stream)
+        target = DeviceTensor.of_pool(
+            stage.pool, source.shape, source.dtype, stage.ordinal, lambda event: event.hold(stream)
+        )
         if isinstance(source, DeviceTensor):
             places = (target.address, stage.ordinal, source.address, source.ordinal)
             if source.nbytes:

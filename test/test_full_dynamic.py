@@ -9,16 +9,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import mgx_mlir
-from mgx_mlir.artifact.code_object import CodeObject
-from mgx_mlir.artifact.formulas import bound as size_of
-from mgx_mlir.artifact.formulas import values
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.plan_binding import sizes_of
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.models.specialize import SpecializedModel
-from mgx_mlir.runtime.binding import Binder, Machine
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes.range import Range
@@ -107,14 +103,10 @@ def test_older_readers_are_told() -> None:
 
 
 def test_tensors_that_live_together_lie_apart() -> None:
-    artifact = compile_to_bytecode(MODELS["bert"](), FULL)
-    plan = artifact.plan
-    nothing = [CodeObject("gfx942", b"", (), 0, {})] * len(artifact.kernels)
-    binder = Binder(plan, nothing, artifact.weights)
+    program = mgx_mlir.compile(MODELS["bert"](), "cpu", FULL)
+    assert isinstance(program, SizedProgram)
     for sizes in SIZES["bert"]:
-        found = values(plan.formulas, sizes)
-        shapes = [tuple(size_of(n, found) for n in spec.shape) for spec in plan.inputs]
-        bound = binder.bind(shapes, Machine(1e12, 1e14, 100)).plan
+        bound = program.for_sizes(sizes).plan
         lives: dict[int, list[int]] = {}
         for place, step in enumerate(bound.work()):
             for number in step.arguments:

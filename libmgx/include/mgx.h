@@ -60,6 +60,16 @@ MGX_API const char *mgx_error_text(const mgx_error *error);
 MGX_API mgx_error_kind mgx_error_kind_of(const mgx_error *error);
 MGX_API void mgx_error_release(mgx_error *error);
 
+/* The call of HIP that failed; "" each where it was none. */
+typedef struct mgx_hip_error {
+  size_t struct_bytes;
+  const char *name; /* "hipErrorOutOfMemory" */
+  const char *call; /* "hipMalloc" */
+  const char *kernel; /* Of a launch: its function, its ONNX nodes, its number. */
+} mgx_hip_error;
+
+MGX_API void mgx_error_get_hip(const mgx_error *error, mgx_hip_error *info);
+
 typedef enum mgx_level { MGX_LEVEL_INFO = 1, MGX_LEVEL_WARNING = 2 } mgx_level;
 typedef void (*mgx_log_function)(void *user, mgx_level level, const char *text);
 
@@ -280,7 +290,11 @@ typedef struct mgx_run_options {
   int32_t (*interrupted)(void *user); /* Asked now and then between the trips of a loop, where the
                                          caller waits: not 0 ends the run with MGX_ERROR_USAGE. */
   void *user;
-  mgx_span_function span; /* Gets the spans of a run on a CPU at its end, thread by thread. */
+  mgx_span_function span; /* Gets the spans of a run on a CPU at its end, thread by thread. On a GPU
+                             those of the calling thread: step 0 is the copies of inputs, 1 giving
+                             the launches to the stream, 2 the wait for them. */
+  void *const *events; /* hipEvent_t's that the run's work waits for, on a GPU. */
+  size_t event_count;
 } mgx_run_options;
 
 /* Runs the program: inputs and outputs in the order of mgx_artifact_tensor. With a stream of the
@@ -291,11 +305,13 @@ MGX_API mgx_error *mgx_run(mgx_program *program, const mgx_tensor *inputs, size_
                            const mgx_tensor *outputs, size_t output_count,
                            const mgx_run_options *options);
 
-/* Starts a run, and returns. Tensors stay as they are until mgx_wait, which releases `pending` and
-   gives the run's error. */
+/* Starts a run, and returns when its work is enqueued; where the device decides what runs, and on a
+   CPU, another thread goes on with it. Tensors stay as they are until mgx_wait, which waits for the
+   results, releases `pending` and gives the run's error. mgx_done: whether that waits no more. */
 MGX_API mgx_error *mgx_run_async(mgx_program *program, const mgx_tensor *inputs, size_t input_count,
                                  const mgx_tensor *outputs, size_t output_count,
                                  const mgx_run_options *options, mgx_pending **pending);
+MGX_API mgx_error *mgx_done(mgx_pending *pending, int32_t *done);
 MGX_API mgx_error *mgx_wait(mgx_pending *pending);
 
 /* One launch or copy of a profiled run. */

@@ -7,7 +7,7 @@
 #include "hash.h"
 #include "program.h"
 
-#include <thread>
+#include <memory>
 
 using namespace mgx;
 
@@ -65,8 +65,8 @@ struct mgx_pending {
 
   std::vector<std::vector<int64_t>> sizes;
   std::vector<mgx_tensor> inputs, outputs;
-  std::thread thread;
-  mgx_error *error = nullptr;
+  std::shared_ptr<Sized> sized;
+  std::unique_ptr<Started> started;
 };
 
 namespace {
@@ -298,24 +298,26 @@ mgx_error *mgx_run_async(mgx_program *program, const mgx_tensor *inputs, size_t 
     started->keep(tensors_of(outputs, output_count, "outputs"), started->outputs);
     mgx_run_options own = options_of(options);
     // Wrong calls are known at once.
-    auto sized = program->program->checked(started->inputs, started->outputs);
-    started->thread = std::thread([run = started.get(), own, sized, whole = program->program] {
-      run->error = guarded([&] {
-        sized->run(run->inputs, run->outputs, own);
-        ++whole->runs;
-      });
-    });
+    started->sized = program->program->checked(started->inputs, started->outputs);
+    started->started = started->sized->start(started->inputs, started->outputs, own);
+    ++program->program->runs;
     *pending = started.release();
+  });
+}
+
+mgx_error *mgx_done(mgx_pending *pending, int32_t *done) {
+  return guarded([&] {
+    given(pending, "pending");
+    given(done, "done");
+    *done = pending->started->done();
   });
 }
 
 mgx_error *mgx_wait(mgx_pending *pending) {
   if (!pending)
     return nullptr;
-  pending->thread.join();
-  mgx_error *error = pending->error;
-  delete pending;
-  return error;
+  std::unique_ptr<mgx_pending> own(pending);
+  return guarded([&] { own->started->wait(); });
 }
 
 mgx_error *mgx_profile(mgx_program *program, const mgx_tensor *inputs, size_t input_count,

@@ -13,7 +13,7 @@
 
 struct mgx_error {
   mgx_error_kind kind;
-  std::string text;
+  std::string text, hip_name, hip_call, hip_kernel;
 };
 
 struct mgx_device {
@@ -23,7 +23,7 @@ struct mgx_device {
 namespace mgx {
 
 mgx_error *out_of_memory() noexcept;
-mgx_error *error_of(mgx_error_kind kind, const std::string &text) noexcept;
+mgx_error *error_of(const Error &error) noexcept;
 
 // Runs a function of the interface; what it throws becomes its result.
 template <class Function> mgx_error *guarded(const Function &function) noexcept {
@@ -31,14 +31,14 @@ template <class Function> mgx_error *guarded(const Function &function) noexcept 
     function();
     return nullptr;
   } catch (const Error &error) {
-    return error_of(error.kind, error.text);
+    return error_of(error);
   } catch (const std::bad_alloc &) {
     return out_of_memory();
   } catch (const std::length_error &) {
     return out_of_memory();
   } catch (const std::exception &error) {
-    return error_of(MGX_ERROR_INTERNAL,
-                    std::string(error.what()) + "; this is a fault of libmgx: please report it");
+    return error_of({MGX_ERROR_INTERNAL,
+                     std::string(error.what()) + "; this is a fault of libmgx: please report it"});
   }
 }
 

@@ -6,16 +6,20 @@ using namespace mgx;
 
 namespace {
 mgx_error no_memory{MGX_ERROR_RESOURCE,
-                    "memory ran out; use smaller sizes, or a machine with more memory"};
+                    "memory ran out; use smaller sizes, or a machine with more memory",
+                    {},
+                    {},
+                    {}};
 } // namespace
 
 namespace mgx {
 
 mgx_error *out_of_memory() noexcept { return &no_memory; }
 
-mgx_error *error_of(mgx_error_kind kind, const std::string &text) noexcept {
+mgx_error *error_of(const Error &error) noexcept {
   try {
-    return new mgx_error{kind, printable(text)};
+    return new mgx_error{error.kind, printable(error.text), error.hip_name, error.hip_call,
+                         printable(error.hip_kernel)};
   } catch (const std::bad_alloc &) {
     return &no_memory;
   }
@@ -29,6 +33,13 @@ uint32_t mgx_interface(void) { return MGX_INTERFACE; }
 const char *mgx_error_text(const mgx_error *error) { return error ? error->text.c_str() : ""; }
 mgx_error_kind mgx_error_kind_of(const mgx_error *error) {
   return error ? error->kind : static_cast<mgx_error_kind>(0);
+}
+void mgx_error_get_hip(const mgx_error *error, mgx_hip_error *info) {
+  mgx_error_release(guarded([&] {
+    given(error, "error");
+    give(info, {sizeof *info, error->hip_name.c_str(), error->hip_call.c_str(),
+                error->hip_kernel.c_str()});
+  }));
 }
 void mgx_error_release(mgx_error *error) {
   if (error != &no_memory)

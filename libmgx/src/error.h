@@ -17,6 +17,8 @@ struct Error : std::exception {
 
   mgx_error_kind kind;
   std::string text;
+  // Of a call of HIP: its error, the function, and the kernel of a launch.
+  std::string hip_name, hip_call, hip_kernel;
 };
 
 inline void append(std::string &text, std::string_view part) { text += part; }

@@ -10,13 +10,6 @@ namespace {
 constexpr size_t row_launches = 4;
 } // namespace
 
-HipGraph::~HipGraph() {
-  if (executable)
-    hip().hipGraphExecDestroy(executable);
-  if (graph)
-    hip().hipGraphDestroy(graph);
-}
-
 // Whether a graph takes less time of the host than the section's launches.
 bool HipContext::pays(const BoundPart &part) const {
   size_t rows = 0;
@@ -57,7 +50,7 @@ HipKernelNode HipContext::node_of(const HipStep &step) {
 }
 
 void HipContext::build(HipGraph &graph, const BoundPart &part) {
-  HIP(hipGraphCreate, &graph.graph, 0);
+  HIP(hipGraphCreate, graph.graph.made(), 0);
   graph.stale.reserve(part.end - part.first); // So that runs allocate nothing.
   auto planned = prepared.schedules.find(part.first);
   std::vector<void *> waits; // The nodes before a node: the last one, or those of the schedule.
@@ -74,19 +67,19 @@ void HipContext::build(HipGraph &graph, const BoundPart &part) {
     size_t count = waits.size();
     if (step.function) {
       HipKernelNode facts = node_of(step);
-      hip_check(hip().hipGraphAddKernelNode(&node, graph.graph, before, count, &facts),
-                "hipGraphAddKernelNode", step.called());
+      step.check(hip().hipGraphAddKernelNode(&node, graph.graph.get(), before, count, &facts),
+                 "hipGraphAddKernelNode");
     } else {
-      hip_check(hip().hipGraphAddMemcpyNode1D(&node, graph.graph, before, count,
-                                              reinterpret_cast<void *>(arguments[step.first + 1]),
-                                              reinterpret_cast<void *>(arguments[step.first]),
-                                              step.bytes, hip_device_to_device),
-                "hipGraphAddMemcpyNode1D", step.called());
+      step.check(hip().hipGraphAddMemcpyNode1D(&node, graph.graph.get(), before, count,
+                                               reinterpret_cast<void *>(arguments[step.first + 1]),
+                                               reinterpret_cast<void *>(arguments[step.first]),
+                                               step.bytes, hip_device_to_device),
+                 "hipGraphAddMemcpyNode1D");
     }
     graph.nodes.push_back(node);
     is_stale[number] = 0;
   }
-  HIP(hipGraphInstantiateWithFlags, &graph.executable, graph.graph, 0);
+  HIP(hipGraphInstantiateWithFlags, graph.executable.made(), graph.graph.get(), 0);
 }
 
 // Gives the stale nodes their new arguments; runs under way keep the old ones.
@@ -97,14 +90,14 @@ void HipContext::update(HipGraph &graph, const BoundPart &part) {
     is_stale[number] = 0;
     if (step.function) {
       HipKernelNode facts = node_of(step);
-      hip_check(hip().hipGraphExecKernelNodeSetParams(graph.executable, node, &facts),
-                "hipGraphExecKernelNodeSetParams", step.called());
+      step.check(hip().hipGraphExecKernelNodeSetParams(graph.executable.get(), node, &facts),
+                 "hipGraphExecKernelNodeSetParams");
     } else {
-      hip_check(hip().hipGraphExecMemcpyNodeSetParams1D(
-                    graph.executable, node, reinterpret_cast<void *>(arguments[step.first + 1]),
-                    reinterpret_cast<void *>(arguments[step.first]), step.bytes,
-                    hip_device_to_device),
-                "hipGraphExecMemcpyNodeSetParams1D", step.called());
+      step.check(
+          hip().hipGraphExecMemcpyNodeSetParams1D(
+              graph.executable.get(), node, reinterpret_cast<void *>(arguments[step.first + 1]),
+              reinterpret_cast<void *>(arguments[step.first]), step.bytes, hip_device_to_device),
+          "hipGraphExecMemcpyNodeSetParams1D");
     }
   }
   graph.stale.clear();

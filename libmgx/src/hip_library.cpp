@@ -98,7 +98,13 @@ std::unique_ptr<HipLibrary> open_at(const std::vector<std::string> &paths) {
 
 void check_process() {
   if (forked.load(std::memory_order_relaxed))
-    fail(MGX_ERROR_DEVICE, "HIP does not survive fork(); start processes anew");
+    fail(MGX_ERROR_DEVICE, "HIP does not survive fork(); start processes anew (Python: 'spawn')");
+}
+
+// Errors of kernels, which every later call reports again.
+bool sticky(std::string_view name) {
+  return name == "hipErrorIllegalAddress" || name == "hipErrorLaunchFailure" ||
+         name == "hipErrorLaunchTimeOut";
 }
 
 } // namespace
@@ -119,16 +125,33 @@ const HipLibrary &hip_library(const std::string &path) {
 
 const HipLibrary &hip() { return *opened.load(std::memory_order_acquire); }
 
-void hip_failed(int status, const char *function, const std::string &purpose) {
+bool hip_survives() { return !forked.load(std::memory_order_relaxed); }
+
+void hip_failed(int status, const char *function, const std::string &purpose,
+                const std::string &kernel) {
   const HipLibrary &library = hip();
-  std::string text = cat(function, " failed: ", library.hipGetErrorName(status), " (",
-                         library.hipGetErrorString(status), ")");
+  std::string name = library.hipGetErrorName(status);
+  std::string text = cat(function, " failed: ", name, " (", library.hipGetErrorString(status), ")");
   library.hipGetLastError(); // Clears it, so that the thread's next call is not blamed.
+  if (!kernel.empty())
+    text += cat(", kernel ", kernel);
   if (!purpose.empty())
     text += cat("; ", purpose);
+  if (sticky(name))
+    text += "; a kernel failed, and the device stays unusable for this process";
   if (const char *fault = library.fault ? library.fault() : nullptr; fault && *fault)
     text += cat("; ", fault);
-  fail(status == hip_out_of_memory ? MGX_ERROR_RESOURCE : MGX_ERROR_DEVICE, text);
+  Error error(status == hip_out_of_memory ? MGX_ERROR_RESOURCE : MGX_ERROR_DEVICE, text);
+  error.hip_name = name;
+  error.hip_call = function;
+  error.hip_kernel = kernel;
+  throw error;
+}
+
+bool hip_done(int status) {
+  if (status != 0)
+    hip().hipGetLastError();
+  return status != hip_not_ready;
 }
 
 CurrentDevice::CurrentDevice(int number) : number(number) {

@@ -46,7 +46,7 @@ enum HipCopy {
 };
 constexpr int hip_memory_device = 2, hip_memory_managed = 3;
 constexpr unsigned hip_non_blocking = 1, hip_disable_timing = 2;
-constexpr int hip_out_of_memory = 2, hip_not_found = 500;
+constexpr int hip_out_of_memory = 2, hip_not_found = 500, hip_not_ready = 600;
 
 // hipDeviceProp_tR0600, of which the fields at these offsets are read.
 struct HipProperties {
@@ -75,14 +75,20 @@ constexpr size_t hip_name = 0, hip_total_memory = 288, hip_clock = 348, hip_comp
   F(hipMemcpy, void *, const void *, size_t, int)                                                  \
   F(hipMemcpyAsync, void *, const void *, size_t, int, void *)                                     \
   F(hipMemsetAsync, void *, int, size_t, void *)                                                   \
+  F(hipMemsetD8, void *, unsigned char, size_t)                                                    \
+  F(hipMemsetD16, void *, unsigned short, size_t)                                                  \
+  F(hipMemsetD32, void *, int, size_t)                                                             \
+  F(hipMemGetInfo, size_t *, size_t *)                                                             \
   F(hipPointerGetAttributes, HipPointer *, const void *)                                           \
   F(hipStreamCreateWithFlags, void **, unsigned)                                                   \
   F(hipStreamDestroy, void *)                                                                      \
   F(hipStreamSynchronize, void *)                                                                  \
+  F(hipStreamQuery, void *)                                                                        \
   F(hipStreamWaitEvent, void *, void *, unsigned)                                                  \
   F(hipEventCreateWithFlags, void **, unsigned)                                                    \
   F(hipEventRecord, void *, void *)                                                                \
   F(hipEventSynchronize, void *)                                                                   \
+  F(hipEventQuery, void *)                                                                         \
   F(hipEventElapsedTime, float *, void *, void *)                                                  \
   F(hipEventDestroy, void *)                                                                       \
   F(hipModuleLoadData, void **, const void *)                                                      \
@@ -116,16 +122,44 @@ struct HipLibrary {
 const HipLibrary &hip_library(const std::string &path);
 // The library that was chosen.
 const HipLibrary &hip();
+// Whether the process may call it: a child of the one that opened it may not.
+bool hip_survives();
 
-// Throws a device error for a status other than success. `purpose` ends the message.
-[[noreturn]] void hip_failed(int status, const char *function, const std::string &purpose);
+// Throws a device error for a status other than success. `purpose` ends the message, `kernel` is
+// that of a launch.
+[[noreturn]] void hip_failed(int status, const char *function, const std::string &purpose,
+                             const std::string &kernel = {});
 inline void hip_check(int status, const char *function, const std::string &purpose = {}) {
   if (status != 0) [[unlikely]]
     hip_failed(status, function, purpose);
 }
+// Whether the work that hipEventQuery or hipStreamQuery was asked about is over, well or not.
+bool hip_done(int status);
 
 // Calls a function of the library, which must succeed.
 #define HIP(name, ...) hip_check(hip().name(__VA_ARGS__), #name)
+
+// An object of HIP, destroyed with this one. HIP needs no current device for that; what fails,
+// fails.
+template <auto Destroy> class HipOwned {
+public:
+  HipOwned() = default;
+  HipOwned(const HipOwned &) = delete;
+  ~HipOwned() { reset(); }
+
+  void **made() { return &handle; }
+  void *get() const { return handle; }
+  void reset() {
+    if (handle && hip_survives() && (hip().*Destroy)(handle) != 0)
+      hip().hipGetLastError();
+    handle = nullptr;
+  }
+
+private:
+  void *handle = nullptr;
+};
+using HipStream = HipOwned<&HipLibrary::hipStreamDestroy>;
+using HipEvent = HipOwned<&HipLibrary::hipEventDestroy>;
 
 // Makes a device the thread's current one for a while.
 class CurrentDevice {

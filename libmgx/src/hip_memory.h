@@ -13,14 +13,12 @@ namespace mgx {
 class DeviceMemory {
 public:
   DeviceMemory(int device, uint64_t bytes, const std::string &purpose);
-  ~DeviceMemory();
-  DeviceMemory(const DeviceMemory &) = delete;
 
-  uint64_t address() const { return reinterpret_cast<uint64_t>(data); }
+  uint64_t address() const { return reinterpret_cast<uint64_t>(data.get()); }
   const uint64_t bytes;
 
 private:
-  void *data = nullptr;
+  HipOwned<&HipLibrary::hipFree> data;
 };
 
 // The weight's bytes on the device, shared by everything there that has equal bytes.
@@ -32,14 +30,12 @@ public:
   // The same module for equal bytes.
   static std::shared_ptr<HipModule> of(int device, const CodeObject &code);
   HipModule(int device, const CodeObject &code);
-  ~HipModule();
-  HipModule(const HipModule &) = delete;
 
   void *function(const std::string &name) const;
 
 private:
   const std::string image; // Some HIP versions read it when a function is first asked for.
-  void *handle = nullptr;
+  HipOwned<&HipLibrary::hipModuleUnload> handle;
 };
 
 } // namespace mgx

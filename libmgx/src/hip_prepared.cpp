@@ -15,10 +15,11 @@ HipDim dim(const std::array<int64_t, 3> &sizes) {
 uint64_t aligned(int64_t bytes) { return static_cast<uint64_t>(round_up(bytes, 256)); }
 } // namespace
 
-std::string HipStep::called() const {
+void HipStep::failed(int status, const char *call) const {
+  std::string of = cat(" of '", *bound->node, "'");
   if (!function)
-    return cat("copy of '", *bound->node, "'");
-  return cat("kernel ", bound->launch->function, " of '", *bound->node, "'");
+    hip_failed(status, call, "", "copy" + of);
+  hip_failed(status, call, "", cat(bound->launch->function, of, " (kernel ", bound->kernel, ")"));
 }
 
 HipPrepared::HipPrepared(const BoundPlan &bound, const Artifact &artifact, const HipDevice &device)

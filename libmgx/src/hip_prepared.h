@@ -17,8 +17,14 @@ struct HipStep {
   size_t first;
   const BoundStep *bound;
 
-  // The launch in words, for messages.
-  std::string called() const;
+  // Throws where a call for it failed.
+  void check(int status, const char *call) const {
+    if (status != 0) [[unlikely]]
+      failed(status, call);
+  }
+
+private:
+  [[noreturn]] void failed(int status, const char *call) const;
 };
 
 // All execution contexts of a program share it; each has its own copy of the arguments.

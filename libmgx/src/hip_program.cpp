@@ -3,6 +3,7 @@
 #include "hip_program.h"
 #include "hip_context.h"
 
+#include <condition_variable>
 #include <set>
 
 namespace mgx {
@@ -22,20 +23,40 @@ public:
   HipSized(const Artifact &artifact, Plan plan, Code code, const HipDevice &device, bool graph)
       : Sized(artifact, std::move(plan), std::move(code), false),
         prepared(fitting(bound, device), artifact, device), graph(graph) {
-    idle.push_back(made()); // Now, and not in the first run.
-  }
-  ~HipSized() override {
-    CurrentDevice current(prepared.device.number());
-    idle.clear();
+    give(taken()); // Made now, and not in the first run.
   }
 
   void run(Tensors inputs, Tensors outputs, const mgx_run_options &options) override {
-    with_context([&](HipContext &context) { context.run(inputs, outputs, options); });
+    CurrentDevice current(prepared.device.number());
+    Lent lent(*this);
+    lent.context->run(inputs, outputs, options);
+    lent.give();
+  }
+
+  std::unique_ptr<Started> start(Tensors inputs, Tensors outputs,
+                                 const mgx_run_options &options) override {
+    CurrentDevice current(prepared.device.number());
+    auto lent = std::make_unique<Lent>(*this);
+    lent->context->begin(inputs, outputs, options);
+    bool mark = options.on_stream == 1;
+    if (!lent->context->decides()) {
+      lent->context->enqueue(outputs, mark);
+      return lent;
+    }
+    return std::make_unique<StartedThread>(
+        [this, outputs, mark, lent = std::shared_ptr<Lent>(std::move(lent))] {
+          CurrentDevice own(prepared.device.number());
+          lent->context->enqueue(outputs, mark);
+          lent->wait();
+        });
   }
 
   void profile(Tensors inputs, Tensors outputs, mgx_profile_function function,
                void *user) override {
-    with_context([&](HipContext &context) { context.profile(inputs, outputs, function, user); });
+    CurrentDevice current(prepared.device.number());
+    Lent lent(*this);
+    lent.context->profile(inputs, outputs, function, user);
+    lent.give();
   }
 
   uint64_t workspace() const override {
@@ -44,43 +65,80 @@ public:
   }
 
 private:
-  // A context that a failure left in an unknown state is destroyed.
-  template <class Work> void with_context(const Work &work) {
-    CurrentDevice current(prepared.device.number());
-    std::unique_ptr<HipContext> context;
-    {
-      std::lock_guard<std::mutex> hold(lock);
-      if (!idle.empty()) {
-        context = std::move(idle.back());
-        idle.pop_back();
-      }
+  using Context = std::unique_ptr<HipContext>;
+
+  // A context while one run uses it, and the run where it was started. What a failure left in an
+  // unknown state is destroyed.
+  struct Lent : Started {
+    explicit Lent(HipSized &owner) : owner(owner), context(owner.taken()) {}
+    ~Lent() override {
+      if (!context)
+        return;
+      context.reset();
+      owner.lost();
     }
-    if (!context)
-      context = made();
+    // HIP waits for streams and events of any device.
+    bool done() override { return context->done(); }
+    void wait() override {
+      context->wait();
+      give();
+    }
+    void give() { owner.give(std::move(context)); }
+
+    HipSized &owner;
+    Context context;
+  };
+
+  // A context that no other run uses. Where memory is short for another one, waits for those that
+  // there are.
+  Context taken() {
+    std::unique_lock<std::mutex> hold(lock);
+    if (Context found = last_idle())
+      return found;
+    idle.reserve(++contexts); // So that giving it back allocates nothing.
+    hold.unlock();
     try {
-      work(*context);
-    } catch (...) {
-      std::lock_guard<std::mutex> hold(lock);
-      --contexts;
+      CurrentDevice current(prepared.device.number());
+      return std::make_unique<HipContext>(prepared, graph);
+    } catch (const Error &error) {
+      lost();
+      if (error.kind != MGX_ERROR_RESOURCE)
+        throw;
+      hold.lock();
+      if (contexts && idle.empty())
+        say(MGX_LEVEL_WARNING, cat("waiting for another run of the program to end: ", error.text));
+      changed.wait(hold, [this] { return !idle.empty() || !contexts; });
+      if (Context found = last_idle())
+        return found;
       throw;
     }
-    std::lock_guard<std::mutex> hold(lock);
-    idle.push_back(std::move(context));
   }
 
-  std::unique_ptr<HipContext> made() {
-    CurrentDevice current(prepared.device.number());
-    auto context = std::make_unique<HipContext>(prepared, graph);
+  Context last_idle() {
+    if (idle.empty())
+      return nullptr;
+    Context found = std::move(idle.back());
+    idle.pop_back();
+    return found;
+  }
+
+  void give(Context context) {
     std::lock_guard<std::mutex> hold(lock);
-    ++contexts;
-    idle.reserve(contexts); // So that giving it back allocates nothing.
-    return context;
+    idle.push_back(std::move(context));
+    changed.notify_one();
+  }
+
+  void lost() {
+    std::lock_guard<std::mutex> hold(lock);
+    --contexts;
+    changed.notify_all();
   }
 
   const HipPrepared prepared;
   const bool graph;
   mutable std::mutex lock;
-  std::vector<std::unique_ptr<HipContext>> idle;
+  std::condition_variable changed;
+  std::vector<Context> idle;
   uint64_t contexts = 0;
 };
 

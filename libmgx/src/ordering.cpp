@@ -183,7 +183,13 @@ std::optional<StreamSchedule> schedule(std::span<const BoundStep> steps, const R
                     (used ? event_seconds : 0);
   if (used == 0 || together > gain * alone)
     return {};
-  return StreamSchedule{reduced(scratch_in_turn(steps, placed, before)), placed.streams};
+  StreamSchedule found{reduced(scratch_in_turn(steps, placed, before)), placed.streams, used + 1,
+                       std::vector<char>(steps.size())};
+  for (size_t number = 0; number < steps.size(); ++number)
+    for (size_t other : found.before[number])
+      if (found.streams[other] != found.streams[number])
+        found.crossing[other] = 1;
+  return found;
 }
 
 } // namespace mgx

@@ -22,6 +22,8 @@ struct StreamSchedule {
   // The steps that each waits for, without those that others of them wait for.
   std::vector<std::vector<size_t>> before;
   std::vector<size_t> streams; // 0 is the run's own.
+  size_t count = 0; // Of the streams.
+  std::vector<char> crossing; // Whether a step of another stream waits for it, of each.
 };
 
 // Nothing where one stream is as good, by the estimate.

@@ -3,6 +3,7 @@
 
 #include "binding.h"
 #include "device.h"
+#include "started.h"
 #include "trust.h"
 
 #include <atomic>
@@ -21,6 +22,11 @@ public:
 
   // The tensors are checked.
   virtual void run(Tensors inputs, Tensors outputs, const mgx_run_options &options) = 0;
+  // The run in the background; the tensors outlive it.
+  virtual std::unique_ptr<Started> start(Tensors inputs, Tensors outputs,
+                                         const mgx_run_options &options) {
+    return std::make_unique<StartedThread>([=, this] { run(inputs, outputs, options); });
+  }
   virtual void profile(Tensors inputs, Tensors outputs, mgx_profile_function function,
                        void *user) = 0;
   virtual uint64_t workspace() const = 0;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import logging
 from collections.abc import Generator
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
@@ -12,7 +14,10 @@ from typing import Any
 from mgx_mlir import errors
 from mgx_mlir.errors import CompilerError, MgxError
 
+_log = logging.getLogger("mgx_mlir.libmgx")
+
 _INTERFACE = 1
+_WARNING = 2  # an mgx_level
 _PATH = Path(__file__).parents[1] / "_native" / "libmgx.so"
 # mgx_error_kind.
 _KINDS: dict[int, type[MgxError]] = {
@@ -81,8 +86,11 @@ Span = _struct("Span", thread=c_uint64, step=c_uint64, start=ctypes.c_double, en
 SpanFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Span))
 RunOptions = _struct(
     "RunOptions", stream=c_void_p, on_stream=c_int32, graph=c_int32,
-    interrupted=InterruptedFunction, user=c_void_p, span=SpanFunction,
+    interrupted=InterruptedFunction, user=c_void_p, span=SpanFunction, events=c_void_p,
+    event_count=c_size_t,
 )  # fmt: skip
+HipError = _struct("HipError", name=c_char_p, call=c_char_p, kernel=c_char_p)
+DeviceOptions = _struct("DeviceOptions", hip_library=c_char_p)
 Sizes = _struct("Sizes", workspace_bytes=c_uint64, launches=c_uint64, decides=c_int32)
 ProfileRow = _struct(
     "ProfileRow", nodes=c_char_p, function=c_char_p, seconds=ctypes.c_double, bytes=c_uint64,
@@ -97,6 +105,7 @@ Rates = _struct(
     compute_units=ctypes.c_double,
 )  # fmt: skip
 ProfileFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(ProfileRow))
+LogFunction = ctypes.CFUNCTYPE(None, c_void_p, ctypes.c_int, c_char_p)
 TextFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
 # The functions that fail, without the result, and the types of their arguments.
@@ -108,6 +117,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "mgx_artifact_open_memory": (c_void_p, c_size_t, c_void_p, c_void_p),
     "mgx_code_function": (c_void_p, c_char_p, c_void_p),
     "mgx_code_load": (c_char_p, c_size_t, c_void_p),
+    "mgx_done": (c_void_p, c_void_p),
     "mgx_device_open": (c_char_p, c_void_p, c_void_p),
     "mgx_profile": (c_void_p, *_TENSORS, *_TENSORS, ProfileFunction, c_void_p),
     "mgx_program_create": (c_void_p, c_void_p, c_void_p, c_void_p),
@@ -138,7 +148,24 @@ def library() -> ctypes.CDLL:
         function.argtypes, function.restype = (c_void_p,), None
     found.mgx_error_text.argtypes, found.mgx_error_text.restype = (c_void_p,), c_char_p
     found.mgx_error_kind_of.argtypes = (c_void_p,)
+    found.mgx_error_get_hip.argtypes, found.mgx_error_get_hip.restype = (c_void_p, c_void_p), None
+    found.mgx_log_to.argtypes, found.mgx_log_to.restype = (LogFunction, c_void_p), None
+    listen(found)
     return found
+
+
+def _hear(_: Any, level: int, text: bytes) -> None:
+    """The library's words, in Python's log."""
+    _log.log(logging.WARNING if level == _WARNING else logging.INFO, "%s", text.decode())
+
+
+_heard = LogFunction(_hear)
+
+
+def listen(found: ctypes.CDLL) -> None:
+    """Has Python hear what the library says. Nobody hears it while the process ends."""
+    found.mgx_log_to(_heard, None)
+    atexit.register(found.mgx_log_to, LogFunction(), None)
 
 
 def check(error: int | None) -> None:
@@ -148,8 +175,11 @@ def check(error: int | None) -> None:
     found = library()
     kind = _KINDS[found.mgx_error_kind_of(error)]
     text = found.mgx_error_text(error).decode(errors="replace")
+    hip = made(HipError)
+    found.mgx_error_get_hip(error, ctypes.byref(hip))
+    facts = [part.decode(errors="replace") for part in (hip.name, hip.call, hip.kernel)]
     found.mgx_error_release(error)
-    raise kind(text)
+    raise errors.DeviceError(text, *facts) if facts[0] else kind(text)
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -183,12 +213,14 @@ class Handle:
 class Interruptible:
     """Options of a run whose loops let signals of Python, such as Ctrl-C, end it."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Any = None) -> None:
+        """`options`: those of the run beside."""
         self._raised: BaseException | None = None
         answers = self._answers()
         next(answers)
         self._ask = InterruptedFunction(answers.send)
-        self._options = made(RunOptions, interrupted=self._ask)
+        self._options = made(RunOptions) if options is None else options
+        self._options.interrupted = self._ask
 
     def _answers(self) -> Generator[int, Any, None]:
         """Whether the run is interrupted, again and again.

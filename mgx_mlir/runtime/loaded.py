@@ -82,21 +82,24 @@ class Loaded:
         code_objects: Sequence[CodeObject],
         weights: Weights,
         device: Handle,
-        graph: bool = True,
+        shared: bool = False,
     ) -> None:
-        """Raises ArtifactError where the parts do not fit together, and ResourceError."""
+        """`shared`: equal weights of all programs are one, by their hashes.
+
+        Raises ArtifactError where the parts do not fit together, and ResourceError.
+        """
         self._device = device
         self._kept: list[Any] = []
         keys = weight_keys(plan) & weights.keys()
-        entries = [self._weight(key, weights[key]) for key in sorted(keys)]
+        entries = [self._weight(key, weights[key], shared) for key in sorted(keys)]
         parts = assembled(plan, code_objects, entries, self._kept)
-        options = made(library.ProgramOptions, trust_code=1, graph=0 if graph else -1)
+        options = made(library.ProgramOptions, trust_code=1)
         self._program = Handle(
             "mgx_program_create", "mgx_program_release", parts.value, device.value, byref(options)
         )
         self.handle = self._program.value
 
-    def _weight(self, key: str, weight: Weight | np.ndarray) -> library.Weight:
+    def _weight(self, key: str, weight: Weight | np.ndarray, shared: bool) -> library.Weight:
         array, flags = weight if isinstance(weight, np.ndarray) else weight.array(), 0
         if is_splat(array):
             size, flags = array.nbytes, SPLAT
@@ -108,7 +111,8 @@ class Loaded:
                 flags = MAPPED
         self._kept.append(array)
         type_ = _TYPES.get(array.dtype.name, _TYPES["uint8"])
-        return library.Weight(key.encode(), array.ctypes.data, size, type_, flags, None)
+        sha256 = weight.sha256.encode() if shared and isinstance(weight, Weight) else None
+        return library.Weight(key.encode(), array.ctypes.data, size, type_, flags, sha256)
 
     def outputs(self, inputs: Any, count: int) -> list[tuple[int, ...]]:
         """The shapes of `count` outputs for inputs of these sizes, for which memory is made.

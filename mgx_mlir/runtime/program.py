@@ -276,7 +276,7 @@ class Program:
             table = Table(self._inputs, self._outputs)
         entries, place = table.entries, 0
         for array in (*given, *found):
-            entries[place] = _address(array)
+            entries[place] = address_of(array)
             place += STRIDE
         return table
 
@@ -341,7 +341,7 @@ class Program:
 _address_of, _element_of = ctypes.addressof, ctypes.c_char.from_buffer
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
     """The address of a contiguous array's elements; `ctypes.data` takes twice the time."""
     if not array.flags.writeable:
         return array.ctypes.data

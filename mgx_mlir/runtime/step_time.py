@@ -42,12 +42,12 @@ class Span:
 
 
 def steps_of(plan: Plan) -> list[StepTime]:
-    """The steps in order, without times."""
+    """The steps in order, without times, of a plan for given sizes."""
     times = []
     for step in plan.work():
         if isinstance(step, Row):
             times.append(StepTime(-1, step.node, 2 * plan.buffers[step.source].bytes))
         else:
             size = sum(plan.buffers[a].bytes for a in set(step.arguments))
-            times.append(StepTime(step.kernel, step.node, size, step.flops))
+            times.append(StepTime(step.kernel, step.node, size, int(step.flops)))
     return times

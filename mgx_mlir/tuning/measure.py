@@ -185,20 +185,15 @@ def _in_turn(
     ordinal = bench.device.ordinal
     room = DeviceMemory(ordinal, FLUSHED, "emptying caches") if timing.flush else None
     found: tuple[list[float], list[float]] = [], []
-    try:
-        for number in range(timing.rounds + 1):
-            if number == EARLY + 1 and min(found[1][1:]) > HOPELESS * max(found[0][1:]):
-                break
-            for copies, times in zip(timers, found, strict=True):
-                if room is not None:
-                    with Current(ordinal):
-                        call("hipMemset", room.address, number & 0xFF, FLUSHED)
-                        call("hipDeviceSynchronize")
-                times.append(copies[number % COPIES].run() * 1e6)
-    finally:
-        for copies in timers:
-            for timer in copies:
-                timer.close()
+    for number in range(timing.rounds + 1):
+        if number == EARLY + 1 and min(found[1][1:]) > HOPELESS * max(found[0][1:]):
+            break
+        for copies, times in zip(timers, found, strict=True):
+            if room is not None:
+                with Current(ordinal):
+                    call("hipMemset", room.address, number & 0xFF, FLUSHED)
+                    call("hipDeviceSynchronize")
+            times.append(copies[number % COPIES].run() * 1e6)
     first, second = (Times(tuple(times[1:])) for times in found)
     return first, second
 

@@ -6,7 +6,8 @@
 namespace mgx_ep {
 
 // While it lives, a SIGINT that somebody sends to this process alone, as `kill` does, goes to a
-// child too; Ctrl-C on a terminal reaches both by itself. What the host does with it, it still does.
+// child too; Ctrl-C on a terminal reaches both by itself. What the host does with it, it still
+// does.
 class Interrupts {
 public:
   explicit Interrupts(pid_t child);

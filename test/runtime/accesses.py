@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mgx_mlir.artifact.code_object import CodeObject, Launch
-from mgx_mlir.runtime.binding import BoundPlan, BoundStep
+from test.runtime.bound_plans import BoundPlan, BoundStep
 
 _WRITTEN = ("output", "scratch", "counters")
 Access = tuple[tuple[str, int], int, int, bool]

@@ -10,8 +10,9 @@ import pytest
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.plan import Buffer, Plan, Step
-from mgx_mlir.runtime.binding import Binder, BoundPlan, Machine, StreamSchedule
+from mgx_mlir.runtime.hip.device import Machine
 from test.runtime.accesses import accesses, share
+from test.runtime.bound_plans import BoundPlan, Schedule, bound_plan
 
 MACHINE = Machine(5e12, 1e14, 304)
 LINE = 4096
@@ -27,12 +28,12 @@ def bound(
     most = max(itertools.chain(*moves)) + 1
     buffers = tuple(Buffer("arena", size, offset=n * size) for n in range(most))
     steps = tuple(Step(kernel, pair) for kernel, pair in zip(numbers, moves, strict=True))
-    return Binder(Plan((), (), most * size, buffers, steps), code, {}).bind([], MACHINE)
+    return bound_plan(Plan((), (), most * size, buffers, steps), code, MACHINE)
 
 
-def schedule(found: BoundPlan) -> StreamSchedule | None:
-    assert len(found.parts) == 1
-    return next(iter(found.schedules.values()), None)
+def schedule(found: BoundPlan) -> Schedule | None:
+    assert found.parts == 1
+    return next(iter(found.schedules), None)
 
 
 def kernel(launches: int = 1, scratch: int = 0, groups: int = 1) -> CodeObject:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Any
 
 from mgx_mlir import emulator
+from mgx_mlir.artifact.library import DeviceOptions, Handle, made
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import DeviceError, TargetError, UsageError
-from mgx_mlir.runtime.binding import Machine
-from mgx_mlir.runtime.hip.library import call, current_device, library_kind
+from mgx_mlir.runtime.hip.library import call, current_device, library_kind, opened_path
 
 _adding = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The figures of a device for estimates: bytes and operations a second, and its units."""
+
+    bytes_per_second: float
+    flops_per_second: float
+    compute_units: int
 
 
 @dataclass(frozen=True)
@@ -43,8 +54,20 @@ class Device:
         flops = 512e3 * self.clock_khz * self.compute_units
         return Machine(max(transfers, 1e9), max(flops, 1e9), max(self.compute_units, 1))
 
+    @property
+    def handle(self) -> Handle:
+        """The device of libmgx, which uses the HIP library of this process. Raises DeviceError."""
+        return _handle(self.ordinal)
+
     def __str__(self) -> str:
         return f"device {self.ordinal}: {self.chip} ({self.product})"
+
+
+@cache
+def _handle(ordinal: int) -> Handle:
+    options = made(DeviceOptions, hip_library=opened_path().encode())
+    name = f"hip:{ordinal}".encode()
+    return Handle("mgx_device_open", "mgx_device_release", name, ctypes.byref(options))
 
 
 def devices() -> tuple[Device, ...]:

@@ -141,52 +141,27 @@ def _module() -> Any:
     return hip
 
 
-def function_address(name: str) -> int:
-    """The address of a function of hip-python's C interface.
-
-    It is there for code that is compiled against hip-python, which calls it without going
-    through Python. hip-python chooses and loads the libamdhip64. Raises DeviceError where
-    hip-python has no such function.
-    """
-    hip_python()
-    from rocm.bindings import cyhip
-
-    if name not in cyhip.__pyx_capi__:
-        raise DeviceError(f"hip-python has no C function {name}; use version 10")
-    capsule, api = cyhip.__pyx_capi__[name], ctypes.pythonapi
-    label = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    found: int = pointer(capsule, label(capsule))
-    return found
-
-
-def direct(function: str, *arguments: int, kernel: str = "", purpose: str = "") -> None:
-    """Calls a function of integers and addresses, for the calls of each run or trip of a loop.
-
-    As `call`, without the work that hip-python does for arguments of any kind. Raises
-    DeviceError.
-    """
-    status = _c_function(function, len(arguments))(*arguments)
-    if status:
-        raise failure(hip_python().hipError_t(status), function, kernel, purpose)
+def opened_path() -> str:
+    """The file of the libamdhip64 that hip-python has loaded. Raises DeviceError."""
+    call("hipRuntimeGetVersion")  # which loads it
+    if library_kind() == "emulated":
+        return str(emulator.library_path())
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    files = (line.split(maxsplit=5)[5] for line in lines if line.count("/"))
+    return next(file for file in files if "libamdhip64" in file)
 
 
 def current_device() -> int:
     """The thread's current device. Raises DeviceError."""
+    hip = hip_python()
     number = ctypes.c_int()
-    status = _c_function("hipGetDevice", 1)(ctypes.addressof(number))  # each run asks
+    status = _get_device()(ctypes.byref(number))
     if status:
-        raise failure(hip_python().hipError_t(status), "hipGetDevice")
+        raise failure(hip.hipError_t(status), "hipGetDevice")
     return number.value
 
 
 @functools.cache
-def _c_function(name: str, arguments: int) -> Any:
-    """A C function of `arguments` integers and addresses, called without Python's global lock.
-
-    An int takes the low half of a register of the C ABI, so that all are passed alike.
-    """
-    types = [ctypes.c_size_t] * arguments
-    return ctypes.CFUNCTYPE(ctypes.c_int, *types)(function_address(name))
+def _get_device() -> Any:
+    """Without the work that hip-python does for arguments of any kind: many calls ask."""
+    return ctypes.CDLL(opened_path()).hipGetDevice

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
 from mgx_mlir.artifact.contents import size_text
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import OUT_OF_MEMORY, call, release
-from mgx_mlir.sizes.arithmetic import ceil_div
 
 ALIGNMENT = 256
 
@@ -42,31 +40,6 @@ class DeviceMemory:
             self.free()
 
 
-class HostMemory:
-    """`size` bytes of pinned host memory, which the device copies to directly."""
-
-    __slots__ = ("address", "size")
-
-    def __init__(self, size: int, purpose: str) -> None:
-        """Raises DeviceError; the current device has to be the one that copies."""
-        self.size, self.address = size, 0
-        self.address = int(call("hipHostMalloc", size, 0, purpose=f"{size} bytes for {purpose}"))
-
-    def integer(self, size: int) -> int:
-        """The signed integer in the first `size` bytes."""
-        return int.from_bytes(ctypes.string_at(self.address, size), sys.byteorder, signed=True)
-
-    def free(self) -> None:
-        """Frees the memory now."""
-        address, self.address = self.address, 0
-        if address:
-            release("hipHostFree", address)
-
-    def __del__(self) -> None:
-        if not sys.is_finalizing():
-            self.free()
-
-
 def _explained(error: DeviceError, size: int, purpose: str) -> DeviceError:
     try:
         free, total = call("hipMemGetInfo")
@@ -78,8 +51,3 @@ def _explained(error: DeviceError, size: int, purpose: str) -> DeviceError:
         error.name,
         error.call,
     )
-
-
-def aligned(size: int) -> int:
-    """The size, rounded up so that the next address is aligned."""
-    return ceil_div(size, ALIGNMENT) * ALIGNMENT

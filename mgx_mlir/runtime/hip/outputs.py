@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from typing import Any
+from collections.abc import Callable
 
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.event import Event
@@ -29,13 +29,13 @@ class OutputPool:
         # Reentrant: a collection may end the life of a result anywhere.
         self._lock = threading.RLock()
 
-    def take(self, size: int, purpose: str, stream: Any) -> OutputMemory:
-        """Memory that the stream's next work may write. Raises DeviceError."""
+    def take(self, size: int, purpose: str, hold: Callable[[Event], object]) -> OutputMemory:
+        """Memory that work after the events that `hold` gets may write. Raises DeviceError."""
         with self._lock:
             idle = self._idle.get(size)
             memory, events = idle.pop() if idle else (None, [])
         for event in events:
-            event.hold(stream)
+            hold(event)
         if memory is None:
             memory = self._allocate(size, purpose)
         return OutputMemory(self, memory)

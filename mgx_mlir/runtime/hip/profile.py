@@ -5,26 +5,27 @@ On the emulated device events give time only with MGX_EMULATOR_PROFILE=1; it is 
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mgx_mlir.runtime.binding import Place, Repeat, Section
-from mgx_mlir.runtime.hip.context import Context
-from mgx_mlir.runtime.hip.device import Current
-from mgx_mlir.runtime.hip.library import call, release
-from mgx_mlir.runtime.hip.ranges import named_range
+from mgx_mlir.artifact.element_types import numpy_dtype
+from mgx_mlir.artifact.library import ProfileFunction, RunOptions, SpanFunction, call, made
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 from mgx_mlir.runtime.step_time import StepTime, steps_of
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.hip.program import HipProgram
 
 Progress = Callable[[int, int], None]
 
 
 def step_times(
-    program: Any,
+    program: HipProgram,
     inputs: Mapping[str, Any],
     runs: int,
     progress: Progress = lambda done, total: None,
@@ -33,175 +34,95 @@ def step_times(
 
     Raises DeviceError.
     """
-    with StepTimer(program, inputs) as timer:
-        for number in range(runs):
-            timer.run()
-            progress(number + 1, runs)
+    timer = StepTimer(program, inputs)
+    for number in range(runs):
+        timer.run()
+        progress(number + 1, runs)
     return timer.steps
 
 
 class StepTimer:
     """The times of a program's steps, added up run by run; others may run in between."""
 
-    def __init__(self, program: Any, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, program: HipProgram, inputs: Mapping[str, Any]) -> None:
         """Inputs go to the device, and a first run is made, before anything is timed."""
-        program.run(inputs)
-        self._program = program
+        self._loaded, self._launches = program.loaded, program.launches
+        self._run = program.prepared(_on_device(program, inputs), "device")
+        call("mgx_run", self._loaded.handle, *self._run.arguments, None)
         self.steps = steps_of(program.plan)
-        with Current(program.device.ordinal):
-            self._context = program.pool.acquire()
-
-    def __enter__(self) -> StepTimer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+        self._take = ProfileFunction(self._note)
 
     def run(self) -> float:
         """One more run; gives the milliseconds of all its steps."""
-        with Current(self._program.device.ordinal):
-            _Timed(self._context, self._program, self.steps).run()
+        for step in self.steps:
+            step.launches = 0
+            step.milliseconds.append(0.0)
+        call("mgx_profile", self._loaded.handle, *self._run.arguments, self._take, None)
+        for number, step in enumerate(self.steps):
+            step.times = step.launches // max(self._launches.count(number), 1)
         return sum(step.milliseconds[-1] for step in self.steps)
 
-    def close(self) -> None:
-        """Frees the context."""
-        with Current(self._program.device.ordinal):
-            self._program.pool.discard(self._context)
+    def _note(self, _: Any, row: Any) -> None:
+        step = self.steps[row[0].step]
+        step.milliseconds[-1] += 1e3 * row[0].seconds
+        step.launches += 1
 
 
-class _Timed:
-    """One run on a context, whose inputs are those of the run before, launch by launch."""
-
-    def __init__(self, context: Context, program: Any, times: list[StepTime]) -> None:
-        self._context = context
-        self._steps = program.prepared.steps
-        self._times = times
-        # A launch's number, and the events before and after it.
-        self._marks: list[tuple[int, Any, Any]] = []
-
-    def run(self) -> None:
-        """Adds the run's times to those of the steps."""
-        try:
-            self._context.launch(self._context.stream, self)
-            call("hipStreamSynchronize", self._context.stream)
-            self._add()
-        finally:
-            for _, before, after in self._marks:
-                release("hipEventDestroy", before)
-                release("hipEventDestroy", after)
-
-    def _add(self) -> None:
-        spent = [0.0] * len(self._times)
-        for found in self._times:
-            found.times = found.launches = 0
-        last = -1
-        for number, before, after in self._marks:
-            step = self._steps[number].step
-            spent[step] += float(call("hipEventElapsedTime", before, after))
-            self._times[step].launches += 1
-            # The next launch of one kernel belongs to the same execution of the step.
-            self._times[step].times += not (last == number - 1 and self._is_next(number))
-            last = number
-        for found, milliseconds in zip(self._times, spent, strict=True):
-            found.milliseconds.append(milliseconds)
-
-    def _is_next(self, number: int) -> bool:
-        return number > 0 and self._steps[number - 1].step == self._steps[number].step
-
-    def section(self, section: Section) -> None:
-        """Gives the stream the section's launches, with an event before and after each."""
-        stream = self._context.stream
-        for number in range(section.first, section.end):
-            before = call("hipEventCreateWithFlags", 0)
-            self._marks.append((number, before, call("hipEventCreateWithFlags", 0)))
-            call("hipEventRecord", before, stream)
-            with named_range(self._times[self._steps[number].step].node or "copy"):
-                self._context.submission.submit(number, number + 1, stream)
-            call("hipEventRecord", self._marks[-1][2], stream)
-
-    def number(self, place: Place, size: int) -> int:
-        """The count or condition, as the context reads it."""
-        return self._context.number(place, size)
-
-    def row(self, loop: Repeat, number: int) -> None:
-        """Points the copies that fill rows, as the context does."""
-        self._context.row(loop, number)
-
-
-def host_overhead(program: Any, inputs: Mapping[str, np.ndarray], runs: int) -> float:
+def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: int) -> float:
     """Milliseconds that a run takes beside its HIP calls, in the middle of `runs` runs.
 
     Tensors are on the device. The time of giving launches and of waiting is not counted.
     Raises DeviceError.
     """
-    ordinal = program.device.ordinal
-    given = {n: DeviceTensor.from_numpy(np.asarray(a), ordinal) for n, a in inputs.items()}
+    given = _on_device(program, inputs)
     found = program.run(given, results="device")
-    with Current(ordinal):
-        context = program.pool.acquire()
-    watch = _Stopwatch()
-    section, wait = context.section, context.wait
-    context.section, context.wait = watch.around(section), watch.around(wait)  # type: ignore
-    program.pool.release(context)
-    try:
-        program.run(given, found)  # the graph gets its new addresses
-        times = []
-        for _ in range(runs):
-            watch.seconds = 0.0
-            started = time.perf_counter()
-            program.run(given, found)
-            times.append(time.perf_counter() - started - watch.seconds)
-    finally:
-        context.section, context.wait = section, wait  # type: ignore[method-assign]
+    program.run(given, found)  # the graph gets its new addresses
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        spans = _spans(program, given, found)[1]
+        spent = time.perf_counter() - started
+        times.append(spent - sum(end - start for start, end in spans[1:]))
     return statistics.median(times) * 1e3
 
 
-def host_calls(program: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+def host_calls(program: HipProgram, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """The calls of one run from the host's arrays: name, start and duration in milliseconds.
 
     'inputs' are checked and copied, 'launches' given to the stream, 'wait' is until they are done,
     'results' are handed over. Raises DeviceError.
     """
     program.run(inputs)
-    with Current(program.device.ordinal):
-        context = program.pool.acquire()
-    watch = _Stopwatch()
-    launch, wait = context.launch, context.wait
-    context.launch, context.wait = watch.around(launch), watch.around(wait)  # type: ignore
-    program.pool.release(context)
-    try:
-        started = time.perf_counter()
-        program.run(inputs)
-        ended = time.perf_counter()
-    finally:
-        context.launch, context.wait = launch, wait  # type: ignore[method-assign]
-    spans = dict(zip(("launches", "wait"), watch.spans, strict=False))
-    first = min((begin for begin, _ in spans.values()), default=ended)
-    last = max((end for _, end in spans.values()), default=ended)
-    spans = {"inputs": (started, first), **spans, "results": (last, ended)}
+    started = time.perf_counter()
+    called, (_, launches, wait) = _spans(program, inputs, None)
+    ended = time.perf_counter()
+    marks = [started, called + launches[0], called + launches[1], called + wait[1], ended]
     return [
         {"name": name, "start_ms": (begin - started) * 1e3, "ms": (end - begin) * 1e3}
-        for name, (begin, end) in spans.items()
+        for name, begin, end in zip(
+            ("inputs", "launches", "wait", "results"), marks[:-1], marks[1:], strict=True
+        )
     ]
 
 
-class _Stopwatch:
-    """Counts the seconds that functions take, and notes when each call began and ended."""
+def _spans(
+    program: HipProgram, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None
+) -> tuple[float, list[tuple[float, float]]]:
+    """The time at which libmgx is called for a run, and its spans, in seconds since then."""
+    found: list[tuple[float, float]] = []
+    note = SpanFunction(lambda _, span: found.append((span[0].start, span[0].end)))
+    run = program.prepared(inputs, "numpy", outputs)
+    options = made(RunOptions, span=note, graph=program.graph_option)
+    called = time.perf_counter()
+    call("mgx_run", program.loaded.handle, *run.arguments, ctypes.byref(options))
+    return called, found
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.spans: list[tuple[float, float]] = []
 
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, timed."""
-
-        def timed(*arguments: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return function(*arguments)
-            finally:
-                ended = time.perf_counter()
-                self.seconds += ended - started
-                self.spans.append((started, ended))
-
-        return timed
+def _on_device(program: HipProgram, inputs: Mapping[str, Any]) -> dict[str, DeviceTensor]:
+    ordinal = program.device.ordinal
+    return {
+        spec.name: DeviceTensor.from_numpy(
+            np.asarray(inputs[spec.name], numpy_dtype(spec.dtype)).reshape(spec.shape), ordinal
+        )
+        for spec in program.inputs
+    }

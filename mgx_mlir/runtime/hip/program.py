@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.library import Interruptible, RunOptions, call, check, library, made
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import Edge, UsageError
-from mgx_mlir.runtime.binding import Binder
-from mgx_mlir.runtime.hip.context import Context
+from mgx_mlir.runtime.arrays import device_of
+from mgx_mlir.runtime.dlpack import CPU, ROCM
 from mgx_mlir.runtime.hip.device import Current, Device
-from mgx_mlir.runtime.hip.event import Event
-from mgx_mlir.runtime.hip.library import call, hip_python
+from mgx_mlir.runtime.hip.event import Event, Stream
 from mgx_mlir.runtime.hip.outputs import OutputPool
 from mgx_mlir.runtime.hip.pending import PendingRun
-from mgx_mlir.runtime.hip.pool import ContextPool
-from mgx_mlir.runtime.hip.prepared import Prepared
 from mgx_mlir.runtime.hip.profile import step_times
 from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
-from mgx_mlir.runtime.loaded import Shapes
-from mgx_mlir.runtime.memory import check_memory
-from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.loaded import STRIDE, Loaded, Shapes, Table
+from mgx_mlir.runtime.program import Program, address_of
 from mgx_mlir.runtime.runnable import Progress, check_names, check_results
 from mgx_mlir.runtime.step_time import StepTime
+
+# The word of a tensor that says where it lies, and what it says.
+_MEMORY, _ON_HOST, _ON_DEVICE = 3, 1, 2
 
 
 class HipProgram(Program):
@@ -50,41 +51,17 @@ class HipProgram(Program):
 
         Raises ArtifactError where the parts do not fit together, DeviceError.
         """
-        self.plan = plan
-        self._name_tensors(plan.inputs, plan.outputs)
-        self._code_objects, self._weights, self._graph = code_objects, weights, graph
         self.device = device
-        self._binder = Binder(plan, code_objects, weights)
-        if not plan.dims:  # else made for the sizes of a run
-            self._prepare([spec.shape for spec in plan.inputs])
-
-    def _prepare(self, shapes: Shapes) -> None:
-        """Makes ready for runs with inputs of these shapes, which the plan is then for."""
-        device = self.device
-        bound = self._binder.bind(shapes, device.machine)
-        plan = self.plan = bound.plan
-        weight_bytes = {b.key: b.bytes for b in plan.buffers if b.kind == "weight"}
-        needed = bound.arena_bytes + bound.scratch_bytes + sum(weight_bytes.values())
-        check_memory(plan, needed, device.memory_bytes, str(device))
-        with Current(device.ordinal):
-            self.prepared = Prepared(bound, self._code_objects, self._weights, device.ordinal)
-        self.pool = ContextPool(self.prepared, self._graph)
+        self.reasons = [code.why for code in code_objects]
+        self._graph = graph
         self._results = OutputPool(device.ordinal)
+        self._load(plan, Loaded(plan, code_objects, weights, device.handle, shared=True))
 
     def for_shapes(self, shapes: Shapes) -> HipProgram:
-        """As `Program.for_shapes`; code and weights are shared."""
-        program = object.__new__(type(self))
-        for name in ("device", "_binder", "_code_objects", "_weights", "_graph"):
-            setattr(program, name, getattr(self, name))
-        program.plan = self.plan
-        program._prepare(shapes)
-        program._name_tensors(program.plan.inputs, program.plan.outputs)
+        """As `Program.for_shapes`."""
+        program = super().for_shapes(shapes)
+        program._results = OutputPool(self.device.ordinal)  # so that addresses seldom change
         return program
-
-    @property
-    def launches(self) -> list[int]:  # type: ignore[override]
-        """As `Program.launches`."""
-        return [step.step for step in self.prepared.steps]
 
     def without_graph(self) -> HipProgram:
         """The same program, on the same weights, with its kernels launched one by one."""
@@ -93,13 +70,9 @@ class HipProgram(Program):
         if self.pickled is not None:
             again, (kind, artifact, target, named, carried) = self.pickled
             other.pickled = again, (kind, artifact, target, {**named, "graph": False}, carried)
-        other.pool = ContextPool(self.prepared, False)
+        other._tables, other._graph = [], False
+        other.__dict__.pop("_usual", None)
         return other
-
-    @property
-    def memory_bytes(self) -> dict[str, int]:
-        """Device memory in bytes: the weights', and the arena's of each execution context."""
-        return {"weights": self.prepared.weight_bytes, "arena": self.prepared.memory_bytes}
 
     @Edge("running the program")
     def run(
@@ -120,10 +93,15 @@ class HipProgram(Program):
         missing, unknown, or not of the shape, type and device that the program has, and
         DeviceError. After an error the program runs again.
         """
-        pending, on_device = self._submit(inputs, outputs, stream, results, False)
-        if on_device:
-            return pending.detach()
-        return pending.result()
+        run = _Run(self, inputs, outputs, stream, results)
+        if self._loops:
+            with Interruptible(run.options) as options:
+                call("mgx_run", self._loaded.handle, *run.arguments, options)
+        elif error := library().mgx_run(self._loaded.handle, *run.arguments, run.reference):
+            check(error)
+        run.enqueued()
+        self._tables.append(run.table)
+        return run.results
 
     @Edge("running the program")
     def run_async(
@@ -140,7 +118,31 @@ class HipProgram(Program):
         failures of the device while it works: `result()` raises those. Where the device decides
         what runs, a thread of the run's own submits the chosen steps.
         """
-        return self._submit(inputs, outputs, stream, results, True)[0]
+        run = _Run(self, inputs, outputs, stream, results)
+        pending = ctypes.c_void_p()
+        call(
+            "mgx_run_async", self._loaded.handle, *run.arguments, run.reference,
+            ctypes.byref(pending),
+        )  # fmt: skip
+        if not self._loops:  # else another thread may enqueue it later
+            run.enqueued()
+        return PendingRun(pending.value, self, run, results=run.results)
+
+    def prepared(
+        self, inputs: Mapping[str, Any], results: str, outputs: Mapping[str, Any] | None = None
+    ) -> _Run:
+        """The tensors of a run, for a caller of libmgx's functions."""
+        return _Run(self, inputs, outputs, None, results)
+
+    @property
+    def loaded(self) -> Loaded:
+        """The program of libmgx."""
+        return self._loaded
+
+    @property
+    def graph_option(self) -> int:
+        """`graph` of mgx_run_options."""
+        return 0 if self._graph else -1
 
     @Edge("timing the program")
     def profile(
@@ -152,198 +154,140 @@ class HipProgram(Program):
         """As `Program.profile`, between events of the device."""
         return step_times(self, inputs, runs, progress)
 
-    def _submit(
-        self,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any] | None,
-        stream: Any,
-        results: str,
-        at_once: bool,
-    ) -> tuple[PendingRun, bool]:
-        """The run, and whether all of it is on the device, and follows a stream of the caller.
-
-        `at_once`: waits for nothing.
-        """
-        check_results(results)
-        if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
-            check_names([spec.name for spec in self.inputs], inputs)
-        if outputs is None:
-            outputs = {}
-        elif not isinstance(outputs, dict) or outputs.keys() != self._output_bytes.keys():
-            check_names(self._output_bytes, outputs, "output", complete=False)
-        handle = None if stream is None else _stream_handle(stream)
+    @cached_property
+    def _own_stream(self) -> Stream:
+        """A stream that other libraries' work is waited for on, where the caller gives none."""
         with Current(self.device.ordinal):
-            context = self.pool.acquire()
-            stream = context.stream if handle is None else handle
-            pending = PendingRun(self.pool, context, stream)
-            try:
-                given, found = self._begin(pending, context, inputs, outputs, handle, results)
-                rest = partial(self._enqueue, pending, context, given, found, outputs, handle)
-                if at_once and context.decides():
-                    pending.continue_on(context.worker(), self.device.ordinal, rest)
-                else:
-                    rest()
-                on_device = handle is not None and not any(
-                    isinstance(value, np.ndarray) for value in (*given, *found.values())
-                )
-                return pending, on_device
-            except BaseException as error:
-                pending.fail(error)
-                raise
+            return Stream()
 
-    def _begin(
-        self,
-        pending: PendingRun,
-        context: Context,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        handle: int | None,
-        results: str,
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """Points the context to the inputs and outputs, which it gives back, outputs by name."""
-        stream = context.stream if handle is None else handle
-        ordinal = self.device.ordinal
-        given = [self._tensor("input", s, inputs[s.name], stream) for s in self._inputs]
-        if self.plan.limits:
-            self._check_limits(given)
-        found: dict[str, Any] = {}
-        for spec in self._outputs:
-            if spec.name in outputs:
-                found[spec.name] = self._own_output(spec, outputs[spec.name], stream)
-            elif results == "device":
-                dtype = self._dtypes[spec.dtype]
-                found[spec.name] = DeviceTensor.of_pool(
-                    self._results, spec.shape, dtype, ordinal, stream
-                )
-            else:
-                found[spec.name] = self._output(spec, None)
-        if outputs:
-            self._check_overlaps(given, found, outputs)
-        pending.keep((given, found))
-        context.begin(stream)
-        for index, value in enumerate(given):
-            self._point(context, ("input", index), value, stream)
-        for index, value in enumerate(found.values()):
-            self._point(context, ("output", index), value, stream)
-        return given, found
+    @cached_property
+    def _usual(self) -> tuple[Any, Any]:
+        """The options of runs without a stream and a loop, and the pointer to them."""
+        options = made(RunOptions, graph=self.graph_option)
+        return options, ctypes.byref(options)
 
-    def _enqueue(
-        self,
-        pending: PendingRun,
-        context: Context,
-        given: Sequence[Any],
-        found: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        handle: int | None,
-    ) -> None:
-        """Gives the stream everything after the copies of inputs."""
-        stream = context.stream if handle is None else handle
-        context.launch(stream)
-        for index, value in enumerate(found.values()):
-            if isinstance(value, np.ndarray) and value.nbytes:
-                self._copy_back(context, index, value, stream)
-        event = None if handle is None else Event(stream)
-        if handle is not None:
-            for value in found.values():
-                if isinstance(value, DeviceTensor):
-                    value.written_by(event)
-            for value in (*given, *found.values()):
-                if isinstance(value, DeviceTensor):
-                    value.used_until(event)
-        if outputs:
-            found = {name: outputs.get(name, value) for name, value in found.items()}
-        pending.submitted(dict(found), event)
-
-    def _point(
-        self, context: Context, tensor: tuple[str, int], value: np.ndarray | DeviceTensor,
-        stream: Any,
-    ) -> None:  # fmt: skip
-        """Makes the context's arguments point to the tensor, or to its copy on the device."""
-        if isinstance(value, DeviceTensor):
-            context.point(tensor, value.address)
-            return
-        address = context.staging(tensor)
-        context.point(tensor, address, value if tensor[0] == "input" else None)
-        if tensor[0] == "input" and value.nbytes:
-            hip = hip_python()
-            kind = hip.hipMemcpyKind.hipMemcpyHostToDevice
-            name = f"input '{self.inputs[tensor[1]].name}'"
-            source = value.ctypes.data
-            call("hipMemcpyAsync", address, source, value.nbytes, kind, stream, purpose=name)
-
-    def _copy_back(self, context: Context, index: int, value: np.ndarray, stream: Any) -> None:
-        hip = hip_python()
-        kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
-        source = context.staging(("output", index))
-        name = f"output '{self.outputs[index].name}'"
-        target = value.ctypes.data
-        call("hipMemcpyAsync", target, source, value.nbytes, kind, stream, purpose=name)
-
-    def _tensor(
-        self, what: str, spec: TensorSpec, value: Any, stream: Any
-    ) -> np.ndarray | DeviceTensor:
-        found = self._on_device(what, spec, value, stream)
-        return self._input(spec, value) if found is None else found
-
-    def _on_device(
-        self, what: str, spec: TensorSpec, value: Any, stream: Any
-    ) -> DeviceTensor | None:
-        """A tensor of the program's device, ready for the stream; None for one on the host."""
-        found: DeviceTensor | None
-        if type(value) is DeviceTensor and value.is_ready(self.device.ordinal):
-            found = value
-        else:
-            found = device_tensor(value, f"{what} '{spec.name}'", self.device.ordinal, stream)
-        if found is not None:
-            self._check(what, spec, found)
-        return found
-
-    def _own_output(self, spec: TensorSpec, value: Any, stream: Any) -> np.ndarray | DeviceTensor:
+    def _own_output(self, spec: TensorSpec, value: Any, run: _Run) -> np.ndarray | DeviceTensor:
         """The caller's tensor for an output."""
-        found = self._on_device("output", spec, value, stream)
+        found = run.on_device("output", spec, value)
         return self._output(spec, value) if found is None else found
 
-    def _check_limits(self, given: Sequence[Any]) -> None:
-        """Raises UsageError where an array in the host's memory exceeds its input's limit."""
-        for number, most in self.plan.limits:
-            if isinstance(given[number], np.ndarray) and given[number].item() > most:
-                raise UsageError(
-                    f"input '{self.inputs[number].name}' is {given[number].item()}, and the "
-                    f"program's cache has {most} places; give longer caches, or compile for such"
-                )
 
-    def _check_overlaps(
-        self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
-    ) -> None:
-        """Kernels do not check whether they read and write the same memory.
+class _Run:
+    """The tensors of one run, and what its work waits for."""
 
-        A kernel that writes an output over an input is the exception: both may be exactly equal.
-        """
-        seen = [
-            (spec.name, _range(value), number)
-            for number, (spec, value) in enumerate(zip(self._inputs, given, strict=True))
-        ]
-        for number, spec in enumerate(self._outputs):
-            if spec.name not in own:
-                continue
-            begin, end = _range(found[spec.name])
-            for other, (first, last), source in seen:
-                if begin >= last or first >= end:
-                    continue
-                may = (number, source) in self.plan.in_place
-                if may and (begin, end) == (first, last):
-                    continue
-                raise UsageError(
-                    f"the tensor for output '{spec.name}' overlaps that of '{other}'; give it "
-                    f"memory of its own{', or all of that memory' if may else ''}"
-                )
-            seen.append((spec.name, (begin, end), -1))
+    __slots__ = ("_events", "_handle", "_program", "arguments", "options", "reference",
+                 "results", "table", "tensors")  # fmt: skip
 
+    def __init__(
+        self, program: HipProgram, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None,
+        stream: Any, results: str,
+    ) -> None:  # fmt: skip
+        """Raises what `HipProgram.run` raises for wrong tensors."""
+        check_results(results)
+        self._program = program
+        if not isinstance(inputs, dict) or inputs.keys() != program._input_names:
+            check_names([spec.name for spec in program.inputs], inputs)
+        if outputs is None:
+            outputs = {}
+        elif not isinstance(outputs, dict) or outputs.keys() != program._output_bytes.keys():
+            check_names(program._output_bytes, outputs, "output", complete=False)
+        self._handle = None if stream is None else _stream_handle(stream)
+        self._events: list[Any] = []
+        self.tensors: list[Any] = []
+        for spec in program._inputs:
+            value = inputs[spec.name]
+            found = self.on_device("input", spec, value)
+            self.tensors.append(program._input(spec, value) if found is None else found)
+        self.results = {}
+        for spec in program._outputs:
+            if spec.name in outputs:
+                tensor = program._own_output(spec, outputs[spec.name], self)
+                self.results[spec.name] = outputs[spec.name]
+            else:
+                tensor = self.results[spec.name] = self._made(spec, results)
+            self.tensors.append(tensor)
+        self._fill(len(program._inputs))
 
-def _range(value: Any) -> tuple[int, int]:
-    """The addresses of a tensor; the device's and the host's never meet."""
-    start = value.address if isinstance(value, DeviceTensor) else int(value.ctypes.data)
-    return start, start + int(value.nbytes)
+    def _made(self, spec: TensorSpec, results: str) -> np.ndarray | DeviceTensor:
+        program = self._program
+        if results == "numpy":
+            return program._output(spec, None)
+        with Current(program.device.ordinal):
+            return DeviceTensor.of_pool(
+                program._results, spec.shape, program._dtypes[spec.dtype],
+                program.device.ordinal, self._events.append,
+            )  # fmt: skip
+
+    def on_device(self, what: str, spec: TensorSpec, value: Any) -> DeviceTensor | None:
+        """A tensor of the program's device, which the run waits for; None for one on the host."""
+        program = self._program
+        if type(value) is np.ndarray:
+            return None
+        if type(value) is DeviceTensor and value.is_ready(program.device.ordinal):
+            found = value
+        elif (tensor := self._when_written(f"{what} '{spec.name}'", value)) is not None:
+            found = tensor
+        else:
+            return None
+        program._check(what, spec, found)
+        return found
+
+    def _when_written(self, name: str, value: Any) -> DeviceTensor | None:
+        """The same for one that work of a stream may still write."""
+        if type(value) is not DeviceTensor and (device_of(value, name) or (CPU, 0))[0] != ROCM:
+            return None
+        ordinal = self._program.device.ordinal
+        if self._handle is not None:
+            return device_tensor(value, name, ordinal, self._handle)
+        stream = self._program._own_stream.handle
+        found = device_tensor(value, name, ordinal, stream)
+        with Current(ordinal):
+            self._events.append(Event(stream))
+        return found
+
+    def _fill(self, inputs: int) -> None:
+        """Makes the arguments of libmgx's functions of the tensors."""
+        program = self._program
+        try:
+            table = program._tables.pop()
+        except IndexError:
+            table = Table(program._inputs, program._outputs)
+        entries, place = table.entries, 0
+        for tensor in self.tensors:
+            if type(tensor) is DeviceTensor:
+                entries[place], entries[place + _MEMORY] = tensor.address, _ON_DEVICE
+            else:
+                entries[place], entries[place + _MEMORY] = address_of(tensor), _ON_HOST
+            place += STRIDE
+        self.table = table
+        outputs = len(self.tensors) - inputs
+        self.arguments = table.inputs, inputs, table.outputs, outputs
+        if self._handle is None and not self._events and not program._loops:
+            self.options, self.reference = program._usual
+            return
+        handles = (ctypes.c_void_p * len(self._events))(*(int(e.handle) for e in self._events))
+        self.options = made(
+            RunOptions, graph=program.graph_option, stream=self._handle,
+            on_stream=int(self._handle is not None), events=ctypes.addressof(handles),
+            event_count=len(handles),
+        )  # fmt: skip
+        self._events.append(handles)  # which outlives the options
+        self.reference = ctypes.byref(self.options)
+
+    def enqueued(self) -> None:
+        """The caller's stream has all work; others of its tensors wait for that."""
+        if self._handle is None:
+            return
+        on_device = [tensor for tensor in self.tensors if isinstance(tensor, DeviceTensor)]
+        if not on_device:
+            return
+        with Current(self._program.device.ordinal):
+            event = Event(self._handle)
+        for tensor in on_device:
+            tensor.used_until(event)
+        for tensor in self.tensors[len(self._program._inputs) :]:
+            if isinstance(tensor, DeviceTensor):
+                tensor.written_by(event)
 
 
 def _stream_handle(stream: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,12 @@ class DeviceTensor:
 
     @staticmethod
     def of_pool(
-        pool: OutputPool, shape: tuple[int, ...], dtype: np.dtype, ordinal: int, stream: Any
-    ) -> DeviceTensor:
-        """A tensor for a result, which the stream's next work writes. Raises DeviceError."""
+        pool: OutputPool, shape: tuple[int, ...], dtype: np.dtype, ordinal: int,
+        hold: Callable[[Event], object],
+    ) -> DeviceTensor:  # fmt: skip
+        """A tensor for a result, written after the events that `hold` gets. Raises DeviceError."""
         size = math.prod(shape) * dtype.itemsize
-        memory = pool.take(size, f"a tensor {dtype.name}{list(shape)}", stream)
+        memory = pool.take(size, f"a tensor {dtype.name}{list(shape)}", hold)
         return DeviceTensor(memory, memory.address, shape, dtype, ordinal)
 
     @staticmethod

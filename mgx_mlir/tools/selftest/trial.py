@@ -12,7 +12,7 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import CompilerError, DeviceError, MgxError, UnsupportedError
 from mgx_mlir.loader import compile
 from mgx_mlir.models.specialize import ANY_SIZES
-from mgx_mlir.runtime.binding import Machine
+from mgx_mlir.runtime.hip.device import Machine
 from mgx_mlir.runtime.hip.profile import step_times
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.program import Program
@@ -136,7 +136,7 @@ def _measure(program: Program, inputs: Arrays, outcome: Outcome) -> None:
     outcome.milliseconds = sum(step.median for step in steps)
     outcome.estimate = sum(estimate(step, own.device.machine) for step in steps)
     outcome.kernels = sum(step.kernel >= 0 for step in steps)
-    outcome.why = [why for why in own.prepared.reasons if why]
+    outcome.why = [why for why in own.reasons if why]
 
 
 def estimate(step: StepTime, machine: Machine) -> float:

@@ -204,7 +204,7 @@ def _measure(
         program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
     )
     record |= {
-        "kernels": _by_kernel(found, program.prepared.reasons),
+        "kernels": _by_kernel(found, program.reasons),
         "kernels_ms": _percentiles(_sums(found)),
     }
     return record | _details(program, inputs, found)

@@ -1,6 +1,6 @@
-"""Runs a program of several branches once, with its waits or without those between streams.
+"""Runs a program of several branches, whose order the device checks.
 
-    MGX_EMULATOR_ASYNC=1 MGX_EMULATOR_STRICT=1 python race.py branches.mgx plain raced
+    MGX_EMULATOR_ASYNC=1 MGX_EMULATOR_STRICT=1 python race.py branches.mgx plain
 
 Fails where results are wrong, or the device finds a fault. A program of its own, because
 strict mode is chosen once a process, and a device is lost after a fault.
@@ -9,26 +9,15 @@ strict mode is chosen once a process, and a device is lost after a fault.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 
 import mgx_mlir
 from mgx_mlir.errors import DeviceError
-from mgx_mlir.runtime.hip.program import HipProgram
 
 
-def main(path: str, graph: str, how: str) -> None:
+def main(path: str, graph: str) -> None:
     program = mgx_mlir.compile(mgx_mlir.load(path), "gfx942", graph=graph == "graph")
-    assert isinstance(program, HipProgram)
-    ((section, schedule),) = program.prepared.schedules.items()
-    if how == "raced":
-        # The last launch, which needs all branches, waits for none of them on a new stream.
-        program.prepared.schedules[section] = replace(
-            schedule,
-            before=(*schedule.before[:-1], ()),
-            streams=(*schedule.streams[:-1], max(schedule.streams) + 1),
-        )
     x = np.random.default_rng(0).random(256, np.float32) / 1e35
     want = mgx_mlir.compile(mgx_mlir.load(path), "cpu").run({"x": x})["y"]
     try:

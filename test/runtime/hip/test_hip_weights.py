@@ -16,15 +16,14 @@ from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, DeviceError
 from mgx_mlir.runtime.hip.device import device
 from mgx_mlir.runtime.hip.program import HipProgram
-from mgx_mlir.runtime.hip.weights import device_weight
 
 
 def weight(array: np.ndarray, key: str = "w") -> Weight:
     return Weight(key, array.dtype, array.shape, data=array)
 
 
-def copied(array: np.ndarray, graph: bool = True) -> np.ndarray:
-    """The weight, as a program that copies it twice gives it."""
+def copying(array: np.ndarray, graph: bool = True, ordinal: int = 0) -> HipProgram:
+    """A program that copies the weight twice."""
     spec = TensorSpec("y", array.dtype.name, array.shape)
     size = array.nbytes
     buffers = (
@@ -33,7 +32,12 @@ def copied(array: np.ndarray, graph: bool = True) -> np.ndarray:
         Buffer("output", size, index=0),
     )
     plan = Plan((), (spec,), size, buffers, (Step(-1, (0, 1)), Step(-1, (1, 2))))
-    return HipProgram(plan, [], {"w": weight(array)}, device(0), graph).run({})["y"]
+    return HipProgram(plan, [], {"w": weight(array)}, device(ordinal), graph)
+
+
+def copied(array: np.ndarray, graph: bool = True) -> np.ndarray:
+    """The weight, as the program gives it."""
+    return copying(array, graph).run({})["y"]
 
 
 @pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
@@ -66,16 +70,17 @@ def test_tensors_without_elements() -> None:
 
 
 def test_equal_weights_are_one() -> None:
-    before = used_bytes()
-    first = device_weight(0, weight(np.arange(5), "a"))
-    assert device_weight(0, weight(np.arange(5), "b")) is first
-    assert device_weight(1, weight(np.arange(5), "a")) is not first
-    alone = used_bytes() - before
-    assert alone >= 40
-    second = device_weight(0, weight(np.arange(5, 10), "a"))
-    assert used_bytes() == before + 2 * alone
-    del first, second
-    assert used_bytes() == before
+    used = [used_bytes()]
+    programs = []
+    for array in (np.arange(5), np.arange(5), np.arange(5, 10)):
+        programs.append(copying(array))
+        used.append(used_bytes())
+    first, equal, other = np.diff(used)
+    assert first == other >= equal + 40
+    programs.append(copying(np.arange(5), ordinal=1))
+    assert used_bytes() == used[-1]
+    del programs
+    assert used_bytes() == used[0]
 
 
 def test_refuses_weights_that_do_not_fit() -> None:
