@@ -16,6 +16,7 @@ from mgx_mlir.rewriting.fusing import (
     contractions_of,
     is_chosen_by_concat,
     is_paired,
+    reductions_of,
 )
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
@@ -57,9 +58,10 @@ class OutlineKernels(Pass):
 
     A contraction or an attention takes a `mgx.pointwise` that is its only consumer with it; two
     contractions of the same sizes that it only adds up are one kernel. A reduction of a product's
-    short rows takes the product with it, an argmax or argmin the `mgx.pointwise` that it alone
-    reads. An attention of any sizes writes its results as the rows of the product that reads them.
-    A contraction takes in the ops that compute an operand, too, where that pays (see `prologues`).
+    rows takes the product with it on GPUs, also where others read that result after it; an argmax
+    or argmin takes the `mgx.pointwise` that it alone reads. An attention of any sizes writes its
+    results as the rows of the product that reads them. A contraction takes in the ops that compute
+    an operand, too, where that pays (see `prologues`).
     Equal kernels are one. Reshapes between kernels stay in the program, where they cost nothing.
     Constants that are not splats become weights. A view that neither of the two can read through by
     strides is copied first. A loop of little work a trip, which the data do not end, is one kernel
@@ -108,8 +110,12 @@ def _waits_for_epilogue(op: ir.OpView, kind: str) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
     if is_paired(op):
         return True
-    waits = isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp))
-    if not waits or not has_one_use(op.results[0]):
+    if not isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp)):
+        return False
+    before = [made for user in reductions_of(op) for made in before_reduction(user, kind)]
+    if any(found == op.operation for found in before):
+        return True
+    if not has_one_use(op.results[0]):
         return False
     user = users(op.results[0])[0]
     while isinstance(user, mgx.RESHAPES) and has_one_use(user.result):
@@ -258,16 +264,21 @@ class _Kernels:
                     self.outline(view)
         for op in taken:
             body.collect(op, {identity(t) for t in taken})
-        kernel = self._build(body, taken)
+        results: list[ir.Value] = list(taken[-1].results)
+        if isinstance(anchor, mgx.FusedReduceOp):  # others read its product's results too
+            inside = {identity(op) for op in taken}
+            results += [r for op in made for r in op.opview.results
+                        if any(identity(user) not in inside for user in users(r))]  # fmt: skip
+        kernel = self._build(body, taken, results)
         named = anchor if isinstance(taken[0], mgx.PointwiseOp) else taken[0]
         symbol = self._unique(kernel, named.operation.name.removeprefix("mgx."))
         names = "+".join(filter(None, (node_name(op) for op in taken)))
         self.context.note(symbol, names)
         last = taken[-1]
-        types = [result.type for result in last.results]
+        types = [result.type for result in results]
         with ir.InsertionPoint(last), fused_location(taken):
             launch = mgx.LaunchOp(types, ir.FlatSymbolRefAttr.get(symbol), body.inputs)
-        for result, new in zip(last.results, launch.outputs, strict=True):
+        for result, new in zip(results, launch.outputs, strict=True):
             result.replace_all_uses_with(new)
         if views:
             return  # the views, which the walk over the block has yet to pass, are dead
@@ -275,14 +286,15 @@ class _Kernels:
         for op in reversed(made):
             _erase(op.opview)
 
-    def _build(self, body: _Body, taken: list[ir.OpView]) -> mgx.KernelOp:
+    def _build(
+        self, body: _Body, taken: list[ir.OpView], results: Sequence[ir.Value]
+    ) -> mgx.KernelOp:
         inputs = [value.type for value in body.inputs]
-        results = [r.type for r in taken[-1].results]
         location = fused_location(taken)
         with ir.InsertionPoint(self.main), location:
             kernel = mgx.KernelOp(
                 "kernel",
-                ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+                ir.TypeAttr.get(ir.FunctionType.get(inputs, [r.type for r in results])),
                 ir.Attribute.parse(f'#mgx.arch<"{self.arch}">'),
             )
             block = kernel.body.blocks.append(*inputs, arg_locs=[location] * len(inputs))
@@ -295,7 +307,7 @@ class _Kernels:
             for op in body.ops:
                 clone_into(op, values)
             with location:
-                mgx.ReturnOp([values[r] for r in taken[-1].results])
+                mgx.ReturnOp([values[r] for r in results])
         return kernel
 
     def _unique(self, kernel: mgx.KernelOp, what: str) -> str:

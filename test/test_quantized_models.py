@@ -15,6 +15,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.codegen.problem.match import match_contraction
+from mgx_mlir.codegen.problem.reduced import ReducedProduct
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.portable import read_kernel
@@ -46,7 +47,8 @@ CASES = [
 def generator(kernel: mgx.KernelOp, target: str) -> str:
     """'fused' where a generator of products takes the kernel, else 'generic'."""
     if target == "cpu":
-        return "fused" if match_contraction(kernel) else "generic"
+        parts = ReducedProduct.of(kernel)
+        return "fused" if match_contraction(parts.product if parts else kernel) else "generic"
     programs = (family.program(kernel, Target.get(target)) for family in FAMILIES)
     return "fused" if any(isinstance(made, Generated) for made in programs) else "generic"
 

@@ -23,7 +23,7 @@ struct Event {
   u8 vm = 255, lgkm = 255; // how many may stay outstanding
   u8 kind = 0;     // of latency: 0 none, 1 LDS, stores too, 2 global, 3 scalar
   u16 wave = 0;
-  bool last = false; // work that one of `sharing` groups does, after it counted last
+  u32 sharing = 1; // one of so many groups does it: the one that counted last
 };
 
 constexpr size_t kTraceLimit = 400000; // events of the traced work-group
@@ -35,14 +35,16 @@ struct Probe {
   Profile p;
   bool rdna = false;
   // The first work-group this thread runs is replayed for U_sim; of those that share work and count
-  // themselves, the first in which a wave is the last.
+  // themselves, the first whose waves count last each time, or else the one with most of these.
   bool tracing = true;
-  bool counted = false, last_traced = false;
-  u64 last_waves = 0; // of the work-group that runs: those that counted last, by number
-  u32 sharing = 1;
+  u32 last = 0, others = 0; // of the work-group that runs: how often its waves counted last, or not
+  u32 sharing[64]; // of each of its waves: the groups that its last count was for
+  u32 told = 1, epoch = 0; // those of the last count of any, which all know after a barrier
   u32 traced_group[3] = {0, 0, 0};
   bool trace_started = false;
-  std::vector<Event> trace;
+  std::vector<Event> trace, best;
+  u32 best_last = 0;
+  bool best_first = false;
   const Inst *last_lds = nullptr; // the instruction of the trace's last event, if it is one of LDS
   // The page that was touched last, and its lines: neighbours follow each other.
   u64 page = ~u64(0);
@@ -53,6 +55,7 @@ std::unique_ptr<Probe, void (*)(Probe *)> make_probe(const Launch &l) {
   if (!l.options.profile) return {nullptr, [](Probe *p) { delete p; }};
   auto *p = new Probe;
   p->launch = &l;
+  std::fill_n(p->sharing, 64, 1);
   p->rdna = !l.chip->is_gfx9();
   return {p, [](Probe *x) { delete x; }};
 }
@@ -110,7 +113,8 @@ void record(Probe &p, Wave &w, Event e, const Inst *lds = nullptr) {
   }
   if (!std::equal(id, id + 3, p.traced_group)) return;
   e.wave = u16(w.id);
-  e.last = p.last_waves >> w.id % 64 & 1;
+  if (e.wait != 2) // all groups wait
+    e.sharing = std::max(p.sharing[w.id % 64], w.group->epoch == p.epoch ? 1 : p.told);
   // The second address of an instruction keeps the port busy, and is no access to wait for.
   if (lds && lds == p.last_lds && p.trace.back().wave == e.wave) {
     p.trace.back().port = u16(std::min(p.trace.back().port + e.port, 65535));
@@ -231,13 +235,14 @@ void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 byt
 // last one does.
 void probe_count(Wave &w, u32 *old, const u32 *limit, u32 words) {
   Probe &p = *w.probe;
-  p.counted = true;
   for (u32 i = 0; i < words * kLanes; ++i) {
     if (!(exec_of(w) >> i % kLanes & 1)) continue;
     if (p.launch->options.sample) old[i] = limit[i];
-    if (old[i] != limit[i]) continue;
-    p.last_waves |= u64(1) << w.id % 64;
-    p.sharing = limit[i] + 1;
+    bool last = old[i] == limit[i];
+    ++(last ? p.last : p.others);
+    if (!last) continue;
+    p.told = p.sharing[w.id % 64] = limit[i] + 1;
+    p.epoch = w.group->epoch;
   }
 }
 
@@ -323,9 +328,9 @@ namespace {
 // In-order replay of the traced group at its real occupancy on one compute unit:
 // a wave issues its next event when the unit is free; a wait stalls it until its
 // outstanding memory has returned, a barrier until its group has arrived.
-// One of so many groups that are `sharing` work does what is left to the last.
-double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 sharing, u32 simds,
-              bool rdna, const double latency[4]) {
+// Of groups that share work, one does what is left to the last.
+double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, bool rdna,
+              const double latency[4]) {
   struct Lane { // a wave
     std::vector<const Event *> events;
     size_t at = 0;
@@ -336,7 +341,7 @@ double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 sharin
   std::vector<Lane> all(size_t(waves) * groups);
   for (u32 g = 0; g < groups; ++g)
     for (const Event &e : trace)
-      if (!e.last || g % sharing == 0) all[g * waves + e.wave].events.push_back(&e);
+      if (g % e.sharing == 0) all[g * waves + e.wave].events.push_back(&e);
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].simd = u32(i % simds);
     all[i].group = u32(i / waves);
@@ -428,17 +433,19 @@ void finish_probe(Probe *p, const GroupState &s) {
   if (!p) return;
   ++p->p.workgroups;
   p->p.waves += s.live_waves;
-  bool left = p->counted && !p->last_waves; // others do the rest of its work
   if (p->trace_started && std::equal(s.group.id, s.group.id + 3, p->traced_group)) {
-    p->tracing = left;
-    p->last_traced = p->last_waves != 0;
-    if (left) {
-      p->trace.clear();
-      p->trace_started = false;
+    p->tracing = p->others; // other groups do the rest of its work
+    if (p->best.empty() || p->last > p->best_last || !p->others) {
+      p->best.swap(p->trace);
+      p->best_last = p->last;
+      p->best_first = std::all_of(p->traced_group, p->traced_group + 3, [](u32 x) { return !x; });
     }
+    p->trace.clear();
+    p->trace_started = false;
   }
-  p->counted = false;
-  p->last_waves = 0;
+  p->last = p->others = p->epoch = 0;
+  p->told = 1;
+  std::fill_n(p->sharing, 64, 1);
 }
 
 void collect_probe(Probe *p, Profile &out) {
@@ -478,19 +485,17 @@ void collect_probe(Probe *p, Profile &out) {
     out.touched[page].written |= lines.written;
   }
   const Launch &l = *p->launch;
-  bool first =
-      p->trace_started && !p->traced_group[0] && !p->traced_group[1] && !p->traced_group[2];
-  if (!(first || p->last_traced) || p->trace.empty() || p->trace.size() >= kTraceLimit) return;
+  const std::vector<Event> &trace = p->best;
+  if (!(p->best_first || p->best_last) || trace.empty() || trace.size() >= kTraceLimit) return;
   u32 groups = held_groups(l);
-  if (p->trace.size() * groups > 4 * kTraceLimit)
-    groups = std::max<u32>(1, u32(4 * kTraceLimit / p->trace.size()));
+  if (trace.size() * groups > 4 * kTraceLimit)
+    groups = std::max<u32>(1, u32(4 * kTraceLimit / trace.size()));
   double matrix = 0;
-  for (const Event &e : p->trace)
+  for (const Event &e : trace)
     if (e.unit == 2) matrix += e.port;
   static const double latencies[3][4] = {{0, 32, 250, 100}, {0, 64, 500, 200}, {0, 128, 1000, 400}};
   for (int i = 0; i < 3; ++i) {
-    double clocks = replay(p->trace, l.waves, groups, std::max(p->sharing, 1u),
-                           l.chip->simds_per_cu, p->rdna, latencies[i]);
+    double clocks = replay(trace, l.waves, groups, l.chip->simds_per_cu, p->rdna, latencies[i]);
     if (matrix > 0 && clocks > 0) out.u_sim[i] = matrix * groups / l.chip->simds_per_cu / clocks;
     if (i == 1) out.modelled_clocks = clocks / groups; // of one group while the unit is full
   }

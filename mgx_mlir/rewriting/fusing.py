@@ -188,11 +188,15 @@ def is_chosen_by_concat(op: ir.OpView, kind: str) -> bool:
 
 
 def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
-    """The ops in whose kernel an argmax or argmin is the last op, in a program of that kind.
+    """The ops in whose kernel a reduction is the last op, in a program of that kind.
 
-    These are the pointwise op whose results it alone reads; a CPU, which compares one element after
-    another, computes exponentials and the like before.
+    For an argmax or argmin, the pointwise op whose results it alone reads; a CPU, which compares
+    one element after another, computes exponentials and the like before. For a normalisation and
+    the like, on GPUs, the product whose rows it reduces, with its pointwise work: others may read
+    that result after it.
     """
+    if isinstance(reduce, mgx.FusedReduceOp):
+        return [] if kind == "cpu" else _reduced_product(reduce)
     if not isinstance(reduce, (mgx.ArgmaxOp, mgx.ArgminOp)):
         return []
     producer = definition(reduce.x)
@@ -205,6 +209,48 @@ def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
     )
     outside = producer.operation.block != reduce.operation.block
     return [] if costly or outside else [producer]
+
+
+def _reduced_product(reduce: mgx.FusedReduceOp) -> list[ir.OpView]:
+    """A product of two matrices, with its pointwise work, whose rows a reduction reduces."""
+    if not is_static(reduce) or list(reduce.axes) != [len(shape(reduce.results[0])) - 1]:
+        return []
+    for value in reduce.inputs:
+        views: list[ir.OpView] = []
+        last = definition(value)
+        while isinstance(last, mgx.RESHAPES):
+            views.insert(0, last)
+            last = definition(last.x)
+        if last is None or len(last.results) != 1:
+            continue
+        made = contractions_of(last) if isinstance(last, mgx.PointwiseOp) else []
+        if not isinstance(made[-1] if made else last, mgx.DOTS):
+            continue
+        found = [*made, last, *views]
+        if all(_is_read_after(op.results[0], reduce, found) for op in (last, *views)):
+            return found
+    return []
+
+
+def _is_read_after(value: ir.Value, reduce: ir.OpView, beside: list[ir.OpView]) -> bool:
+    """Whether a reduction is the first op of its block that reads a value, `beside` some ops."""
+    block = reduce.operation.block
+    return all(
+        user == reduce or any(user == op.operation for op in beside)
+        or (user.operation.block == block and reduce.operation.is_before_in_block(user.operation))
+        for user in users(value)
+    )  # fmt: skip
+
+
+def reductions_of(op: ir.OpView) -> list[ir.OpView]:
+    """The fused reductions that read an op's first result, by reshapes or not."""
+    found: list[ir.OpView] = []
+    for user in users(op.results[0]):
+        if isinstance(user, mgx.RESHAPES):
+            found += reductions_of(user)
+        elif isinstance(user, mgx.FusedReduceOp):
+            found.append(user)
+    return found
 
 
 def are_alike(op: ir.OpView, other: ir.OpView) -> bool:

@@ -16,17 +16,18 @@ from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.channels import add_channels, channels_of
 from mgx_mlir.codegen.cpu.convolution import add_windows, add_winograd, windows_work
-from mgx_mlir.codegen.cpu.nests import Functions, compile_nests
+from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
 from mgx_mlir.codegen.cpu.products import Add, product_offers
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
 from mgx_mlir.codegen.cpu.windows import WindowProduct, window_product
 from mgx_mlir.codegen.cpu.winograd_schedule import Squares, choose_winograd
 from mgx_mlir.codegen.loops.body import Place, memory_type
-from mgx_mlir.codegen.loops.kernel import is_symbolic
+from mgx_mlir.codegen.loops.kernel import is_symbolic, lower_nests
 from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import Match, match_contraction
+from mgx_mlir.codegen.problem.reduced import ReducedProduct
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
@@ -80,10 +81,30 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     with kernel.context, kernel.location:
         if has_loop(kernel):
             return compile_repeat(kernel, target)
+        if (parts := ReducedProduct.of(kernel)) is not None:
+            return _reduced(kernel, parts, target)
         offer = best_offer(ways_of(Work(kernel, target)))
         if isinstance(offer, Offer):
             return replace(offer.generate(), why=f"{offer.variant}: {offer.schedule}")
         return compile_nests(kernel, target)
+
+
+def _reduced(kernel: mgx.KernelOp, parts: ReducedProduct, target: Target) -> CodeObject:
+    """A product and the reduction of its rows, in functions one after another."""
+    work = Work(parts.product, target)
+    if work.match is None:
+        return compile_nests(kernel, target)
+    offer = best_offer(product_offers(work.match, work.machine))
+    if isinstance(offer, Refusal):
+        return compile_nests(kernel, target)
+    functions = Functions.of(kernel, target)
+    inputs = {n: _place(x, Argument("input", n)) for n, x in enumerate(parts.inputs)}
+    rows = _place(parts.value.type, parts.place)
+    offer.generate()(functions, inputs, [rows])
+    places = lower_nests(parts.reduction, functions, HostKernel(functions), [rows])
+    for number, place in zip(parts.results, places, strict=True):
+        place.argument = Argument("output", number)
+    return replace(functions.finish(kernel, target), why=f"{offer.schedule}; then its rows")
 
 
 def ways_of(work: Work) -> dict[str, Callable[[], Offer | Refusal]]:
@@ -190,7 +211,7 @@ WAYS: dict[str, Callable[[Work], Offer | Refusal]] = {
 }
 
 
-def _place(type_: ir.Type, argument: Argument) -> Place:
+def _place(type_: ir.Type, argument: Argument | None) -> Place:
     """The memory of an argument. A number of few bits that is not packed has a byte."""
     return Place(memory_type(element_of(type_).storage()), math.prod(shape_of(type_)), argument)
 

@@ -61,6 +61,7 @@ def take_over(nests: Sequence[Facts]) -> None:
     """
     first: dict[Place, int] = {}
     last: dict[Place, int] = {}
+    written = {x.place for facts in nests for x in facts.accesses if x.stores}
     for number, facts in enumerate(nests):
         for place in facts.places:
             first.setdefault(place, number)
@@ -71,7 +72,9 @@ def take_over(nests: Sequence[Facts]) -> None:
         for made in [access for access in facts.accesses if access.stores]:
             read = _read_alike(facts, made)
             fresh = first[made.place] == number
-            if read and fresh and first[read] < number == last[read]:
+            if read is None or read not in written:
+                continue
+            if fresh and first[read] < number == last[read]:
                 read.shared = made.place
                 break
 

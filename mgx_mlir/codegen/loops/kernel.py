@@ -171,11 +171,15 @@ def kernel_symbols(kernel: mgx.KernelOp) -> tuple[str, ...]:
 
 
 def lower_nests(
-    kernel: mgx.KernelOp, functions: Functions, state: NestKernel | None = None
+    kernel: mgx.KernelOp,
+    functions: Functions,
+    state: NestKernel | None = None,
+    inputs: Sequence[Place] = (),
 ) -> list[Place]:
     """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' Places.
 
-    Needs an active location. Raises UnsupportedError for an op that needs its sizes.
+    inputs: the Places of the last inputs, which are not those of the kernel's caller. Needs an
+    active location. Raises UnsupportedError for an op that needs its sizes.
     """
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
@@ -184,6 +188,8 @@ def lower_nests(
     for number, argument in enumerate(block.arguments):
         shape, element = sizes_of(argument.type), element_of(argument.type)
         place = Place(element.storage(), math.prod(shape), Argument("input", number))
+        if number >= len(block.arguments) - len(inputs):
+            place = inputs[number - len(block.arguments)]
         state.values[argument] = Held(place, shape, element, owned=False)
     try:
         places: list[Any] = list(state.results(state.lower_block(block)))

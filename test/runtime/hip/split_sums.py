@@ -30,7 +30,7 @@ def main(chip: str) -> None:
     results = []
     w, bias = numbers(2048, 80), numbers(80)
     program = _compiled(GIVEN, "p = MatMul(x, w) q = Add(p, b) y = Relu(q)", w, bias, chip)
-    assert "parts" in program.prepared.reasons[0] and len(program.launches) == 1
+    assert "parts" in program.reasons[0] and len(program.launches) == 1
     x = numbers(100, 2048)
     want = np.maximum(x.astype(np.float32) @ w.astype(np.float32) + bias, 0)
     for _ in range(2):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar, overload
 
 from mlir import ir
 
-from mgx_mlir.artifact.code_object import Launch
+from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -80,6 +80,35 @@ def in_turn(programs: Sequence[GpuProgram], formulas: Formulas) -> GpuProgram:
     scratch = sum((formulas.value(program.scratch_bytes) for program in programs), 0)
     bits = max(program.index_bits for program in programs)
     return GpuProgram(first.module, launches, formulas.number(scratch), bits)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program, the arguments that replace some of its own, and the offset of its scratch."""
+
+    program: GpuProgram
+    places: Mapping[Argument, Argument]
+    scratch: int
+
+    def argument(self, own: Argument) -> Argument:
+        if own.kind == "scratch":
+            return Argument("scratch", self.scratch + own.index)
+        return self.places.get(own, own)
+
+
+def joined(parts: Sequence[Part]) -> GpuProgram:
+    """One program that launches those of all parts, in order. Names are distinct."""
+    first, *others = (part.program for part in parts)
+    for program in others:
+        append_functions(first.module, program.module)
+    launches = tuple(
+        replace(launch, arguments=tuple(part.argument(x) for x in launch.arguments))
+        for part in parts
+        for launch in part.program.launches
+    )
+    scratch = max(part.scratch + part.program.scratch_bytes for part in parts)
+    bits = max(part.program.index_bits for part in parts)
+    return GpuProgram(first.module, launches, aligned(scratch), bits)
 
 
 def _functions(module: ir.Module) -> ir.Block:

@@ -7,15 +7,14 @@ memory, shares have the type of the operands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, Part, aligned, joined
 from mgx_mlir.codegen.gpu.families.contraction.kernel import match_program
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
@@ -79,12 +78,12 @@ def _parts(
     end = shares + aligned(size * emit.element_bytes(element))
     first, second = Argument("scratch", 0), Argument("scratch", shares)
     parts = (
-        _Part(scores.program, {Argument("output", 0): first}, end),
-        _Part(softmax.program, {Argument("input", 0): first, Argument("output", 0): second}, end),
-        _Part(values.program, {Argument("input", len(inputs)): second}, end),
+        Part(scores.program, {Argument("output", 0): first}, end),
+        Part(softmax.program, {Argument("input", 0): first, Argument("output", 0): second}, end),
+        Part(values.program, {Argument("input", len(inputs)): second}, end),
     )
     schedules = "; ".join(x.schedule for x in (scores, softmax, values))
-    return Generated(_joined(parts), schedules)
+    return Generated(joined(parts), schedules)
 
 
 def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
@@ -110,45 +109,6 @@ def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
     with ir.InsertionPoint(module.body):
         mgx.kernel(name, [whole], lambda x: mgx.fused_reduce([x], [1], shares))
     return module
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A program, the arguments that replace some of its own, and the offset of its scratch."""
-
-    program: GpuProgram
-    places: Mapping[Argument, Argument]
-    scratch: int
-
-    def argument(self, own: Argument) -> Argument:
-        if own.kind == "scratch":
-            return Argument("scratch", self.scratch + own.index)
-        return self.places.get(own, own)
-
-
-def _joined(parts: Sequence[_Part]) -> GpuProgram:
-    """One program that launches those of all parts, in order. Names are distinct."""
-    first, *others = (part.program for part in parts)
-    block = _functions(first)
-    for program in others:
-        for op in _functions(program).operations:
-            op.operation.clone(ip=ir.InsertionPoint(block))
-    launches = tuple(
-        replace(launch, arguments=tuple(part.argument(x) for x in launch.arguments))
-        for part in parts
-        for launch in part.program.launches
-    )
-    scratch = max(part.scratch + part.program.scratch_bytes for part in parts)
-    bits = max(part.program.index_bits for part in parts)
-    return GpuProgram(first.module, launches, aligned(scratch), bits)
-
-
-def _functions(program: GpuProgram) -> ir.Block:
-    """The block of the program's gpu.module."""
-    for op in program.module.body.operations:
-        if op.operation.name == "gpu.module":
-            return op.operation.regions[0].blocks[0]
-    raise AssertionError("a GPU program has a gpu.module")
 
 
 FAMILY = Family("attention_parts", 20, attention_parts_program)

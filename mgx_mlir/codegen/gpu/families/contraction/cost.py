@@ -9,7 +9,7 @@ orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -178,11 +178,12 @@ def choose(
     target: Target,
     epilogue: int = 0,
     cut: bool = True,
+    ending: Callable[[ProductSchedule], float] = lambda _: 0,
 ) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     The sums of all terms are added; their sizes are equal but for K. `epilogue`: instructions for
-    an element. cut: with schedules of split-K.
+    an element. cut: with schedules of split-K. ending: the clocks of what follows the product.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [ceil_div(term.K, depth) for term in terms]
@@ -197,7 +198,10 @@ def choose(
         for sources, width in zip(zip(*operands, strict=True), (first, second), strict=True)
     ]
 
-    estimate = Estimate(problem, unit, target, tuple(ways), epilogue)
+    of_product = Estimate(problem, unit, target, tuple(ways), epilogue)
+
+    def estimate(schedule: ProductSchedule) -> float:
+        return of_product(schedule) + ending(schedule)
 
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)

@@ -33,12 +33,14 @@ class Tensors:
 
     Raw buffers, whose bounds the hardware checks, are made of them at their first use.
     first: the work-group's first pixel of those that the pointers begin with (see `crossing`).
+    arrays: further arrays in LDS.
     """
 
     pointers: Mapping[int, ir.Value]
     results: Sequence[ir.Value]
     lds: ir.Value | None
     first: Index = 0
+    arrays: Sequence[ir.Value] = ()
 
     @cached_property
     def inputs(self) -> dict[int, ir.Value]:
@@ -62,13 +64,14 @@ class WorkGroups:
     """How many work-groups a function has, their threads, and their LDS: elements and their type.
 
     `is_vectors`: the body is vectors already, so that LLVM need not look for more; a body with
-    LDS always is.
+    LDS always is. arrays: further arrays in LDS, their elements and types.
     """
 
     threads: int
     grid: tuple[int, int, int]
     lds: tuple[int, str] | None = None
     is_vectors: bool = False
+    arrays: tuple[tuple[int, ir.Type], ...] = ()
 
 
 def add_function(
@@ -83,12 +86,13 @@ def add_function(
     both = [*reads.values(), *writes]
     types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in both]
     promises = [function.promise(number >= len(reads)) for number in range(len(both))]
-    local = ((groups.lds[0], emit.element_type(groups.lds[1])),) if groups.lds else ()
-    vectors = bool(local) or groups.is_vectors
-    shape = function.Shape(groups.threads, groups.grid, local, vectors)
+    lds = ((groups.lds[0], emit.element_type(groups.lds[1])),) if groups.lds else ()
+    local = (*lds, *groups.arrays)
+    shape = function.Shape(groups.threads, groups.grid, local, bool(local) or groups.is_vectors)
     with function.raw_function(functions, name, types, promises, shape) as values:
-        inputs = dict(zip(reads, values, strict=False))
-        body(Tensors(inputs, values[len(reads) : len(both)], values[-1] if local else None))
+        inputs, held = dict(zip(reads, values, strict=False)), values[len(both) :]
+        own = held.pop(0) if lds else None
+        body(Tensors(inputs, values[len(reads) : len(both)], own, arrays=held))
     arguments = tuple(p.argument for p in both)
     return Launch(name, groups.grid, (groups.threads, 1, 1), arguments)
 

@@ -30,6 +30,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
 from mgx_mlir.codegen.gpu.families.contraction.constraints import buffers
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
@@ -57,12 +58,14 @@ def generate(
     sizes: tuple[Sequence[int], Sequence[int]],
     tiling: Tiling,
     name: str,
+    ending: Ending | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
-    sizes: elements of each input and of each result. Needs an active MLIR context and location.
+    sizes: elements of each input and of each result. With `ending`, the last work-groups reduce the
+    rows of results. Needs an active MLIR context and location.
     """
-    return TilesGenerator(product, sizes, tiling, name).run()
+    return TilesGenerator(product, sizes, tiling, name, ending=ending).run()
 
 
 class TilesGenerator:
@@ -81,7 +84,9 @@ class TilesGenerator:
         tiling: Tiling,
         name: str,
         along: Along | None = None,
+        ending: Ending | None = None,
     ) -> None:
+        self.ending = ending
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.tiling, self.name, self.sizes = tiling, name, sizes
         self.target, self.threads = tiling.target, tiling.threads
@@ -119,16 +124,18 @@ class TilesGenerator:
             launches.append(self._packing(functions, f"{self.name}_0"))
         results = outputs_of(self.match.result_elements, self.sizes[1])
         scratch_bytes = self.product.scratch_bytes
+        tiles, counters = self.grid[0] * self.grid[1] * self.problem.batch, 0
+        if self.ending is not None:
+            own = self.ending.scratch_bytes(results)
+            results = self.ending.parameters(results, scratch_bytes)
+            scratch_bytes, counters = scratch_bytes + own, self.grid[0]
         if self.schedule.splits > 1:
-            shared = self.shared
-            tiles = self.grid[0] * self.grid[1] * self.problem.batch
-            count = tiles * shared.counters
-            results = [
-                *results,
-                Parameter(shared.element, shared.elements, Argument("scratch", scratch_bytes)),
-                Parameter("i32", count, Argument("counters", count)),
-            ]
-            scratch_bytes += aligned(tiles * shared.bytes)
+            place = Argument("scratch", scratch_bytes)
+            results.append(Parameter(self.shared.element, self.shared.elements, place))
+            scratch_bytes += aligned(tiles * self.shared.bytes)
+            counters += tiles * self.shared.counters
+        if counters:
+            results.append(Parameter("i32", counters, Argument("counters", counters)))
         launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", results))
         return GpuProgram(module, tuple(launches), scratch_bytes, 32)
 
@@ -142,7 +149,10 @@ class TilesGenerator:
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
         used = dict(used_arguments(self.match))
-        groups = WorkGroups(self.threads, self.grid, self._lds)
+        if self.ending is not None:
+            used |= self.ending.inputs
+        arrays = self.ending.arrays(self.rows, self.threads) if self.ending else ()
+        groups = WorkGroups(self.threads, self.grid, self._lds, arrays=arrays)
         return add_function(functions, name, (self._inputs(used), results), groups, self.emit)
 
     @property
@@ -176,7 +186,8 @@ class TilesGenerator:
         if splits > 1:
             held = [memory.early(pointer) for pointer in held]
             pointers = {n: memory.early(pointer) for n, pointer in tensors.pointers.items()}
-            tensors = replace(tensors, pointers=pointers, results=held[:-2])
+            tensors = replace(tensors, pointers=pointers)
+        tensors = replace(tensors, results=held[: len(self.match.result_elements)])
         thread = thread_number(self.threads)
         many = self.along is not None
         x = block_number("x", MAX_THREADS if many else self.grid[0] * self.cut)
@@ -229,6 +240,10 @@ class TilesGenerator:
             self._share(sums, place, finish)
         else:
             finish(sums)
+        if self.ending is not None:
+            size = self.rows, self.threads, self.grid[1] * splits
+            own = self.grid[0] * self.grid[1] * self.shared.counters if splits > 1 else 0
+            self.ending.emit(replace(tensors, results=held), (x, m0), size, own)
 
     def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:
         pointers, lds = self.tensors.pointers, self.tensors.tiles

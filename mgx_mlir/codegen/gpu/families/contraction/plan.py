@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     Parameter,
@@ -65,14 +69,25 @@ class OneFunction(ABC):
         product, inputs = self.product, tensors.inputs
         return Epilogue(product.match, product.result, inputs, tensors.outputs)
 
-    def program(self, sizes: Sizes, name: str) -> GpuProgram:
-        """The function `<name>_0`; see `Plan`."""
-        match = self.product.match
+    def program(self, sizes: Sizes, name: str, ending: Ending | None = None) -> GpuProgram:
+        """The function `<name>_0`; see `Plan`. With `ending`, the last work-group reduces the rows
+        of results."""
+        match, groups, scratch = self.product.match, self.groups, 0
+        used = dict(used_arguments(match)) | dict(ending.inputs if ending else {})
         reads = {
-            number: Parameter(element, sizes[0][number], Argument("input", number))
-            for number, element in used_arguments(match)
+            number: Parameter(used[number], sizes[0][number], Argument("input", number))
+            for number in sorted(used)
         }
-        parameters = reads, outputs_of(match.result_elements, sizes[1])
+        results, body = outputs_of(match.result_elements, sizes[1]), self.emit
+        if ending is not None:
+            block, scratch = self.product.match.problem.M, ending.scratch_bytes(results)
+            results = [*ending.parameters(results, 0), Parameter("i32", 1, Argument("counters", 1))]
+            groups = replace(groups, arrays=ending.arrays(block, groups.threads))
+            body = partial(self._ended, ending, (block, groups.threads, math.prod(groups.grid)))
         module, functions = gpu_module()
-        launch = add_function(functions, f"{name}_0", parameters, self.groups, self.emit)
-        return GpuProgram(module, (launch,), 0, 32)
+        launch = add_function(functions, f"{name}_0", (reads, results), groups, body)
+        return GpuProgram(module, (launch,), scratch, 32)
+
+    def _ended(self, ending: Ending, size: tuple[int, int, int], tensors: Tensors) -> None:
+        self.emit(replace(tensors, results=tensors.results[:1]))
+        ending.emit(tensors, (0, 0), size, 0)

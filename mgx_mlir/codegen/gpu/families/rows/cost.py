@@ -93,17 +93,9 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     waves = blocks * schedule.block / target.wave_size
     a_simd = waves / (simds * min(target.compute_units, blocks))
     passes = 1 if schedule.resident else max(rows.levels.values()) + 1
-    elements = schedule.chunks * schedule.lanes
-
-    work = sum(weight(op) for op in rows.ops) + len(rows.operands)
-    threads = schedule.threads
+    elements, threads = schedule.chunks * schedule.lanes, schedule.threads
     inside = schedule.inside(target.wave_size)
-    steps = 2 * math.log2(inside)
-    if schedule.across:
-        steps = schedule.lanes * (steps + threads // inside)
-    else:
-        steps += schedule.lanes + (12 if threads > inside else 0)
-    instructions = 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
+    work = instructions(rows, schedule, target)
 
     sizes = sum(element_bytes(o.element) for o in rows.operands) or 1
     run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
@@ -113,14 +105,14 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
         # threads of a wave that share a row read neighbours nevertheless.
         run = inside if schedule.across else 1
         waste = max(1.0, SEGMENT * max(1, len(rows.operands)) / (run * sizes))
-        instructions += elements * len(rows.operands) * 4
-    busy = max(1.0, a_simd) * instructions * issue
+        work += elements * len(rows.operands) * 4
+    busy = max(1.0, a_simd) * work * issue
     moved = waste * passes * elements * sizes * target.wave_size
     memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
 
     barriers = len(rows.reductions) * BARRIER * (threads > inside)
     reads = passes * (1 if schedule.resident else ceil_div(schedule.chunks, UNROLL))
-    latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
+    latency = START + GLOBAL_LATENCY * reads + barriers + work * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)
     more = 0.0
     if schedule.parts > 1:
@@ -129,6 +121,20 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     terms(issue=busy, memory=memory, latency=rounds * latency, launches=more)
     # Issue and memory overlap only in part.
     return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
+
+
+def instructions(rows: Rows, schedule: RowSchedule, target: Target) -> float:
+    """About how many instructions a wave takes for its rows."""
+    passes = 1 if schedule.resident else max(rows.levels.values()) + 1
+    inside = schedule.inside(target.wave_size)
+    work = sum(weight(op) for op in rows.ops) + len(rows.operands)
+    steps = 2 * math.log2(inside)
+    if schedule.across:
+        steps = schedule.lanes * (steps + schedule.threads // inside)
+    else:
+        steps += schedule.lanes + (12 if schedule.threads > inside else 0)
+    elements = schedule.chunks * schedule.lanes
+    return 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
 
 
 def weight(op: ir.OpView, relaxed: bool = False) -> int:

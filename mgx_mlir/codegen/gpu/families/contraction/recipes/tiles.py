@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks, packing_clocks
+from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
@@ -22,6 +23,7 @@ class Tiles:
 
     product: Product
     tiling: Tiling
+    ending: Ending | None = None
 
     @property
     def clocks(self) -> float:
@@ -36,27 +38,38 @@ class Tiles:
         tiling, problem = self.tiling, self.product.match.problem
         packed = sum(packing.bytes for packing in self.product.packings.values())
         how = tiling.schedule, tiling.unit, tiling.target, epilogue_work(self.product.match)
-        return clocks(problem, *how, cached) + packing_clocks(packed, tiling.target)
+        own = clocks(problem, *how, cached) + _ending_clocks(self.ending, tiling)
+        return own + packing_clocks(packed, tiling.target)
 
     def describe(self) -> str:
         words = self.tiling.schedule.describe(self.tiling.unit)
         return words + (", operands packed first" if self.product.packings else "")
 
-    def program(self, sizes: Sizes, name: str) -> GpuProgram:
-        return generate(self.product, sizes, self.tiling, name)
+    def program(self, sizes: Sizes, name: str, ending: Ending | None = None) -> GpuProgram:
+        return generate(self.product, sizes, self.tiling, name, ending=ending)
 
 
-def tiles_plan(request: Request, schedule: ProductSchedule | None = None) -> Tiles | Refusal:
-    """The plan by a schedule, or by the best one."""
+def _ending_clocks(ending: Ending | None, tiling: Tiling) -> float:
+    return ending.clocks(tiling.schedule.rows(tiling.unit), tiling.threads) if ending else 0
+
+
+def tiles_plan(
+    request: Request, schedule: ProductSchedule | None = None, ending: Ending | None = None
+) -> Tiles | Refusal:
+    """The plan by a schedule, or by the best one. ending: what becomes of the rows of results."""
     if refusal := expanding_refusal(request.exact.match.terms, request.unit.tile_depth):
         return refusal
     product, unit, target = request.exact, request.unit, request.target
     chosen = schedule or choose(
-        product.match.terms, unit, target, epilogue=epilogue_work(product.match)
+        product.match.terms,
+        unit,
+        target,
+        epilogue=epilogue_work(product.match),
+        ending=lambda schedule: _ending_clocks(ending, Tiling(schedule, unit, target)),
     )
     if chosen is None:
         return Refusal(f"no schedule fits {target.name}")
-    return Tiles(product, Tiling(chosen, unit, target))
+    return Tiles(product, Tiling(chosen, unit, target), ending)
 
 
 RECIPE = Recipe("tiles", tiles_plan)

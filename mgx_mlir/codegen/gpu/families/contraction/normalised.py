@@ -1,0 +1,150 @@
+"""Kernels of a product and the reduction of its rows, such as a normalisation: one launch or two.
+
+The product's tiles have the rows' reductions as their end (see ending), or a kernel of rows follows
+the product's: the estimates choose.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.choice import Offer, best_offer
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, Part, aligned, joined
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.cost import LAUNCH_CLOCKS
+from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
+from mgx_mlir.codegen.gpu.families.contraction.function import Parameter
+from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import as_skinny
+from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
+from mgx_mlir.codegen.gpu.families.contraction.request import Request
+from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.rows.cost import choose, clocks
+from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
+from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
+from mgx_mlir.codegen.gpu.loops import loops_program
+from mgx_mlir.codegen.problem.reduced import ReducedProduct
+from mgx_mlir.codegen.problem.views import element_name
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
+
+
+def normalised_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | None:
+    """The program of an `mgx.kernel` for a chip, and its schedules in words.
+
+    None where the kernel is no product whose rows are reduced.
+    """
+    with kernel.context, kernel.location:
+        parts = ReducedProduct.of(kernel)
+        return None if parts is None else _Kernel(parts, target).program()
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel for a chip."""
+
+    parts: ReducedProduct
+    target: Target
+
+    def program(self) -> Generated[GpuProgram]:
+        request = kernel_request(self.parts.product, self.target)
+        rows = match_rows(self.parts.reduction)
+        if not isinstance(request, Request) or not isinstance(rows, Rows):
+            return self._beside()
+        found = best_offer({
+            "one launch": partial(self._ended, request, rows),
+            "two launches": partial(self._apart, request, rows),
+        })  # fmt: skip
+        if isinstance(found, Refusal):
+            return self._beside()
+        return Generated(found.generate(), found.schedule)
+
+    def _ended(self, request: Request, rows: Rows) -> Offer | Refusal:
+        """The product whose last work-groups reduce the rows."""
+        elements = {n: element_name(type_) for n, type_ in enumerate(self.parts.inputs)}
+        outputs = []
+        for number, result in zip(self.parts.results, rows.results, strict=True):
+            size = rows.rows * (rows.columns if result.whole else 1)
+            name = _element(self.parts.reduction, result.operand.argument)
+            outputs.append(Parameter(name, size, Argument("output", number)))
+        used = {n: elements[n] for n in rows.used if n < len(self.parts.inputs)}
+        ending = Ending(rows, used, tuple(outputs), self.parts.place, self.target)
+        found: list[tuple[float, Tiles | OneFunction]] = []
+        for plan in (tiles_plan(request, ending=ending), as_skinny(request), as_broad(request)):
+            if isinstance(plan, Refusal) or not _has_rows(plan.product, rows):
+                continue
+            more = 0.0
+            if isinstance(plan, OneFunction):
+                more = ending.clocks(rows.rows, plan.groups.threads)
+            found.append((plan.clocks + more, plan))
+        clocks, best = min(found, key=lambda x: x[0], default=(math.inf, None))
+        if best is None or math.isinf(clocks):
+            return Refusal("results that are no rows of one matrix, or that no work-group reduces")
+        generate = partial(best.program, request.sizes, f"{self.parts.name}_product", ending=ending)
+        words = f"{best.describe()}, the last work-group of rows reduces them"
+        return Offer(words, generate, clocks, "one launch", best)
+
+    def _apart(self, request: Request, rows: Rows) -> Offer | Refusal:
+        """The product, and then its rows."""
+        plan, schedule = best_plan(request), choose(rows, self.target)
+        if isinstance(plan, Refusal) or schedule is None:
+            return plan if isinstance(plan, Refusal) else Refusal("no schedule of the rows")
+        total = plan.clocks + LAUNCH_CLOCKS + clocks(rows, schedule, self.target)
+        words = f"{plan.schedule}; then {schedule.describe()}"
+
+        def generate() -> GpuProgram:
+            reduction = rows_program(self.parts.reduction, self.target)
+            assert isinstance(reduction, Generated)
+            return self._joined(plan.generate(), reduction.program)
+
+        return Offer(words, generate, total, "two launches", plan)
+
+    def _beside(self) -> Generated[GpuProgram]:
+        """Both where a generator takes one of them at most."""
+        request = kernel_request(self.parts.product, self.target)
+        plan = best_plan(request) if isinstance(request, Request) else request
+        words, made = "generic path", None
+        if isinstance(plan, Offer):
+            words, made = plan.schedule, plan.generate()
+        reduction = rows_program(self.parts.reduction, self.target)
+        if not isinstance(reduction, Generated):
+            reduction = Generated(loops_program(self.parts.reduction), "generic path")
+        program = self._joined(made or loops_program(self.parts.product), reduction.program)
+        return Generated(program, f"{words}; then {reduction.schedule}")
+
+    def _joined(self, product: GpuProgram, reduction: GpuProgram) -> GpuProgram:
+        """Both programs as one."""
+        parts, type_ = self.parts, ir.RankedTensorType(self.parts.value.type)
+        place, own = parts.place or Argument("scratch", 0), Argument("input", len(parts.inputs))
+        size = math.prod(type_.shape) * emit.element_bytes(element_name(type_))
+        end = 0 if parts.place else aligned(size)
+        outputs = {
+            Argument("output", i): Argument("output", n) for i, n in enumerate(parts.results)
+        }
+        first = Part(product, {Argument("output", 0): place}, end)
+        return joined((first, Part(reduction, {own: place} | outputs, end)))
+
+
+def _has_rows(product: Product, rows: Rows) -> bool:
+    """Whether a product's results are rows, in row-major order."""
+    problem, result, match = product.match.problem, product.result, product.match
+    if problem.batch > 1 or match.pairs or (rows.rows, rows.columns) != (problem.M, problem.N):
+        return False
+    return problem.M == 1 or (result.row.stride, result.column.stride) == (problem.N, 1)
+
+
+def _element(kernel: mgx.KernelOp, number: int) -> str:
+    """The element of a kernel's result."""
+    return element_name(ir.FunctionType(kernel.function_type.value).results[number])
+
+
+FAMILY = Family("normalised", 15, normalised_program)

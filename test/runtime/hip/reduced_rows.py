@@ -1,0 +1,64 @@
+"""Runs products whose rows the last work-group normalises, and prints a hash of their results.
+
+A program of its own, because the order of work-groups and strict mode are chosen once a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper, parser
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+import mgx_mlir
+
+# Rows, k, columns, launches: one row, few, and tiles of rows, the last one of which is not whole;
+# more rows than one work-group should reduce.
+SHAPES = (1, 2048, 2048, 1), (3, 512, 1000, 1), (40, 256, 64, 1), (256, 64, 768, 2)
+
+
+def main(chip: str) -> None:
+    generator = np.random.default_rng(0)
+    results = []
+    for count, depth, columns, launches in SHAPES:
+
+        def numbers(*shape: int) -> np.ndarray:
+            return generator.standard_normal(shape).astype(np.float16)
+
+        x, residual = numbers(count, depth), numbers(count, columns)
+        weights = {"w": numbers(depth, columns), "s": numbers(columns), "b": numbers(columns)}
+        program = _compiled(f"{count}, {depth}", f"{count}, {columns}", weights, chip)
+        reason = program.reasons[0]
+        assert ("the last work-group of rows reduces them" in reason) == (launches == 1), reason
+        total = x.astype(np.float32) @ weights["w"].astype(np.float32) + residual
+        centred = total - total.mean(1, keepdims=True)
+        want = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+        want = want * weights["s"] + weights["b"]
+        for _ in range(2):
+            found = program.run({"x": x, "r": residual})
+            np.testing.assert_allclose(found["y"], want, rtol=1e-2, atol=0.02)
+            np.testing.assert_allclose(found["z"], total, rtol=2e-3, atol=0.2)
+            results += found.values()
+        np.testing.assert_array_equal(results[-1], results[-3])
+    print(hashlib.sha256(b"".join(y.tobytes() for y in results)).hexdigest())
+
+
+def _compiled(x: str, y: str, weights: dict[str, np.ndarray], chip: str) -> Any:
+    model = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 18]> m (float16[{x}] x, float16[{y}] r) '
+        f"=> (float16[{y}] y, float16[{y}] z) {{ p = MatMul(x, w) z = Add(p, r) "
+        "y = LayerNormalization<epsilon: float = 0.00001>(z, s, b) }"
+    )
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in weights.items()
+    )
+    return mgx_mlir.compile(model, chip)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
