@@ -368,7 +368,8 @@ class _Choice:
         request = self._request(usual)
         if isinstance(request, Refusal):
             return math.inf
-        return Tiles(request.product, way).work
+        tiles = Tiles(request.product, way)
+        return tiles.work if self.own.ranges is ROWS else tiles.clocks
 
 
 def _ranges(
