@@ -349,12 +349,3 @@ int run_steps(const mgx_step *steps, int64_t count, void **arguments, int thread
     return ENOMEM;
   }
 }
-
-// Runs `count` steps on `threads` threads. `arguments` holds the pointers of all steps.
-// Any number of threads may call this at once; runs of equal `threads` take turns.
-// Returns 0, EINVAL for a wrong argument, ENOMEM or EAGAIN when the system gives no
-// memory or no thread.
-extern "C" __attribute__((visibility("default"))) int
-mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads) {
-  return run_steps(steps, count, arguments, threads, nullptr);
-}

@@ -16,8 +16,6 @@ struct mgx_step {
   int64_t extent;
   int64_t first_argument;
 };
-
-int mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads);
 }
 
 // The work of each thread in a run, step by step.
@@ -32,8 +30,11 @@ struct Spans {
   void expect(int count, size_t steps);
 
   std::vector<std::vector<Span>> threads;
-  size_t first = 0; // The number of the first step that mgx_cpu_run is given.
+  size_t first = 0; // The number of the first step that run_steps is given.
 };
 
-// mgx_cpu_run, with a note of what each thread did where `spans` is given.
+// Runs `count` steps on `threads` threads, with a note of what each did where `spans` is given.
+// `arguments` holds the pointers of all steps. Any number of threads may call this at once; runs of
+// equal `threads` take turns. Returns 0, EINVAL for a wrong argument, ENOMEM or EAGAIN when the
+// system gives no memory or no thread.
 int run_steps(const mgx_step *steps, int64_t count, void **arguments, int threads, Spans *spans);
