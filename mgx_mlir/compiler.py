@@ -60,6 +60,8 @@ class CompileOptions:
     `max_loop_iterations`: a loop that states no number of trips fails after so many.
     `like` gives sizes of inputs: where sizes choose between branches that one program cannot hold,
     it holds the branch of these, and a run checks that its sizes choose it.
+    With `persistent`, neighbouring kernels of a GPU's program are one launch where sizes are given,
+    whose work-groups stay and wait for each other (docs/codegen.md).
     `kind` is 'cpu' where the program is for CPUs alone, and 'gpu' where it is for any target.
     """
 
@@ -75,6 +77,7 @@ class CompileOptions:
     exact: bool = False
     max_loop_iterations: int = MAX_LOOP_ITERATIONS
     like: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    persistent: bool = False
     kind: str = "gpu"
 
     def __post_init__(self) -> None:
@@ -119,6 +122,7 @@ class CompileOptions:
             "exact": self.exact,
             "max_loop_iterations": self.max_loop_iterations,
             **({"like": {n: list(d) for n, d in sorted(self.like.items())}} if self.like else {}),
+            **({"persistent": True} if self.persistent else {}),
             **({"kind": self.kind} if self.kind != "gpu" else {}),
         }
 
@@ -138,6 +142,7 @@ class OptionKeywords(TypedDict, total=False):
     exact: bool
     max_loop_iterations: int
     like: Mapping[str, Sequence[int]]
+    persistent: bool
     kind: str
 
 

@@ -97,6 +97,12 @@ def finalize(
         times=None if report is None else report.kernels,
         tuned=tuned,
     )
+    if artifact.options.get("persistent"):
+        from mgx_mlir.finalizer.residents import residents_for  # no part of mgx-mlir-runtime
+
+        for target in missing:
+            code = found[target.identity]
+            code += residents_for(artifact, target, code, tuned.get(target.identity, {}))
     if report is not None:
         report.stages.append(("finalize", time.perf_counter() - started))
     for identity, code in found.items():

@@ -4,7 +4,9 @@
 #include "hash.h"
 #include "json_writer.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <stdexcept>
 
@@ -118,9 +120,13 @@ void ArtifactReader::read_code(const Json &manifest) {
         damaged("a code object of ", clip(arch), " is for ", clip(code.back().arch));
       records.push_back(code_json(code.back(), record));
     }
-    if (code.size() != result->kernels.size())
-      bad_artifact(clip(arch), " has ", code.size(), " of ", result->kernels.size(),
-                   " code objects");
+    auto is_resident = [](const CodeObject &one) { return one.resident.has_value(); };
+    auto kernels =
+        static_cast<size_t>(std::count_if(code.begin(), code.end(), std::not_fn(is_resident)));
+    if (!std::is_partitioned(code.begin(), code.end(), std::not_fn(is_resident)))
+      damaged("a resident kernel stands before a kernel's code");
+    if (kernels != result->kernels.size())
+      bad_artifact(clip(arch), " has ", kernels, " of ", result->kernels.size(), " code objects");
     result->code_hashes[arch] =
         sha256(list_json(records, [](const std::string &text) { return text; }));
     result->targets.push_back(arch.substr(0, arch.find(':')));

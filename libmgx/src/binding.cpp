@@ -7,6 +7,8 @@
 namespace mgx {
 
 bool BoundStep::writes(size_t place) const {
+  if (resident())
+    return written[place];
   if (!launch)
     return place == 1;
   ArgumentKind kind = launch->arguments[place].kind;
@@ -32,8 +34,31 @@ class Binder {
 public:
   Binder(const Artifact &artifact, BoundPlan &bound, bool keeps)
       : artifact(artifact), bound(bound), keeps(keeps) {
-    for (const CodeObject &code : bound.code)
+    int64_t counters = 0;
+    for (const CodeObject &code : bound.code) {
       counters_at = std::max(counters_at, round_up(std::min(code.scratch_bytes, most), 256));
+      for (const Launch &launch : code.launches)
+        for (const Argument &argument : launch.arguments)
+          if (argument.kind == ArgumentKind::counters)
+            counters = std::max(counters, std::min(argument.index, most));
+    }
+    barrier_at = counters_at + round_up(counter_bytes * counters, 256);
+  }
+
+  // The plan's own steps, with those of a resident kernel as one.
+  std::vector<BoundPart> all() {
+    for (size_t i = 0; i < bound.code.size(); ++i)
+      if (const auto &resident = bound.code[i].resident) {
+        auto size = static_cast<int64_t>(bound.plan.steps.size());
+        if (resident->steps > size || resident->first > size - resident->steps ||
+            !residents.emplace(resident->first, i).second)
+          bad_artifact("plan: a resident kernel of ", resident->steps, " steps from number ",
+                       resident->first, " on is out of range");
+      }
+    std::vector<BoundPart> found = parts(bound.plan.steps);
+    if (!residents.empty())
+      bad_artifact("plan: resident kernels share steps");
+    return found;
   }
 
   std::vector<BoundPart> parts(const std::vector<Step> &steps) {
@@ -47,7 +72,14 @@ public:
         found.push_back(std::move(section));
       }
     };
-    for (const Step &step : steps) {
+    bool own = &steps == &bound.plan.steps;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const Step &step = steps[i];
+      if (auto found = residents.find(static_cast<int64_t>(i)); own && found != residents.end()) {
+        i += static_cast<size_t>(resident(found->second)) - 1;
+        residents.erase(found);
+        continue;
+      }
       if (!step.control()) {
         work(step);
         ++number;
@@ -119,6 +151,90 @@ private:
       launches.push_back(std::move(one));
     }
     without_kept(launches, code.scratch_bytes);
+  }
+
+  // Binds the steps of a resident kernel as one launch; gives how many there are.
+  int64_t resident(size_t code) {
+    const Resident &resident = *bound.code[code].resident;
+    size_t begin = bound.steps.size(), first = number;
+    for (int64_t i = 0; i < resident.steps; ++i, ++number) {
+      const Step &step = bound.plan.steps[static_cast<size_t>(resident.first + i)];
+      if (step.kind != Step::Kind::kernel)
+        bad_artifact("plan: ", step.called(), " is no launch, and a step of a resident kernel");
+      work(step);
+    }
+    std::vector<BoundStep> phases(
+        std::make_move_iterator(bound.steps.begin() + static_cast<ptrdiff_t>(begin)),
+        std::make_move_iterator(bound.steps.end()));
+    bound.steps.resize(begin);
+    check_resident(resident, phases);
+    BoundStep one;
+    one.step = first;
+    one.kernel = static_cast<int64_t>(code);
+    one.launch = &bound.code[code].launches[0];
+    one.node = &bound.plan.steps[static_cast<size_t>(resident.first)].node;
+    auto add = [&](const Place &place, bool writes) {
+      one.places.push_back(place);
+      one.written.push_back(writes);
+    };
+    add({Place::Kind::scratch, barrier_at, barrier_bytes}, true);
+    add({Place::Kind::size, static_cast<int64_t>(phases.size()), 0}, false);
+    add({Place::Kind::size, one.launch->grid[0], 0}, false); // At most: see groups_argument.
+    for (size_t i = 0; i < phases.size(); ++i) {
+      add({Place::Kind::size, resident.phases[i].body << 1 | resident.phases[i].waits, 0}, false);
+      for (size_t place = 0; place < phases[i].places.size(); ++place)
+        add(phases[i].places[place], phases[i].writes(place));
+      one.flops += phases[i].flops;
+    }
+    bound.counts = true;
+    bound.scratch_bytes = std::max(bound.scratch_bytes, barrier_at + barrier_bytes);
+    bound.steps.push_back(std::move(one));
+    return resident.steps;
+  }
+
+  // Whether two places may share bytes.
+  bool meet(const Place &a, const Place &b) const {
+    if (a.kind == Place::Kind::size || !a.bytes || !b.bytes)
+      return false;
+    if (a.kind != b.kind) { // The caller may give an output the memory of an input.
+      const Place &output = a.kind == Place::Kind::output ? a : b,
+                  &input = a.kind == Place::Kind::output ? b : a;
+      return output.kind == Place::Kind::output && input.kind == Place::Kind::input &&
+             std::count(bound.plan.in_place.begin(), bound.plan.in_place.end(),
+                        std::pair(output.index, input.index));
+    }
+    if (a.kind == Place::Kind::arena || a.kind == Place::Kind::scratch)
+      return a.index < b.index + b.bytes && b.index < a.index + a.bytes;
+    return a.index == b.index;
+  }
+
+  // A resident kernel's phases are its steps' launches, and each waits for all that it must not
+  // overtake. All work-groups make the same waits, and run at a time: so none waits for ever.
+  void check_resident(const Resident &resident, const std::vector<BoundStep> &phases) const {
+    if (phases.size() != resident.phases.size())
+      bad_artifact("plan: a resident kernel has ", resident.phases.size(), " phases for ",
+                   phases.size(), " launches");
+    size_t since = 0; // The first phase after the last wait.
+    for (size_t i = 0; i < phases.size(); ++i) {
+      const BoundStep &own = phases[i];
+      const Resident::Body &body = resident.bodies[static_cast<size_t>(resident.phases[i].body)];
+      const auto &launches = bound.code[static_cast<size_t>(own.kernel)].launches;
+      if (!std::count(body.kernels.begin(), body.kernels.end(), own.kernel) ||
+          body.launch != own.launch - launches.data())
+        bad_artifact("plan: phase ", i,
+                     " of a resident kernel has the code of another launch than that of '",
+                     *own.node, "'");
+      if (resident.phases[i].waits)
+        since = i;
+      for (size_t before = since; before < i; ++before)
+        for (size_t a = 0; a < own.places.size(); ++a)
+          for (size_t b = 0; b < phases[before].places.size(); ++b)
+            if ((own.writes(a) || phases[before].writes(b)) &&
+                meet(own.places[a], phases[before].places[b]))
+              bad_artifact("plan: phase ", i, " of a resident kernel, '", *own.node,
+                           "', does not wait for '", *phases[before].node,
+                           "', whose memory it touches");
+    }
   }
 
   void copy(const Step &step) {
@@ -218,10 +334,12 @@ private:
   }
 
   static constexpr int64_t counter_bytes = 4;
+  static constexpr int64_t barrier_bytes = 256;                       // Two counters.
   static constexpr int64_t most = int64_t(1) << 56; // More than any device has; sums stay in range.
   const Artifact &artifact;
   BoundPlan &bound;
-  int64_t counters_at = 0;
+  int64_t counters_at = 0, barrier_at = 0;
+  std::map<int64_t, size_t> residents; // By the first step, those that are not bound yet.
   const bool keeps;
   size_t number = 0; // Of the step that is bound.
   std::map<std::tuple<int64_t, std::string, std::vector<Place>>, Place> kept;
@@ -244,7 +362,7 @@ BoundPlan::BoundPlan(const Artifact &artifact, Plan given, Code objects, bool ke
     : plan(std::move(given)), code(std::move(objects)) {
   check_fit(plan, code);
   arena_bytes = round_up(plan.arena_bytes, 256);
-  parts = Binder(artifact, *this, keeps).parts(plan.steps);
+  parts = Binder(artifact, *this, keeps).all();
 }
 
 std::vector<Place> BoundPlan::decisions() const {

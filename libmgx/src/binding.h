@@ -34,7 +34,10 @@ struct BoundStep {
   const std::string *node = nullptr;
   int64_t flops = 0, bytes = 0;
   bool is_row = false;
+  // Of a resident kernel's launch: whether it writes to each place.
+  std::vector<bool> written;
 
+  bool resident() const { return !written.empty(); }
   // Whether a launch writes to its argument of that number.
   bool writes(size_t place) const;
   uint64_t traffic() const;
@@ -51,6 +54,9 @@ struct BoundPart {
   int64_t limit = 0, most = 0;             // and how many there are.
   const std::string *node = nullptr;
 };
+
+// The argument of a resident launch that says how many work-groups there are.
+constexpr size_t groups_argument = 2;
 
 struct BoundPlan {
   // keeps: whether launches that make something of weights alone run once, before the first run.

@@ -36,7 +36,8 @@ std::string step_json(const BoundStep &step) {
   return cat("[", step.step, ",", step.kernel, ",", text_json(launch ? launch->function : ""), ",",
              numbers_json(launch ? launch->grid : none), ",",
              numbers_json(launch ? launch->block : none), ",", list_json(step.places, place_json),
-             ",", text_json(*step.node), ",", step.bytes, ",", step.is_row ? 1 : 0, "]");
+             ",", text_json(*step.node), ",", step.bytes, ",", step.is_row ? 1 : 0, ",",
+             step.resident() ? 1 : 0, "]");
 }
 
 std::string parts_json(const std::vector<BoundPart> &parts) {

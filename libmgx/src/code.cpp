@@ -150,6 +150,43 @@ std::string interface_json(const Interface &interface) {
   return text + "}";
 }
 
+Resident read_resident(const Json &value) {
+  Resident resident;
+  resident.first = count(value.find("first"), "a resident kernel's first step");
+  resident.steps = count(value.find("steps"), "a resident kernel's steps", 1);
+  for (const Json &body : fields.list(value, "bodies")) {
+    if (body.kind != Json::Kind::list || body.items.size() < 2)
+      damaged("a body is a launch and kernels");
+    Resident::Body one{count(&body.items[0], "a body's launch"), {}};
+    for (size_t i = 1; i < body.items.size(); ++i)
+      one.kernels.push_back(count(&body.items[i], "a body's kernel"));
+    resident.bodies.push_back(std::move(one));
+  }
+  for (const Json &phase : fields.list(value, "phases")) {
+    if (phase.kind != Json::Kind::list || phase.items.size() != 2)
+      damaged("a phase is a body, and whether it waits");
+    int64_t body = count(&phase.items[0], "a phase's body");
+    int64_t waits = count(&phase.items[1], "a phase's wait");
+    if (body >= static_cast<int64_t>(resident.bodies.size()) || waits > 1)
+      damaged("a phase of a resident kernel is out of range");
+    resident.phases.push_back({body, waits != 0});
+  }
+  return resident;
+}
+
+std::string resident_json(const Resident &resident) {
+  auto body = [](const Resident::Body &one) {
+    std::vector<int64_t> numbers{one.launch};
+    numbers.insert(numbers.end(), one.kernels.begin(), one.kernels.end());
+    return numbers_json(numbers);
+  };
+  auto phase = [](const Resident::Phase &one) {
+    return cat("[", one.body, ",", one.waits ? 1 : 0, "]");
+  };
+  return cat("{\"bodies\":", list_json(resident.bodies, body), ",\"first\":", resident.first,
+             ",\"phases\":", list_json(resident.phases, phase), ",\"steps\":", resident.steps, "}");
+}
+
 std::string launch_json(const Launch &launch) {
   auto argument = [](const Argument &one) {
     return cat("[\"", argument_kinds[static_cast<int>(one.kind)], "\",", one.index, "]");
@@ -189,6 +226,11 @@ CodeObject CodeObject::read(const Json &record, std::string_view data, const std
   check_stats(record);
   if (const Json *interface = record.find("interface"))
     code.interface = read_interface(*interface, formulas);
+  if (const Json *resident = record.find("resident")) {
+    code.resident = read_resident(*resident);
+    if (code.launches.size() != 1 || !code.launches[0].arguments.empty() || formulas)
+      damaged("a resident kernel is one launch, whose arguments its steps give");
+  }
   return code;
 }
 
@@ -198,7 +240,7 @@ CodeObject CodeObject::bound(const Known &known) const {
   std::vector<int64_t> found;
   for (const Formula &formula : formulas)
     found.push_back(Formula::parse(formula.text).value(known));
-  CodeObject result{arch, data, sha256, {}, mgx::bound(scratch_bytes, found), interface, {}};
+  CodeObject result{arch, data, sha256, {}, mgx::bound(scratch_bytes, found), interface, {}, {}};
   for (const Launch &launch : launches) {
     Launch one = launch;
     for (int64_t &size : one.grid)
@@ -238,6 +280,8 @@ std::string code_json(const CodeObject &code, const Json &record) {
   if (!code.formulas.empty())
     result["formulas"] =
         list_json(code.formulas, [](const Formula &formula) { return text_json(formula.text); });
+  if (code.resident)
+    result["resident"] = resident_json(*code.resident);
   if (code.interface)
     result["interface"] = interface_json(*code.interface);
   return object_json(result);

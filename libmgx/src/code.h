@@ -32,6 +32,24 @@ struct Operand {
   std::vector<int64_t> over;
 };
 
+// Launches of a plan's neighbouring steps as one launch of a resident kernel, whose work-groups all
+// run at a time: it has the bodies of their functions, and walks the launches in order. Where a
+// phase waits, all work-groups wait for each other first.
+struct Resident {
+  // Some launch of some kernels, which have the same code.
+  struct Body {
+    int64_t launch;
+    std::vector<int64_t> kernels;
+  };
+  struct Phase {
+    int64_t body;
+    bool waits;
+  };
+  int64_t first = 0, steps = 0; // Of the plan's own steps.
+  std::vector<Body> bodies;
+  std::vector<Phase> phases; // One a launch.
+};
+
 // The memory that a kernel's functions may touch. The code is for sizes of `dims` alone, where
 // the formulas that `zeros` name are 0.
 struct Interface {
@@ -53,6 +71,8 @@ struct CodeObject {
   int64_t scratch_bytes = 0;
   std::optional<Interface> interface;
   std::vector<Formula> formulas;
+  std::optional<Resident>
+      resident; // It is no kernel of the plan then, and launches have no arguments.
 
   // Reads the record beside the bytes, whose hash is given.
   static CodeObject read(const Json &record, std::string_view data, const std::string &sha256);

@@ -179,7 +179,11 @@ void HipContext::submit(size_t number, void *on) {
   const HipLibrary &library = hip();
   const HipStep &step = prepared.steps[number];
   int status;
-  if (step.function)
+  if (step.function && step.bound->resident())
+    status = library.hipModuleLaunchCooperativeKernel(
+        step.function, step.grid.x, step.grid.y, step.grid.z, step.block.x, step.block.y,
+        step.block.z, 0, on, parameters.data() + step.first);
+  else if (step.function)
     status = library.hipModuleLaunchKernel(step.function, step.grid.x, step.grid.y, step.grid.z,
                                            step.block.x, step.block.y, step.block.z, 0, on,
                                            parameters.data() + step.first, nullptr);
@@ -187,7 +191,9 @@ void HipContext::submit(size_t number, void *on) {
     status = library.hipMemcpyAsync(reinterpret_cast<void *>(arguments[step.first + 1]),
                                     reinterpret_cast<void *>(arguments[step.first]), step.bytes,
                                     hip_device_to_device, on);
-  step.check(status, step.function ? "hipModuleLaunchKernel" : "hipMemcpyAsync");
+  step.check(status, step.bound->resident() ? "hipModuleLaunchCooperativeKernel"
+                     : step.function        ? "hipModuleLaunchKernel"
+                                            : "hipMemcpyAsync");
 }
 
 void HipContext::submit_parallel(const BoundPart &part, const StreamSchedule &plan) {

@@ -15,6 +15,9 @@ bool HipContext::pays(const BoundPart &part) const {
   size_t rows = 0;
   for (const auto &[step, whole] : prepared.wholes)
     rows += part.first <= step && step < part.end;
+  for (size_t step = part.first; step < part.end; ++step)
+    if (prepared.steps[step].bound->resident())
+      return false; // A node of a graph is no promise that all of its work-groups run at a time.
   return part.end - part.first > 1 + row_launches * rows;
 }
 

@@ -96,6 +96,9 @@ constexpr size_t hip_name = 0, hip_total_memory = 288, hip_clock = 348, hip_comp
   F(hipModuleGetFunction, void **, void *, const char *)                                           \
   F(hipModuleLaunchKernel, void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
     unsigned, void *, void **, void **)                                                            \
+  F(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, int *, void *, int, size_t)                \
+  F(hipModuleLaunchCooperativeKernel, void *, unsigned, unsigned, unsigned, unsigned, unsigned,    \
+    unsigned, unsigned, void *, void **)                                                           \
   F(hipGraphCreate, void **, unsigned)                                                             \
   F(hipGraphDestroy, void *)                                                                       \
   F(hipGraphAddKernelNode, void **, void *, void *const *, size_t, const HipKernelNode *)          \

@@ -12,6 +12,15 @@ HipDim dim(const std::array<int64_t, 3> &sizes) {
           static_cast<uint32_t>(sizes[2])};
 }
 
+// The work-groups of a resident launch: no more than the device holds at a time.
+uint32_t resident_groups(const HipStep &step, const HipDevice &device) {
+  int held = 0;
+  HIP(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, &held, step.function,
+      static_cast<int>(step.block.x), 0);
+  auto most = static_cast<uint32_t>(device.rates.compute_units) * static_cast<uint32_t>(held);
+  return std::max(1u, std::min(step.grid.x, most));
+}
+
 uint64_t aligned(int64_t bytes) { return static_cast<uint64_t>(round_up(bytes, 256)); }
 } // namespace
 
@@ -44,11 +53,15 @@ HipPrepared::HipPrepared(const BoundPlan &bound, const Artifact &artifact, const
       one.function = modules[static_cast<size_t>(step.kernel)]->function(step.launch->function);
       one.grid = dim(step.launch->grid);
       one.block = dim(step.launch->block);
+      if (step.resident())
+        one.grid.x = resident_groups(one, device);
     }
     for (const Place &place : step.places) {
       touch(place);
       point(place, lanes[steps.size()]);
     }
+    if (step.resident())
+      arguments[one.first + groups_argument] = one.grid.x;
     steps.push_back(one);
   }
   for (size_t number = 0; number < steps.size(); ++number)

@@ -164,6 +164,10 @@ Before scratch_in_turn(std::span<const BoundStep> steps, const Placed &placed,
 } // namespace
 
 std::optional<StreamSchedule> schedule(std::span<const BoundStep> steps, const Rates &rates) {
+  // All of a resident kernel's work-groups have to run at a time.
+  if (std::any_of(steps.begin(), steps.end(),
+                  [](const BoundStep &step) { return step.resident(); }))
+    return {};
   auto before = reduced(predecessors(steps));
   bool chain = true;
   for (size_t number = 1; number < steps.size(); ++number)

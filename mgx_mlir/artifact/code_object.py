@@ -88,6 +88,35 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Resident:
+    """Launches of a plan's neighbouring steps as one launch of a resident kernel (docs/codegen.md).
+
+    The steps are `steps` of the plan's own from number `first` on. `bodies` are the functions in
+    the code: the number of a launch, and the kernels that have this code there. `phases` are the
+    steps' launches in order: a body's number, and whether all work-groups wait for each other.
+    """
+
+    first: int
+    steps: int
+    bodies: tuple[tuple[int, ...], ...]
+    phases: tuple[tuple[int, int], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "first": self.first,
+            "steps": self.steps,
+            "bodies": [list(body) for body in self.bodies],
+            "phases": [list(phase) for phase in self.phases],
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Resident:
+        """Reads `to_json`'s form, which libmgx has checked."""
+        bodies, phases = (tuple(map(tuple, value[name])) for name in ("bodies", "phases"))
+        return cls(value["first"], value["steps"], bodies, phases)
+
+
+@dataclass(frozen=True)
 class CodeObject:
     """A kernel finalized for one target.
 
@@ -99,7 +128,8 @@ class CodeObject:
 
     A kernel with symbolic sizes has `formulas`, which its numbers below 0 refer to (see
     formulas.py): those of the grids, of scratch, of the interface and of arguments. `bound` gives
-    the values for a launch.
+    the values for a launch. That of a `resident` kernel is no kernel's of the plan: its one launch
+    has the arguments of the launches in it.
 
     Bytes read from an artifact are not `trusted` until something vouches for them (trust.py); the
     host refuses to load them.
@@ -113,6 +143,7 @@ class CodeObject:
     why: str = ""
     interface: Interface | None = None
     formulas: tuple[str, ...] = ()
+    resident: Resident | None = None
     trusted: bool = field(default=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -161,6 +192,7 @@ class CodeObject:
         }
         value |= {"why": self.why} if self.why else {}
         value |= {"formulas": list(self.formulas)} if self.formulas else {}
+        value |= {"resident": self.resident.to_json()} if self.resident else {}
         return value | ({"interface": self.interface.to_json()} if self.interface else {})
 
     @classmethod
@@ -191,6 +223,7 @@ class CodeObject:
             if "interface" in value
             else None,
             tuple(formulas),
+            Resident.from_json(value["resident"]) if "resident" in value else None,
         )
 
 

@@ -145,9 +145,18 @@ class Plan:
         """The number of launches and copies for a device: all launches of each code object.
 
         Split sums, packing and sorting are launches of their own; copies of no bytes are left out.
+        A resident of steps is one launch.
         """
-        count = 0
+        count = sum(one.resident is not None for one in code_objects)
+        chained = {
+            id(step)
+            for one in code_objects
+            if one.resident is not None
+            for step in self.steps[one.resident.first : one.resident.first + one.resident.steps]
+        }
         for step in self.work():
+            if id(step) in chained:
+                continue
             if isinstance(step, Step) and step.kernel >= 0:
                 count += len(code_objects[step.kernel].launches)
             else:

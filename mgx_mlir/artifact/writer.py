@@ -29,6 +29,7 @@ ANY_SIZES = (1, 1)  # a plan for any sizes
 TURNED = (1, 1)  # weights that their files hold with the dimensions in another order
 PARTS = (1, 1)  # segments, and nodes of the host between them
 COUNTERS = (1, 1)  # launches with counters
+RESIDENTS = (1, 1)  # resident kernels
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
 HEADER = struct.Struct("<8sHHIQQ32s")
@@ -139,6 +140,12 @@ def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
             f"the code objects have counters, which artifacts of version {version_text(version)} "
             f"cannot hold; save it without code objects, or as {version_text(COUNTERS)}"
         )
+    if residents(artifact) and version < RESIDENTS:
+        raise UsageError(
+            f"the code objects have resident kernels, which artifacts of version "
+            f"{version_text(version)} cannot hold; save it without code objects, or as "
+            f"{version_text(RESIDENTS)}"
+        )
     for kernel in artifact.kernels:
         if kernel.dialect > version:
             raise UsageError(
@@ -152,6 +159,11 @@ def counts(artifact: Contents) -> bool:
     """Whether launches of the artifact's code objects have counters."""
     codes = (code for found in artifact.code_objects.values() for code in found)
     return any(a.kind == "counters" for code in codes for x in code.launches for a in x.arguments)
+
+
+def residents(artifact: Contents) -> bool:
+    """Whether code objects launch several steps as one."""
+    return any(code.resident for found in artifact.code_objects.values() for code in found)
 
 
 def _chunks(
@@ -180,6 +192,8 @@ def _chunks(
         version = max(version, PARTS)
     if counts(artifact):
         version = max(version, COUNTERS)
+    if residents(artifact):
+        version = max(version, RESIDENTS)
     yield HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)

@@ -121,6 +121,7 @@ OF_COMPILING = {
     "--int4-weights": 0,
     "--int8": 0,
     "--output-names": 1,
+    "--persistent": 0,
     "--replace-literals": 0,
     "--skip-unknown-operators": 0,
     "--trim": 1,

@@ -266,6 +266,12 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         help="leave out what computes floats by another formula than the model's",
     )
     add(
+        "--persistent",
+        action="store_true",
+        help="GPUs: one launch for many kernels, whose work-groups stay and wait for each other, "
+        "where sizes are given",
+    )
+    add(
         "--max-loop-iterations",
         type=whole(1),
         default=MAX_LOOP_ITERATIONS,
@@ -291,6 +297,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         io=dict(getattr(arguments, "io", ())),
         disable=tuple(getattr(arguments, "disable_pass", ())),
         exact=getattr(arguments, "exact", False),
+        persistent=getattr(arguments, "persistent", False),
         max_loop_iterations=getattr(arguments, "max_loop_iterations", MAX_LOOP_ITERATIONS),
     )
 

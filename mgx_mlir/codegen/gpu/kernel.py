@@ -36,8 +36,18 @@ SYMBOLIC_FAMILIES: tuple[Family, ...] = tuple(family for family in _ALL if famil
 REGISTER_SHARES = (1.0, 0.75, 0.5)
 
 
+# A kernel's functions, and their code.
+Chosen = tuple[GpuProgram, CodeObject]
+
+
 def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
-    """The function that compiles a kernel for each chip that it is given.
+    """The function that compiles a kernel for each chip that it is given. See `chooser`."""
+    choose = chooser(kernel)
+    return lambda target: choose(target)[1]
+
+
+def chooser(kernel: mgx.KernelOp) -> Callable[[Target], Chosen]:
+    """The function that chooses a kernel's program for each chip that it is given.
 
     The first family that takes the kernel compiles it, with its best schedule that spills no
     registers. Otherwise the generic path does, for which the kernel is lowered once. Raises
@@ -49,19 +59,20 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
     families = () if loop else SYMBOLIC_FAMILIES if symbolic else FAMILIES
     lowered = cache(partial(_any_program, kernel))
 
-    def compile_for(target: Target) -> CodeObject:
+    def choose(target: Target) -> Chosen:
         refusals: list[str] = []
         for family in families:
-            code = _of_family(family, kernel, target, refusals)
-            if code is not None:
-                return code
+            chosen = _of_family(family, kernel, target, refusals)
+            if chosen is not None:
+                return chosen
         if way := steering():
             raise ScheduleError("; ".join([f"no schedule '{way.schedule}' here", *refusals]))
         path = "all trips in one kernel" if loop else "generic path"
         refusals.append(f"sizes are arguments: {path}" if symbolic else path)
-        return replace(code_object(lowered(), target), why="; ".join(refusals))
+        program = lowered()
+        return program, replace(code_object(program, target), why="; ".join(refusals))
 
-    return compile_for
+    return choose
 
 
 def _any_program(kernel: mgx.KernelOp) -> GpuProgram:
@@ -75,8 +86,8 @@ def _any_program(kernel: mgx.KernelOp) -> GpuProgram:
 
 def _of_family(
     family: Family, kernel: mgx.KernelOp, target: Target, refusals: list[str]
-) -> CodeObject | None:
-    """A family's code of a kernel; None where it has none, with new `refusals` of its kernels."""
+) -> Chosen | None:
+    """A family's program of a kernel; None where it has none, with new `refusals` of its own."""
     tried, way = "", steering()
     for share in REGISTER_SHARES:
         if way is not None:
@@ -96,7 +107,7 @@ def _of_family(
         relax(kernel, made.program.module)
         code = code_object(made.program, target)
         if not _spills(code):
-            return replace(code, why="; ".join([*refusals, made.schedule]))
+            return made.program, replace(code, why="; ".join([*refusals, made.schedule]))
         refusals.append(f"{made.schedule} would spill registers")
         tried = made.schedule
     return None

@@ -1,0 +1,217 @@
+"""Resident kernels: runs of a plan's launches as one resident kernel (`CompileOptions.persistent`).
+
+One is made for a chip, of the programs of its kernels. It waits where a launch touches memory
+that launches since the last wait write, or writes what they touch; libmgx checks that again before
+it launches one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch, Resident
+from mgx_mlir.artifact.contents import Contents, PortableKernel
+from mgx_mlir.artifact.interface import Interface
+from mgx_mlir.artifact.plan import AnyStep, Buffer, Plan, Step
+from mgx_mlir.artifact.schedule import Tuned
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.errors import CompilerError
+from mgx_mlir.finalizer import TIME_LIMIT, server_for
+from mgx_mlir.finalizer.worker import WorkerPool
+
+_log = logging.getLogger(__name__)
+
+# Bytes of a launch's arguments that every driver takes.
+MOST_ARGUMENT_BYTES = 4096
+# Fewer launches than this are not worth a barrier.
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A launch of a step, by numbers, and the memory that it reads and writes."""
+
+    step: int
+    kernel: int
+    launch: int
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+
+    def must_wait(self, other: Phase, in_place: frozenset[tuple[int, int]]) -> bool:
+        """Whether this launch must not overtake the other one."""
+        touched = (*other.reads, *other.writes)
+        return any(_meet(own, one, in_place) for own in self.writes for one in touched) or any(
+            _meet(own, one, in_place) for own in self.reads for one in other.writes
+        )
+
+
+def _meet(a: Buffer, b: Buffer, in_place: frozenset[tuple[int, int]]) -> bool:
+    if {a.kind, b.kind} == {"input", "output"}:
+        output, given = (a, b) if a.kind == "output" else (b, a)
+        return (output.index, given.index) in in_place
+    if a.kind == "scratch" and b.kind == "scratch":
+        return a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes
+    return a.overlaps(b)
+
+
+def phases_of(plan: Plan, code: Sequence[CodeObject], first: int, end: int) -> list[Phase]:
+    """The launches of the plan's own steps from number `first` to `end`."""
+    found = []
+    for number in range(first, end):
+        step = plan.steps[number]
+        assert isinstance(step, Step)
+        own = code[step.kernel]
+        outputs = 1 + max(
+            (a.index for x in own.launches for a in x.arguments if a.kind == "output"), default=-1
+        )
+        inputs = len(step.arguments) - outputs
+        for index, launch in enumerate(own.launches):
+            reads: list[Buffer] = []
+            writes: list[Buffer] = []
+            for argument in launch.arguments:
+                if argument.kind != "size":
+                    target = reads if argument.kind == "input" else writes
+                    target.append(_buffer(plan, step, argument, inputs, own))
+            found.append(Phase(number, step.kernel, index, tuple(reads), tuple(writes)))
+    return found
+
+
+def _buffer(plan: Plan, step: Step, argument: Argument, inputs: int, code: CodeObject) -> Buffer:
+    if argument.kind == "input":
+        return plan.buffers[step.arguments[argument.index]]
+    if argument.kind == "output":
+        return plan.buffers[step.arguments[inputs + argument.index]]
+    if argument.kind == "scratch":
+        return Buffer("scratch", code.scratch_bytes - argument.index, offset=argument.index)
+    return Buffer("counters", 4 * argument.index)
+
+
+def waits_of(phases: Sequence[Phase], in_place: frozenset[tuple[int, int]]) -> list[bool]:
+    """Whether each launch waits for all before it, as seldom as can be."""
+    waits: list[bool] = []
+    since = 0
+    for number, phase in enumerate(phases):
+        must = any(phase.must_wait(other, in_place) for other in phases[since:number])
+        waits.append(must)
+        since = number if must else since
+    return waits
+
+
+def runs_of(plan: Plan, code: Sequence[CodeObject]) -> Iterator[tuple[int, int]]:
+    """The steps that may be one launch: neighbours, as many as one launch has arguments for."""
+    first, taken = 0, 0
+    for number, step in enumerate(plan.steps):
+        size = _argument_bytes(step, code)
+        if not size or taken + size > MOST_ARGUMENT_BYTES - 24:
+            if number - first >= FEWEST:
+                yield first, number
+            first, taken = number + (not size), 0
+        taken += size
+    if len(plan.steps) - first >= FEWEST:
+        yield first, len(plan.steps)
+
+
+def _argument_bytes(step: AnyStep, code: Sequence[CodeObject]) -> int:
+    """The bytes of a step's arguments; 0 for one that cannot be a part of a resident kernel."""
+    if not isinstance(step, Step) or step.kernel < 0:
+        return 0
+    return sum(8 * (1 + len(launch.arguments)) for launch in code[step.kernel].launches)
+
+
+def residents_for(
+    program: Contents, target: Target, code: Sequence[CodeObject], tuned: Mapping[str, Tuned]
+) -> list[CodeObject]:
+    """The resident kernels of a program for a chip, beside the code of its kernels."""
+    plan = program.plan
+    why = ""
+    if plan.dims or program.parts is not None:
+        why = "sizes are not given"
+    elif target.kind != "gpu" or target.like or not target.compute_units:
+        why = f"{target.word} is no one chip"
+    if why:
+        _log.warning("%s: nothing is persistent: %s", program.name, why)
+        return []
+    found: list[CodeObject] = []
+    for first, end in runs_of(plan, code):
+        found += _resident(program, target, code, tuned, first, end)
+    return found
+
+
+def _resident(
+    program: Contents, target: Target, code: Sequence[CodeObject], tuned: Mapping[str, Tuned],
+    first: int, end: int,
+) -> list[CodeObject]:  # fmt: skip
+    plan = program.plan
+    phases = phases_of(plan, code, first, end)
+    digests = [kernel.sha256 for kernel in program.kernels]
+    keys = list(dict.fromkeys((digests[p.kernel], p.launch) for p in phases))
+    bodies = tuple(
+        (launch, *(n for n, digest in enumerate(digests) if digest == wanted))
+        for wanted, launch in keys
+    )
+    waits = waits_of(phases, frozenset(plan.in_place))
+    numbers = tuple(
+        (keys.index((digests[p.kernel], p.launch)), int(wait))
+        for p, wait in zip(phases, waits, strict=True)
+    )
+    kernels = {digests[p.kernel]: program.kernels[p.kernel] for p in phases}
+    known = {digest: code[digests.index(digest)] for digest in kernels}
+    arguments = 3 + sum(_argument_bytes(step, code) for step in plan.steps[first:end]) // 8
+    given = keys, kernels, known, arguments, target, dict(tuned)
+    if any(kernel.from_file for kernel in kernels.values()):
+        # Bytes that crash MLIR's reader end a process of their own.
+        with WorkerPool(1, TIME_LIMIT, server_for([target])) as pool:
+            made = pool.submit(resident_of, *given).result()
+    else:
+        made = resident_of(*given)
+    if isinstance(made, str):
+        _log.warning("%s: steps %d to %d stay launches: %s", program.name, first, end - 1, made)
+        return []
+    return [replace(made, resident=Resident(first, end - first, bodies, numbers))]
+
+
+def resident_of(
+    bodies: Sequence[tuple[str, int]], kernels: Mapping[str, PortableKernel],
+    known: Mapping[str, CodeObject], arguments: int, target: Target, tuned: Mapping[str, Tuned],
+) -> CodeObject | str:  # fmt: skip
+    """The resident kernel of launches, by kernel and number; or why there is none.
+
+    known: the code of each kernel alone, whose schedule is taken.
+    """
+    from contextlib import nullcontext
+
+    from mgx_mlir.codegen.choice import steered
+    from mgx_mlir.codegen.gpu.kernel import chooser
+    from mgx_mlir.codegen.gpu.resident import NAME, Part, resident_code
+    from mgx_mlir.codegen.refusal import Refusal
+    from mgx_mlir.dialects import context
+    from mgx_mlir.rewriting.portable import read_kernel
+
+    own = context()
+    modules, programs = [], {}
+    for digest, kernel in kernels.items():
+        module, op = read_kernel(kernel.bytecode, own)
+        modules.append(module)
+        with steered(tuned[digest].schedule) if digest in tuned else nullcontext():
+            programs[digest], code = chooser(op)(target)
+        if code.launches != known[digest].launches:
+            raise CompilerError(f"kernel {kernel.name} has another schedule in a resident kernel")
+    parts = [Part(programs[digest], known[digest].launches[number]) for digest, number in bodies]
+    made = resident_code(parts, arguments, target)
+    del modules  # kept until here: kernels live in them
+    if isinstance(made, Refusal):
+        return made.reason
+    data, stats, threads = made
+    tiles = max(x * y * z for part in parts for x, y, z in [part.launch.grid])
+    most = target.compute_units * _MOST_HELD
+    launch = Launch(NAME, (min(tiles, most), 1, 1), (threads, 1, 1), ())
+    return CodeObject(
+        target.identity, data, (launch,), 0, stats,
+        why=f"{len(parts)} functions in one resident kernel", interface=Interface((), ()),
+    )  # fmt: skip
+
+
+# More work-groups than a compute unit holds; a launch takes no more than the device does.
+_MOST_HELD = 16

@@ -1,0 +1,122 @@
+"""Resident kernels: many launches as one, on emulated chips, and schedules that are refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hip_programs import CHIPS
+from persistent import given, layers
+
+import mgx_mlir
+from mgx_mlir.artifact.code_object import Resident
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.errors import ArtifactError, UsageError
+
+PROGRAM = Path(__file__).with_name("persistent.py")
+
+
+def run(chip: str, how: str, order: str = "forward") -> list[str]:
+    environment = os.environ | {
+        "MGX_EMULATED_DEVICES": chip,
+        "MGX_EMULATOR_ORDER": order,
+        "MGX_EMULATOR_STRICT": "1",
+        "MGX_HIP": "emulated",
+    }
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), chip, how],
+        env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_bits_are_those_of_launches_in_any_order(chip: str) -> None:
+    launches, wanted = run(chip, "launches")
+    assert int(launches) >= 6
+    for order in ("forward", "reversed", "random:1", "random:2"):
+        assert run(chip, "persistent", order) == ["1", wanted]
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    return mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(layers(3), persistent=True), "gfx942")
+
+
+def resident_of(artifact: Artifact) -> Resident:
+    (found,) = (one.resident for one in artifact.code_objects["gfx942"] if one.resident)
+    return found
+
+
+def test_layers_share_their_code(artifact: Artifact) -> None:
+    found = resident_of(artifact)
+    assert found.first == 0 and found.steps == len(artifact.plan.steps)
+    assert len(found.bodies) <= len(found.phases) // 2
+    (launch,) = artifact.code_objects["gfx942"][-1].launches
+    assert artifact.plan.launches(artifact.code_objects["gfx942"]) == 1
+    assert launch.arguments == ()
+
+
+def test_a_saved_artifact_has_them(artifact: Artifact, tmp_path: Path) -> None:
+    path = tmp_path / "layers.mgx"
+    artifact.save(path)
+    program = mgx_mlir.compile(path, "gfx942", trust_code=True)
+    wanted = mgx_mlir.compile(layers(3), "gfx942").run(given())
+    for name, array in program.run(given()).items():
+        np.testing.assert_array_equal(array, wanted[name])
+    assert len(program.launches) == 1
+    with pytest.raises(UsageError, match="cannot hold"):
+        artifact.save(path, version=(1, 0))
+
+
+def never_waits(found: Resident) -> Resident:
+    return replace(found, phases=tuple((body, 0) for body, _ in found.phases))
+
+
+def waits_late(found: Resident) -> Resident:
+    first = next(i for i, (_, waits) in enumerate(found.phases) if waits)
+    phases = list(found.phases)
+    phases[first], phases[first + 1] = (phases[first][0], 0), (phases[first + 1][0], 1)
+    return replace(found, phases=tuple(phases))
+
+
+def other_code(found: Resident) -> Resident:
+    (body, waits), *others = found.phases
+    return replace(found, phases=(((body + 1) % len(found.bodies), waits), *others))
+
+
+BROKEN: dict[str, tuple[Callable[[Resident], Resident], str]] = {
+    "never waits": (never_waits, "does not wait for"),
+    "waits late": (waits_late, "does not wait for"),
+    "other code": (other_code, "has the code of another launch"),
+    "a phase too few": (lambda one: replace(one, phases=one.phases[:-1]), "phases for"),
+    "a step too few": (lambda one: replace(one, steps=one.steps - 1), "phases for"),
+    "beyond the plan": (lambda one: replace(one, first=one.first + 1), "out of range"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_schedules_that_are_not_safe_are_refused(artifact: Artifact, case: str) -> None:
+    spoil, said = BROKEN[case]
+    *others, last = artifact.code_objects["gfx942"]
+    assert last.resident is not None
+    broken = (*others, replace(last, resident=spoil(last.resident)))
+    spoiled = replace(artifact, code_objects={"gfx942": broken})
+    with pytest.raises(ArtifactError, match=said):
+        mgx_mlir.compile(spoiled, "gfx942")
+
+
+def test_open_sizes_stay_launches(caplog: pytest.LogCaptureFixture) -> None:
+    model = layers(1)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    program = mgx_mlir.compile(model, "gfx942", mode="full-dynamic", persistent=True)
+    assert program.run(given())
+    assert "nothing is persistent" in caplog.text
