@@ -186,6 +186,12 @@ _OTHERS = {
     b"{": ("JSON", "the verbs that take saved programs take that of mgx read; give the model"),
     b"impo": ("Python", "python -m mgx_mlir.migraphx runs scripts of MIGraphX"),
 }
+# How torch.save and torch.jit.save align the first file of their zips.
+_START, _PADDING = 256, b"ZZZZ"
+_OF_TORCH = (
+    "a file of torch.save or torch.jit.save",
+    "torch.export.save(torch.export.export(module, (x,)), 'model.pt2') writes one that is taken",
+)
 
 
 class _Reader:
@@ -199,9 +205,11 @@ class _Reader:
         self.files = {} if path is None else {path: None}
 
     def read(self, name: str) -> Source:
-        start = bytes(self.data[:4])
+        start = bytes(self.data[:_START])
         for mark, (kind, way) in _OTHERS.items():
             if start.startswith(mark):
+                if _PADDING in start:
+                    kind, way = _OF_TORCH
                 raise ModelError(f"not an ONNX model, but {kind}; {way}")
         skeleton, payloads = wire.strip(memoryview(self.data))
         model = onnx.ModelProto()

@@ -73,7 +73,20 @@ def program_of(module: Any, example_inputs: Any, dynamic_shapes: Any = None) -> 
             )
         except Exception as error:  # of torch, of many kinds
             raise UnsupportedError(f"torch.export refuses it: {reason(error)}") from error
-    return to_onnx(program, dynamic_shapes)
+    return _pure(to_onnx(program, dynamic_shapes))
+
+
+def _pure(program: Any) -> Any:
+    """The ONNXProgram. Raises UnsupportedError where its module writes to what ONNX keeps fixed."""
+    signature = program.exported_program.graph_signature
+    for what, names in (("buffer", signature.buffers_to_mutate),
+                        ("input", signature.user_inputs_to_mutate)):  # fmt: skip
+        for node, name in names.items():
+            raise UnsupportedError(
+                f"node '{node}' writes to the {what} '{name}', which a program does not change: "
+                "make it an input, and return the new value; torch.compile(backend='mgx') writes"
+            )
+    return program
 
 
 def read(path: Path) -> Any:
@@ -82,11 +95,15 @@ def read(path: Path) -> Any:
         import torch
     except ImportError:
         raise UserError(f"{path.name} is read by the package torch: pip install torch") from None
-    with quiet():
+    with quiet(), _said("torch.export") as said:
         try:
             return torch.export.load(path)
         except Exception as error:  # of torch, of many kinds
-            raise ModelError(f"{path.name}: torch cannot read it: {reason(error)}") from error
+            # torch itself logs the first error, and raises another.
+            first = next((record.exc_info[1] for record in said if record.exc_info), None) or error
+            raise ModelError(
+                f"{path.name}: torch {torch.__version__} cannot read it: {reason(first)}"
+            ) from error
 
 
 def proto_of(program: Any, least: int) -> tuple[onnx.ModelProto, dict[str, Weight]]:
@@ -101,7 +118,7 @@ def proto_of(program: Any, least: int) -> tuple[onnx.ModelProto, dict[str, Weigh
             "a torch.nn.Module is compiled for examples of its inputs: give example_inputs=(x,)"
         )
     if kind == "ExportedProgram":
-        program = to_onnx(program)
+        program = _pure(to_onnx(program))
     return _apart(program.model, least)
 
 
@@ -181,6 +198,21 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         log.setLevel(level)
+
+
+@contextmanager
+def _said(name: str) -> Iterator[list[logging.LogRecord]]:
+    """What a logger says meanwhile, to nobody else."""
+    log, found = logging.getLogger(name), list[logging.LogRecord]()
+    handler = logging.Handler()
+    handler.emit = found.append  # type: ignore[method-assign]
+    before, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield found
+    finally:
+        log.removeHandler(handler)
+        log.propagate = before
 
 
 def reason(error: BaseException) -> str:

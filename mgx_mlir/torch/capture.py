@@ -12,10 +12,16 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from mgx_mlir.torch import layouts
 from mgx_mlir.torch.indices import Indices, Range
 
+# The functions by which Dynamo enters a context, with its class, and leaves it.
+_CONTEXTS: dict[Any, Any] = {
+    torch.amp.autocast_mode._enter_autocast: torch.amp.autocast_mode.autocast,
+    torch.amp.autocast_mode._exit_autocast: None,
+}
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -172,6 +178,9 @@ class Capture:
                 continue
             if node.op in ("get_attr", "call_module"):
                 attributes[node.target] = operator.attrgetter(node.target)(self.gm)
+            if node.target in _CONTEXTS:
+                known[node] = _context(graph, node, known)
+                continue
             if _is_item_of_number(node, known):
                 known[node] = known[node.args[0]]
                 continue
@@ -197,7 +206,11 @@ class Capture:
         tensors = [n for n in range(len(args)) if n not in fixed]
         module = self.frozen(args, (), ())
         given = self.positions(Kind.WEIGHT) if self.symbolic else tensors
-        with torch.inference_mode(False), torch.no_grad(), FakeTensorMode() as mode:
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+            FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as mode,
+        ):
             fake = {n: mode.from_tensor(fresh(args[n])) for n in tensors}
             mode.allow_non_fake_inputs = True
             before = {n: tensor._version for n, tensor in fake.items()}
@@ -238,6 +251,20 @@ def _size_of(node: fx.Node, others: Sequence[fx.Node]) -> tuple[fx.Node, int] | 
 def _number(value: Any) -> Any:
     """A number of Python, which Dynamo may have put into a tensor."""
     return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _context(graph: fx.Graph, node: fx.Node, known: dict[fx.Node, Any]) -> Any:
+    """The context that a node of Dynamo enters or leaves, as a user's `with` does.
+
+    torch.export only notes calls of Dynamo's own functions: what is in the context, it would
+    trace as if it were outside.
+    """
+    if _CONTEXTS[node.target] is None:
+        graph.call_method("__exit__", (known[node.args[0]], None, None, None))
+        return None
+    context = graph.call_function(_CONTEXTS[node.target], node.args, node.kwargs)
+    graph.call_method("__enter__", (context,))
+    return context
 
 
 def _is_item_of_number(node: fx.Node, known: dict[fx.Node, Any]) -> bool:

@@ -35,8 +35,11 @@ class Indices(TorchDispatchMode):
     """Notes the `ranges` of arguments that index others, or views of them.
 
     `arguments` are those of a call, by number; a tensor that is none of the `given` ones, nor
-    made of them alone, may have other sizes in other calls.
+    made of them alone, may have other sizes in other calls. What a branch or a loop indexes is
+    not noted: it may not run.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, arguments: Mapping[int, torch.Tensor], given: Collection[int]) -> None:
         super().__init__()

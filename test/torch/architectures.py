@@ -146,9 +146,11 @@ ARCHITECTURES: dict[str, Callable[[], Built]] = {
     "diffusers ResnetBlock2D": _resnet_block,
 }
 
-# Those that Dynamo itself traces for minutes where all sizes are open: those that differ are.
+# Only the sizes of these that differ between calls are open: with all, Dynamo itself takes minutes.
 MARKED = (
-    "transformers swin", "transformers swinv2", "transformers wavlm", "timm tf_efficientnetv2_b0",
-    "torchvision densenet121", "torchvision lraspp_mobilenet_v3_large", "torchvision swin_t",
+    "transformers swin", "transformers swinv2", "transformers wavlm", "timm deit_tiny_patch16_224",
+    "timm efficientnet_b0", "timm ghostnet_050", "timm regnetx_002", "timm tf_efficientnetv2_b0",
+    "torchvision densenet121", "torchvision lraspp_mobilenet_v3_large", "torchvision mnasnet0_5",
+    "torchvision shufflenet_v2_x0_5", "torchvision swin_t", "torchvision vgg11",
     "diffusers AutoencoderKL", "diffusers UNet2DConditionModel",
 )  # fmt: skip

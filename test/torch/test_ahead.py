@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -120,5 +122,49 @@ def test_a_file_of_torch_compiles_and_quantizes(
 def test_a_file_that_torch_cannot_read_is_named(tmp_path: Path) -> None:
     file = tmp_path / "broken.pt2"
     file.write_bytes(b"PK\3\4 and no more")
-    with pytest.raises(ModelError, match=r"broken.pt2: torch cannot read it"):
+    with pytest.raises(ModelError, match=r"broken.pt2: torch .* cannot read it"):
         mgx_mlir.compile(str(file))
+
+
+@pytest.mark.parametrize("kind", ["buffer", "input"])
+def test_a_program_that_writes_is_refused_by_what_it_writes_to(kind: str) -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(2))
+
+        def forward(self, x: Any) -> Any:
+            (self.calls if kind == "buffer" else x).add_(1)
+            return x + self.calls
+
+    name = {"buffer": "calls", "input": "x"}[kind]
+    given = (torch.ones(2),)
+    for model, examples in ((torch.export.export(Counter(), given), None), (Counter(), given)):
+        with pytest.raises(UnsupportedError, match=f"writes to the {kind} '{name}'"):
+            mgx_mlir.compile(model, example_inputs=examples)
+
+
+@pytest.mark.parametrize("save", ["torch.save", "torch.jit.save"])
+def test_other_files_of_torch_are_named_with_the_way(save: str, net: Any, tmp_path: Path) -> None:
+    if save == "torch.save":
+        torch.save(net.state_dict(), tmp_path / "model.pt")
+    else:
+        torch.jit.save(torch.jit.trace(net, torch.ones(2, 64)), tmp_path / "model.pt")
+    with pytest.raises(ModelError, match=r"torch.jit.save; torch.export.save\(.*model.pt2"):
+        mgx_mlir.compile(tmp_path / "model.pt")
+
+
+def test_a_file_of_another_version_of_torch_is_named_by_its_version(
+    net: Any, tmp_path: Path
+) -> None:
+    torch.export.save(torch.export.export(net, (torch.ones(3, 64),)), tmp_path / "net.pt2")
+    with ZipFile(tmp_path / "net.pt2") as old, ZipFile(tmp_path / "new.pt2", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("model.json"):
+                said = json.loads(data)
+                said["schema_version"]["major"] = 99
+                data = json.dumps(said).encode()
+            new.writestr(name, data)
+    with pytest.raises(ModelError, match=r"new.pt2: torch .* cannot read it: .*99"):
+        mgx_mlir.compile(tmp_path / "new.pt2")
