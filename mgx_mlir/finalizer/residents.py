@@ -99,16 +99,24 @@ def waits_of(phases: Sequence[Phase], in_place: frozenset[tuple[int, int]]) -> l
     return waits
 
 
-def runs_of(plan: Plan, code: Sequence[CodeObject]) -> Iterator[tuple[int, int]]:
-    """The steps that may be one launch: neighbours, as many as one launch has arguments for."""
-    first, taken = 0, 0
+def runs_of(plan: Plan, code: Sequence[CodeObject], wave: int) -> Iterator[tuple[int, int]]:
+    """The steps that may be one launch: neighbours, as many as one launch has arguments for.
+
+    Their work-groups have one size, or are a wave each, of which a larger one has several.
+    """
+    first, taken, sizes = 0, 0, set[int]()
     for number, step in enumerate(plan.steps):
         size = _argument_bytes(step, code)
-        if not size or taken + size > MOST_ARGUMENT_BYTES - 24:
+        launches = code[step.kernel].launches if size and isinstance(step, Step) else ()
+        own = {launch.block[0] for launch in launches if launch.block[0] > wave}
+        alone = not size or len(own) > 1
+        if alone or taken + size > MOST_ARGUMENT_BYTES - 24 or len(sizes | own) > 1:
             if number - first >= FEWEST:
                 yield first, number
-            first, taken = number + (not size), 0
-        taken += size
+            first, taken, sizes = number + alone, 0, set()
+        if not alone:
+            taken += size
+            sizes |= own
     if len(plan.steps) - first >= FEWEST:
         yield first, len(plan.steps)
 
@@ -134,7 +142,7 @@ def residents_for(
         _log.warning("%s: nothing is persistent: %s", program.name, why)
         return []
     found: list[CodeObject] = []
-    for first, end in runs_of(plan, code):
+    for first, end in runs_of(plan, code, target.wave_size):
         found += _resident(program, target, code, tuned, first, end)
     return found
 
