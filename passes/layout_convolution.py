@@ -43,6 +43,9 @@ from mgx_mlir.rewriting.queries import (
 from mgx_mlir.rewriting.view_chains import changes
 from mgx_mlir.rewriting.views import trace
 
+# Groups of so few channels suit CPUs with channels first.
+FEW_CHANNELS = 8
+
 _Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 
@@ -67,9 +70,9 @@ class LayoutConvolution(Pass):
     where no convolution gains but some have groups of several channels. Other ops read through
     views.
 
-    In a program for CPUs alone, concats and groups make no difference, and constant filters of
-    several channels are stored as vectors: [filters / 32, window, channels, 32], or blocks of 16 or
-    of all filters of a group. Convolutions of three dimensions stay.
+    In a program for CPUs alone, concats make no difference, groups of 2 to 8 channels stay, and
+    constant filters of several channels are stored as vectors: [filters / 32, window, channels,
+    32], or blocks of 16 or of all filters of a group. Convolutions of three dimensions stay.
     """
 
     cleanup: ClassVar[bool] = True
@@ -176,11 +179,11 @@ def _add_convolution(groups: _Groups, op: _Convolution) -> None:
 
 def _suits_cpus(op: _Convolution, context: PassContext) -> bool:
     """Whether kernels of CPUs take a convolution with channels last (`cpu.pixels`, `depthwise`)."""
-    filters, depth, *window = shape(op.w)
+    _, depth, *window = shape(op.w)
     return (
         len(window) <= 2
         and stored_array(op.w, context.weights) is not None
-        and (filters > group_of(op) or depth == 1)
+        and (depth == 1 or group_of(op) == 1 or depth > FEW_CHANNELS)
     )
 
 

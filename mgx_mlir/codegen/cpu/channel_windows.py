@@ -9,21 +9,19 @@ from functools import partial, reduce
 
 from mlir import ir
 from mlir.dialects import arith
-from mlir.dialects import vector as vector_ops
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.padded import Padding
-from mgx_mlir.codegen.cpu.window_rows import window_starts
+from mgx_mlir.codegen.cpu.padded import Padding, window_starts
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image, Matrix
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
 # Vectors of channels that are taken together.
 _VECTORS = 4
-# The clocks of a vector that is copied, to and back, and the side of an image that is symbolic.
-_COPY, USUAL_SIDE = 4.0, 28
+# The clocks of a vector that is copied to or back, and the side of an image that is symbolic.
+_COPY, USUAL_SIDE = 9.0, 28
 # Pixels whose windows are inside along a line: so many share the filters that are read.
 _PIXELS = 6
 
@@ -33,9 +31,8 @@ class Channels:
     """Work on `channels` neighbouring channels of the pixels of images.
 
     image: its windows, without the channels. match: its results are [pixel of all images,
-    channel]. mode: 'max', 'average', or 'filter' with `filters` [element of a window, channel],
-    where the elements of one channel of a group follow those of another.
-    is_turned: the kernel's images, filters and results have channels first; work is on copies.
+    channel]. mode: 'max', 'average', or 'filter' with `filters` [element of a window, channel].
+    is_turned: the kernel's images and results have channels first; work is on copies.
     copy: the copy that the image is of, where channels are apart.
     """
 
@@ -62,15 +59,10 @@ class Channels:
         """The estimated clocks: of an element of a window, and of a vector that is copied."""
         sizes = (self.image.batch.size, *self.image.outputs)
         pixels = math.prod(n if isinstance(n, int) else USUAL_SIDE for n in sizes)
-        each = math.prod(self.image.window) * self.group + (
-            _COPY if self.is_turned or self.copy else 0
-        )
+        each = float(math.prod(self.image.window))
+        if self.is_turned or self.copy:
+            each += _COPY * (1 + math.prod(self.image.steps))
         return pixels * ceil_div(self.channels, lanes) * each
-
-    @property
-    def group(self) -> int:
-        """The neighbouring channels that each filter reads, which are those of its group."""
-        return 1 if self.filters is None else self.filters.row.size // math.prod(self.image.window)
 
     def arguments(self) -> list[int]:
         """The numbers of the inputs that are read."""
@@ -273,14 +265,8 @@ class ChannelWindows:
         if work.filters is None:
             added = arith.maximumf if work.mode == "max" else arith.addf
             return [added(total, x) for total, x in zip(sums, read, strict=True)]
-        group, taps = work.group, math.prod(image.window)
-        for member in range(group):
-            filters = [self._filter(emit.add(tap, member * taps), c, mask) for c in channels]
-            # A channel of each group, in the lanes of all of its filters.
-            lane_of = [lane // group * group + member for lane in range(lanes)]
-            own = read if group == 1 else [vector_ops.shuffle(x, x, lane_of) for x in read]
-            sums = [
-                emit.multiply_add(x, filters[number % vectors], total, accumulator)
-                for number, (x, total) in enumerate(zip(own, sums, strict=True))
-            ]
-        return sums
+        filters = [self._filter(tap, c, mask) for c in channels]
+        return [
+            emit.multiply_add(x, filters[number % vectors], total, accumulator)
+            for number, (x, total) in enumerate(zip(read, sums, strict=True))
+        ]

@@ -1,10 +1,9 @@
-"""Work on each channel of images of any size, channels last: poolings, and filters of few channels.
+"""Work on each channel of images of any size: poolings, and filters of a channel, channels last.
 
     %y = mgx.convolution %x, %w group = 48 : tensor<?x?x?x48xf32>, tensor<48x3x3x1xf32>
 
 A work item is a row of pixels. Vectors of channels, which are neighbours in memory, go through the
-elements of a window that are inside of the image. Filters of small groups read a vector once, and
-permute it for each channel of a group. Images with channels first are copied.
+elements of a window that are inside of the image. Images with channels first are copied.
 """
 
 from __future__ import annotations
@@ -31,50 +30,22 @@ from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
-from mgx_mlir.codegen.problem.views import View, element_name, resolve
+from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 
-# The most channels of a group whose filters take vectors of channels.
-MOST_OF_GROUP = 8
 # The types in which poolings compute, by that of their elements.
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 
-def channels_of(kernel: mgx.KernelOp, match: Match | None, lanes: int) -> Channels | Refusal:
+def channels_of(kernel: mgx.KernelOp, match: Match | None) -> Channels | Refusal:
     """The work on channels that a kernel, or its match, is; or why it is none."""
     if match is None:
         found = _pooling_of_channels(kernel)
     else:
-        found = _filters_of_channels(_apart(match, lanes))
+        found = _filters_of_channels(match)
     return found or Refusal("no pooling, nor filters of one channel each that lie by channels")
-
-
-def _apart(match: Match, lanes: int) -> Match:
-    """A match of several filters of each channel, or group, as one of a filter each.
-
-    Channels are repeated; those of a group, which has as many filters, become channels of images.
-    """
-    problem, b = match.problem, match.problem.b
-    if type(b) is not Image or groups_of(problem) == 1 or type(problem.a) is not Matrix:
-        return match
-    if not isinstance(problem.M, int) or problem.M == 1 or match.added:
-        return match
-    repeated = b.channel.size == 1 and match.place is None
-    small = b.channel.size == problem.M <= MOST_OF_GROUP and lanes % problem.M == 0
-    if not repeated and (not small or b.fill):
-        return match
-
-    def apart(x: Matrix) -> Matrix:
-        batch, row = x.batch.factors or ((problem.batch, 0),), x.row.factors or ((problem.M, 0),)
-        return replace(x, batch=Axis.of(*batch, *row), row=Axis(()))
-
-    own_channels = b.channel.factors if small else ((problem.M, 0),)
-    image = replace(b, batch=Axis.of(*b.batch.factors, *own_channels), channel=Axis(()))
-    own = replace(problem, batch=problem.batch * problem.M, M=1, a=apart(problem.a), b=image)
-    place = match.place and apart(match.place)
-    return replace(match, problem=own, sources=mapped(match.sources, apart), place=place)
 
 
 def _filters_of_channels(match: Match) -> Channels | None:
@@ -93,19 +64,11 @@ def _filters_of_channels(match: Match) -> Channels | None:
         return None
     image = replace(b, batch=parts[0])
     own = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, filters[1])
-    place, turned, copy = None, False, None
-    if match.place is not None:
-        place = _by_channels(match.place, channels)
-        if place is None or {filters[1].stride, place.column.stride} != {1}:
-            return None
-    else:
-        apart = Axis.of((problem.K, 1)), Axis.of((channels, problem.K))
-        near = all(x is None or x.column.stride in (0, 1) for x in sources.values())
-        if (own.row, own.column) != apart or not near:
-            return None
-        turned = True
-        own = replace(own, row=Axis.of((problem.K, channels)), column=Axis.of((channels, 1)))
-    if turned or parts[1].stride != 1:
+    place = None if match.place is None else _by_channels(match.place, channels)
+    if place is None or {filters[1].stride, place.column.stride} != {1}:
+        return None
+    copy = None
+    if parts[1].stride != 1:
         copy = Padding.without(replace(image, channel=parts[1]), PADDED)
         image = replace(copy.windows(1)[0], pads=b.pads, channel=b.channel)
     made = replace(
@@ -114,7 +77,7 @@ def _filters_of_channels(match: Match) -> Channels | None:
         place=place,
         sources=mapped(match.sources, lambda x: sources[x] or x),
     )
-    return Channels(made, image, channels, "filter", own, is_turned=turned, copy=copy)
+    return Channels(made, image, channels, "filter", own, copy=copy)
 
 
 def _by_channels(x: Matrix, channels: int) -> Matrix | None:
@@ -123,8 +86,8 @@ def _by_channels(x: Matrix, channels: int) -> Matrix | None:
     return found and replace(found, batch=Axis(()), column=found.batch)
 
 
-def _pooling_of(kernel: mgx.KernelOp) -> tuple[mgx.PoolingOp, View, str, str] | None:
-    """The one pooling of a kernel that generators take, its input, mode and element type."""
+def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
+    """A pooling of images with channels last, which have no windows, or first; None for others."""
     pools = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.PoolingOp)]
     if len(pools) != 1:
         return None
@@ -134,15 +97,6 @@ def _pooling_of(kernel: mgx.KernelOp) -> tuple[mgx.PoolingOp, View, str, str] | 
         return None
     if mode == "average" and (op.ceil_mode.value or any(d != 1 for d in op.dilations)):
         return None
-    return op, view, mode, element
-
-
-def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
-    """A pooling of images with channels last, which have no windows, or first; None for others."""
-    found = _pooling_of(kernel)
-    if found is None:
-        return None
-    op, view, mode, element = found
     if any(len(dim) != 1 for dim in view.dims):
         return None
     sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
@@ -203,16 +157,11 @@ def add_channels(
     machine: Machine,
 ) -> None:
     """Adds the function of the work, and those of copies: channels of the kernel may come first."""
-    inputs, made, filters = dict(inputs), outputs, work.filters
+    inputs, made = dict(inputs), outputs
     if work.copy is not None:
         inputs[PADDED] = work.copy.add(functions, inputs)
     if work.is_turned:
         made = [Place(output.type, output.size) for output in outputs]
-    if work.is_turned and filters is not None:
-        source = inputs[filters.argument]
-        inputs[filters.argument] = Place(source.type, source.size)
-        sizes = 1, work.channels, filters.row.size
-        add_transpose(functions, source, inputs[filters.argument], sizes)
     used = work.arguments()
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:

@@ -17,7 +17,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined, pack
-from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Packed
+from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Line, Packed
 from mgx_mlir.codegen.cpu.schedule import (
     JOINED,
     PACK_DEPTH,
@@ -183,10 +183,13 @@ class _Emitter:
         self.packed = schedule.packed_element(problem)
         # The type of the sums in registers.
         self.element = problem.accumulator if schedule.joined > 1 else self.packed
+        self.line = problem.b if isinstance(problem.b, Line) else None
         self.raw = None if schedule.shared else raw_block(schedule)
-        if not schedule.shared:
+        if not (schedule.shared or self.line):
             b = emit.stack(schedule.packed_block(problem), self.packed)
-        self.packed_b = first_block(problem, schedule, b)
+        self.packed_b = (
+            Packed(b, 1, 0, 0, self.lanes) if self.line else first_block(problem, schedule, b)
+        )
         self.packed_a = None if schedule.reads_in_place(problem) else self._room_for_rows()
         shifted = schedule.joined == 4 and are_signed(problem)
         self.offsets = emit.stack(schedule.rows, "i32") if shifted else None
@@ -236,9 +239,11 @@ class _Emitter:
                 own = emit.rem(block, column_blocks) if is_one else block
                 start = emit.mul(own, self.schedule.packed_block(self.problem))
                 self.packed_b = replace(self.packed_b, start=start)
-            elif self.is_deep or row_blocks == 1:
-                fresh = True
-            else:
+            elif self.line is not None:
+                fresh = False
+                start = emit.add(self.line.start(batch), columns.first)
+                self.packed_b = replace(self.packed_b, start=start)
+            elif not self.is_deep and row_blocks != 1:
                 # The previous item's packed block of B serves this one too.
                 fresh = emit.either(
                     emit.compare("eq", row_block, 0), emit.compare("eq", number, begin)
@@ -347,19 +352,25 @@ class _Emitter:
         ]
         zero = emit.constant(0, element, lanes)
 
-        def step(k: Index, *sums: ir.Value, far: Index = 0) -> list[ir.Value]:
-            base = emit.linear(right_start, (k, packed_b.k_step))
+        def step(k: Index, *sums: ir.Value, far: Index = 0, near: Index = 0) -> list[ir.Value]:
+            base = emit.linear(emit.add(right_start, near), (k, packed_b.k_step))
             right = [
                 emit.load_vector(packed_b.memory, emit.add(base, j * packed_b.vector_step), wide)
                 for j in range(vectors)
             ]
-            result = []
             base = emit.add(emit.mul(k, left.k_step), far)
-            for row in range(rows):
-                x = self._left(left.memory, emit.add(base, left.starts[row]))
-                for j in range(vectors):
-                    c = sums[row * vectors + j]
-                    result.append(self._added(x, right[j], c))
+            result = list(sums)
+            # The fewer of the two stay in registers.
+            order = [divmod(number, vectors) for number in range(rows * vectors)]
+            if rows < vectors:
+                order.sort(key=lambda place: place[1])
+            column: dict[int, ir.Value] = {}
+            for row, j in order:
+                if row not in column:
+                    place = emit.add(base, left.starts[row])
+                    column[row] = self._left(left.memory, place)
+                at = row * vectors + j
+                result[at] = self._added(column[row], right[j], result[at])
             return result
 
         def part(first: Index, end: Index, adds: bool) -> None:
@@ -378,15 +389,17 @@ class _Emitter:
         if not self.schedule.totals(self.problem):
             part(0, depth, self.is_deep)
             return
+        some = SUM_DEPTH
+        if self.line is not None:
+            some = SUM_DEPTH // len(self.line.taps) * len(self.line.taps)
         if not self.is_deep:
-            part(0, SUM_DEPTH, False)
-        start = 0 if self.is_deep else SUM_DEPTH
-        emit.loop(
-            start,
-            depth,
-            SUM_DEPTH,
-            lambda k: part(k, emit.minimum(emit.add(k, SUM_DEPTH), depth), True),
-        )
+            part(0, some, False)
+        start = 0 if self.is_deep else some
+
+        def more(k: Index) -> None:
+            part(k, emit.minimum(emit.add(k, some), depth), True)
+
+        emit.loop(start, depth, some, more)
 
     def _steps(
         self,
@@ -397,6 +410,16 @@ class _Emitter:
         sums: list[ir.Value],
     ) -> list[ir.Value]:
         """The sums after steps first .. end of k, of a block that starts at `left.first`."""
+        if self.line is not None:
+            taps, places = self.line.taps, self.line.runs
+
+            def line(number: Index, *sums: ir.Value) -> list[ir.Value]:
+                start, place, found = emit.mul(number, len(taps)), places.offset(number), list(sums)
+                for tap, ahead in enumerate(taps):
+                    found = step(emit.add(start, tap), *found, near=emit.add(place, ahead))
+                return found
+
+            return emit.loop(emit.div(first, len(taps)), emit.div(end, len(taps)), 1, line, sums)
         if left.runs is None:
             return emit.loop(first, end, self.schedule.joined, step, sums)
         length, runs = left.runs.length, left.runs.runs
@@ -438,14 +461,22 @@ class _Emitter:
         lanes, (height, vectors) = self.lanes, tile
         m, before = rows
 
-        def row(r: Index) -> None:
+        def row(left: Index, r: Index) -> None:
             for j in range(vectors):
                 here = emit.add(column, j * lanes)
-                mask = None
-                if not (isinstance(columns.count, int) and columns.count % lanes == 0):
-                    mask = emit.lane_mask(emit.sub(columns.count, here), lanes)
+                mask = emit.lane_mask(emit.sub(left, j * lanes), lanes)
                 place = emit.linear(emit.add(at, j * lanes), (r, self.sum_row))
                 x = emit.load_vector(self.sums, place, lanes)
                 self.store(x, batch, emit.add(m, r), emit.add(columns.first, here), mask)
 
-        emit.loop(before, height, 1, row)
+        def all_rows(left: Index) -> None:
+            emit.loop(before, height, 1, partial(row, left))
+
+        whole = vectors * lanes
+        if isinstance(columns.count, int) and columns.count % lanes == 0:
+            all_rows(whole)
+            return
+        # Stores of parts of vectors take many times as long on some processors.
+        left = emit.sub(columns.count, column)
+        is_whole = emit.compare("sge", left, whole)
+        emit.when(is_whole, partial(all_rows, whole), partial(all_rows, left))

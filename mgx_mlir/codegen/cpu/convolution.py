@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -19,8 +19,8 @@ from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.operands import add_computing
+from mgx_mlir.codegen.cpu.padded import Windows
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine
-from mgx_mlir.codegen.cpu.window_rows import Windows
 from mgx_mlir.codegen.cpu.windows import WindowProduct
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, Squares, WinogradSchedule
@@ -68,7 +68,7 @@ def add_windows(
     match, problem = found.match, found.match.problem
     packed = _add_packing(functions, found, schedule, inputs)
     a = problem.a
-    images = a.images if isinstance(a, Windows) else (a,)
+    images = a.parts if isinstance(a, Windows) else (a,)
     used = sorted({x.argument for x in (*images, *match.reads)})
     places = [*(inputs[number] for number in used), *outputs, packed]
     blocks = problem.batch * schedule.column_blocks(problem)
@@ -122,6 +122,8 @@ def add_transpose(
     assert matrices is not None
     lanes = functions.lanes
     blocks = ceil_div(columns, lanes)
+    # Lines of a few columns: a vector of each column is in as many vectors of lines.
+    few = range(columns if isinstance(columns, int) and columns < lanes else 0)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         read, write = pointers
@@ -135,7 +137,15 @@ def add_transpose(
 
             def square(row: Index) -> None:
                 here = emit.add(left, emit.mul(row, wide))
-                pack.turn_square(lanes, (read, here, wide), (write, emit.add(right, row), high))
+                to = emit.add(right, row)
+                if not few:
+                    pack.turn_square(lanes, (read, here, wide), (write, to, high))
+                    return
+                lines = emit.load_vector(read, here, lanes * len(few))
+                for column in few:
+                    own = list(range(column, lanes * len(few), len(few)))
+                    x = vector.shuffle(lines, lines, own)
+                    emit.store_vector(x, write, emit.linear(to, (column, high)))
 
             def one(row: Index) -> None:
                 def element(column: Index) -> None:
@@ -145,7 +155,8 @@ def add_transpose(
                 emit.loop(0, count, 1, element)
 
             whole = emit.mul(emit.div(high, lanes), lanes)
-            whole = arith.select(emit.compare("eq", count, lanes), emit.value(whole), emit.value(0))
+            if not few:
+                whole = emit.select(emit.compare("eq", count, lanes), whole, 0)
             emit.loop(0, whole, lanes, square)
             emit.loop(whole, high, 1, one)
 

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.channels import add_channels, channels_of
 from mgx_mlir.codegen.cpu.convolution import add_windows, add_winograd, windows_work
+from mgx_mlir.codegen.cpu.lines import add_lines, lines_of
 from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
 from mgx_mlir.codegen.cpu.products import Add, product_offers
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
@@ -53,7 +54,7 @@ class Work:
 
     @cached_property
     def product(self) -> WindowProduct | Refusal:
-        return window_product(self.match, self.machine) if self.match else _NO_CONTRACTION
+        return window_product(self.match) if self.match else _NO_CONTRACTION
 
     def made(self, add: Add) -> CodeObject:
         """The code object of the functions that `add` adds."""
@@ -150,6 +151,14 @@ def _windows(work: Work) -> Offer | Refusal:
     return work.offer(str(plan), windows_work(product, plan, work.machine) / 2, add)
 
 
+def _lines(work: Work) -> Offer | Refusal:
+    """Convolutions with channels first, by lines of pixels."""
+    found = lines_of(work.match, work.machine) if work.match else _NO_CONTRACTION
+    if isinstance(found, Refusal):
+        return found
+    return work.offer(str(found), found.work / 2, partial(add_lines, found))
+
+
 def _winograd(work: Work) -> Offer | Refusal:
     """Convolutions by Winograd's formula; of few pixels as products of windows."""
     product, match, machine = work.product, work.match, work.machine
@@ -173,8 +182,7 @@ def _winograd(work: Work) -> Offer | Refusal:
 
 def _channels(work: Work) -> Offer | Refusal:
     """Pooling, and convolutions with a filter for each channel, by vectors of channels."""
-    lanes = work.machine.lanes(work.match.problem.accumulator) if work.match else 1
-    channels = channels_of(work.kernel, work.match, lanes)
+    channels = channels_of(work.kernel, work.match)
     if isinstance(channels, Refusal):
         return channels
 
@@ -206,6 +214,7 @@ def _attention(work: Work) -> Offer | Refusal:
 WAYS: dict[str, Callable[[Work], Offer | Refusal]] = {
     "attention": _attention,
     "channels": _channels,
+    "lines": _lines,
     "winograd": _winograd,
     "windows": _windows,
 }

@@ -87,6 +87,17 @@ class InPlace(Matrix):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Line(Matrix):
+    """A right operand whose columns are neighbours in memory, read in place: up to a vector more.
+
+    Element k of a column lies in run k / n, of `runs`, at place k % n of the n `taps`.
+    """
+
+    runs: Axis
+    taps: tuple[int, ...]
+
+
 def by_rows(matrix: Matrix, lanes: int) -> bool:
     """Whether the packed block of A keeps the elements of a row (one m, all k) together."""
     # The first row of a tile may be any: blocks of rows would be crossed.

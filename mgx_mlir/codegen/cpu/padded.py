@@ -10,8 +10,9 @@ that is so already is read itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith
@@ -20,11 +21,33 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.pack import InPlace
+from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Packing
 from mgx_mlir.codegen.loops.body import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.arithmetic import Number, maximum
+
+
+def window_starts(image: Image, pixel: Index) -> list[Index]:
+    """Where the window of a pixel begins along each dimension: before the image, or in it."""
+    found: list[Index] = []
+    for size, step, pad in reversed(list(zip(image.outputs, image.steps, image.pads, strict=True))):
+        out = pixel if len(found) == len(image.outputs) - 1 else emit.rem(pixel, size)
+        pixel = emit.div(pixel, size)
+        found.insert(0, emit.add(emit.mul(out, step), -pad))
+    return found
+
+
+def is_last(image: Image) -> bool:
+    """Whether the channels of a pixel are neighbours in memory."""
+    return image.channel.stride == 1
+
+
+def always_inside(image: Image, axis: int) -> bool:
+    """Whether all windows lie inside of the image along an axis, whatever its size."""
+    last = (image.outputs[axis] - 1) * image.steps[axis] - image.pads[axis]
+    last = last + (image.window[axis] - 1) * image.dilations[axis]
+    return not image.pads[axis] and last < image.sizes[axis]
 
 
 @dataclass(frozen=True)
@@ -55,6 +78,10 @@ class Padded(InPlace):
         )  # fmt: skip
 
     def starts(self, batch: Index, first: Index, rows: int) -> list[Index]:
+        memory, index = self.places(batch, first, rows), ir.IndexType.get()
+        return [arith.index_cast(index, emit.load(memory, row)) for row in range(rows)]
+
+    def places(self, batch: Index, first: Index, rows: int) -> ir.Value:
         """Where the windows of so many pixels from `first` on begin: one after another."""
         image = self.image
         steps = [step * stride for step, stride in zip(image.steps, image.strides, strict=True)]
@@ -90,20 +117,75 @@ class Padded(InPlace):
             return [emit.value(there), *map(emit.value, following)]
 
         emit.loop(0, rows, 1, one, [emit.value(place), *map(emit.value, at)])
-        index = ir.IndexType.get()
-        return [arith.index_cast(index, emit.load(memory, row)) for row in range(rows)]
+        return memory
+
+
+@dataclass(frozen=True)
+class Windows(Packing):
+    """The windows of images as rows that are packed: one after another in a row, and converted.
+
+    memory: by the image's argument.
+    """
+
+    parts: tuple[Padded, ...]
+    memory: Mapping[int, ir.Value] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(parts: Sequence[Padded]) -> Windows:
+        first, depth = parts[0], sum(part.column.size for part in parts)
+        # Rows have no place of their own: their strides say nothing.
+        column = Axis(((depth, 2),))
+        return Windows(first.argument, first.element, 0, Axis(()), first.row, column, tuple(parts))
+
+    def pack(self, copy: Copy, first: Index, rows: int) -> None:
+        done = 0
+        for part in self.parts:
+            self._pack(part, replace(copy, source=self.memory[part.argument]), first, rows, done)
+            done += part.column.size
+
+    def _pack(self, part: Padded, copy: Copy, first: Index, rows: int, done: int) -> None:
+        """Packs the windows of an image, before which rows have `done` elements."""
+        places, length, lanes = part.places(copy.batch, first, rows), part.length, copy.lanes
+        low = emit.maximum(emit.sub(copy.k, done), 0)
+        end = emit.sub(emit.add(copy.k, copy.depth), done)
+        high = emit.maximum(emit.minimum(end, part.column.size), 0)
+        is_whole = length % lanes == 0 and len(self.parts) == 1
+
+        def row(r: Index) -> None:
+            place = arith.index_cast(ir.IndexType.get(), emit.load(places, r))
+            to = emit.sub(emit.add(emit.mul(r, copy.target.step), done), copy.k)
+
+            def run(number: Index) -> None:
+                before = emit.mul(number, length)
+                here = emit.sub(emit.add(place, part.runs.offset(number)), before)
+                last = emit.minimum(high, emit.add(before, length))
+
+                def vector(k: Index) -> None:
+                    mask = None if is_whole else emit.lane_mask(emit.sub(last, k), lanes)
+                    x = emit.load_vector(copy.source, emit.add(here, k), lanes, mask)
+                    copy.store(x, part.element, emit.add(to, k))
+
+                emit.loop(emit.maximum(low, before), last, lanes, vector)
+
+            runs = emit.div(emit.add(high, length - 1), length)
+            emit.loop(emit.div(low, length), runs, 1, run)
+
+        emit.loop(0, rows, 1, row)
 
 
 @dataclass(frozen=True)
 class Padding:
     """The copy of an image with zeros around it, as input number `argument`.
 
-    image: the one that is copied, whose channels are all of it. sizes: of the copy.
+    image: the one that is copied, whose channels are all of it. sizes: of the copy. slack: its
+    elements behind them. element: the type of its elements, where lines are converted.
     """
 
     image: Image
     sizes: tuple[int, ...]
     argument: int
+    slack: int = 0
+    element: str = ""
 
     @staticmethod
     def of(image: Image, argument: int) -> Padding:
@@ -126,7 +208,7 @@ class Padding:
     @property
     def size(self) -> int:
         """Elements of the copy."""
-        return self.image.batch.size * math.prod(self.sizes) * self.channels
+        return self.image.batch.size * math.prod(self.sizes) * self.channels + self.slack
 
     def windows(self, groups: int) -> tuple[Image, Axis]:
         """The image of a group in the copy, and the steps of groups."""
@@ -146,7 +228,8 @@ class Padding:
         Items are its lines.
         """
         source = inputs[self.image.argument]
-        target = Place(source.type, share * self.size)
+        type_ = emit.memory_type(self.element) if self.element else source.type
+        target = Place(type_, share * self.size)
         lines = self.image.batch.size * math.prod(self.sizes[:-1])
         lanes = 4 * functions.lanes // emit.element_bytes(self.image.element)
 
@@ -196,13 +279,19 @@ class _Copy:
         if isinstance(low, int) and isinstance(high, int) and low >= high:
             return
         image = self.padding.image
-        x = emit.constant(image.fill, image.element, self.lanes)
 
-        def vector(at: Index) -> None:
-            mask = emit.lane_mask(emit.sub(high, at), self.lanes)
-            emit.store_vector(x, self.target, emit.add(to, at), mask)
+        def some(lanes: int, at: Index) -> None:
+            x = emit.constant(image.fill, self.padding.element or image.element, lanes)
+            emit.store_vector(x, self.target, emit.add(to, at))
 
-        emit.loop(low, high, self.lanes, vector)
+        self._by_vectors(low, high, some)
+
+    def _by_vectors(self, low: Index, high: Index, some: Callable[[int, Index], None]) -> None:
+        """Work on elements low .. high: of vectors, and one by one: parts of vectors take long."""
+        lanes = self.lanes
+        end = emit.add(low, emit.mul(emit.div(emit.sub(high, low), lanes), lanes))
+        emit.loop(low, end, lanes, partial(some, lanes))
+        emit.loop(end, high, 1, partial(some, 1))
 
     def _pixels(self, place: Index, to: Index, count: Index) -> None:
         """Copies so many neighbouring pixels."""
@@ -225,13 +314,15 @@ class _Copy:
 
     def _run(self, place: Index, to: Index, count: Index) -> None:
         """Copies neighbours."""
+        padding = self.padding
 
-        def vector(at: Index) -> None:
-            mask = emit.lane_mask(emit.sub(count, at), self.lanes)
-            x = emit.load_vector(self.source, emit.add(place, at), self.lanes, mask)
-            emit.store_vector(x, self.target, emit.add(to, at), mask)
+        def some(lanes: int, at: Index) -> None:
+            x = emit.load_vector(self.source, emit.add(place, at), lanes)
+            if padding.element:
+                x = emit.convert(x, padding.image.element, padding.element)
+            emit.store_vector(x, self.target, emit.add(to, at))
 
-        emit.loop(0, count, self.lanes, vector)
+        self._by_vectors(0, count, some)
 
     def _turned(self, place: Index, to: Index, count: Index) -> None:
         """Copies pixels whose channels are apart: squares, where pixels are neighbours.
@@ -245,6 +336,7 @@ class _Copy:
                 def element(c: Index) -> None:
                     here = emit.linear(place, (number, image.strides[-1]))
                     x = emit.load(self.source, emit.add(here, image.channel.offset(c)))
+                    x = emit.convert(x, image.element, self.padding.element or image.element)
                     emit.store(x, self.target, emit.linear(to, (number, channels), (c, 1)))
 
                 emit.loop(0, channels, 1, element)

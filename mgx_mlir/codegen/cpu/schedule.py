@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.pack import InPlace
+from mgx_mlir.codegen.cpu.pack import InPlace, Line
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
@@ -18,6 +18,7 @@ BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 192 << 10
 MAX_BLOCK_COLUMNS, MAX_BLOCK_COLUMNS_NARROW = 256, 64
 # The first-level cache: 4 KiB of each of its (8 to 12) ways, half of which rows of A may take.
 CACHE_LINE, CACHE_SETS, ROWS_OF_SET = 64, 64, 4
+HALF = CACHE_LINE * CACHE_SETS * ROWS_OF_SET
 # Multiply-adds of a work item that are worth waking a thread for.
 ITEM_MULTIPLY_ADDS = 1 << 20
 # The share of the products' time that packing B again for each item of rows may cost: the second
@@ -279,7 +280,8 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         (rows, vectors)
         for registers, vectors in register_tiles(machine.registers)
         for most in (min(registers, highest),)
-        for rows in (most, ceil_div(problem.M, ceil_div(problem.M, most)))
+        for parts in (ceil_div(problem.M, most),)
+        for rows in (most, ceil_div(problem.M, parts), ceil_div(problem.M, parts + 1))
         if rows <= max(problem.M, 1)
     }
     _, rows, vectors, columns = min(
@@ -324,22 +326,30 @@ def idle_share(items: int, enough: int = 16) -> float:
 
 
 def register_tiles(registers: int) -> Iterator[tuple[int, int]]:
-    """Rows and vectors of register tiles: their sums, a row of B and one element of A."""
+    """Rows and vectors of register tiles: their sums, a row of B and one element of A.
+
+    Or, of fewer rows than vectors, a column of A and one vector of B.
+    """
     for vectors in range(1, 9):
         rows = min((registers - 1 - vectors) // vectors, 24)
-        if rows >= 1:
-            yield rows, vectors
+        yield max(rows, min((registers - 1) // (vectors + 1), vectors - 1)), vectors
 
 
-def tile_cost(rows: int, vectors: int) -> float:
-    """The cost of one step of k of a register tile, in multiply-adds of a vector."""
+def tile_cost(rows: int, vectors: int, load: float = LOAD_B, chains: int = CHAINS) -> float:
+    """The cost of one step of k of a register tile, in multiply-adds; load: of a vector of B."""
     sums = rows * vectors
-    return sums * max(1.0, CHAINS / sums) * (1 + LOAD_A / vectors + LOAD_B / rows)
+    return sums * max(1.0, chains / sums) * (1 + LOAD_A / vectors + load / rows)
 
 
 def _column_blocks(problem: Contraction, machine: Machine) -> Iterator[int]:
     """Columns of a block."""
     lanes = machine.lanes(problem.accumulator)
+    if isinstance(problem.b, Line):
+        # As many pixels of a line as the first-level cache holds of all that windows read.
+        held = HALF // (emit.element_bytes(problem.b.element) * problem.b.runs.size)
+        parts = ceil_div(problem.N, max(held, 4 * lanes))
+        yield ceil_div(ceil_div(problem.N, parts), lanes) * lanes
+        return
     bound = MAX_BLOCK_COLUMNS if machine.vector_bytes == 64 else MAX_BLOCK_COLUMNS_NARROW
     most = min(bound, ceil_div(problem.N, lanes) * lanes)
     yield from range(min(most, 4 * lanes), most + 1, lanes)
@@ -362,7 +372,12 @@ def _cost(
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
 
-    one, whole = tile_cost(rows, 1), tile_cost(rows, vectors)
+    line, how = isinstance(problem.b, Line), (LOAD_B, CHAINS)
+    if isinstance(problem.b, Line):
+        # Lines are in the first-level cache, and of few steps: sums of the next tile are in flight.
+        held = problem.b.runs.size * columns * emit.element_bytes(problem.b.element)
+        how = LOAD_A if held <= 2 * HALF else 2 * LOAD_B, CHAINS // 2
+    one, whole = tile_cost(rows, 1, *how), tile_cost(rows, vectors, *how)
     depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
     steps = ceil_div(problem.K, joined)
     total = 0.0
@@ -370,7 +385,7 @@ def _cost(
         width = ceil_div(block, lanes)
         products = (width // vectors) * whole + (width % vectors) * one
         one_block = tiles * steps * products
-        one_block += tiles * rows * problem.K / lanes * PACK_A_VECTOR
+        one_block += 5 * SUMS_VECTOR if line else tiles * rows * problem.K / lanes * PACK_A_VECTOR
         if not packs_once(problem):
             one_block += problem.K * width * _pack_vector(problem, lanes)
         one_block += tiles * rows * width * SUMS_VECTOR * depths
@@ -381,11 +396,15 @@ def _cost(
 def _pack_vector(problem: Contraction, lanes: int) -> float:
     """The cost of packing a vector of B."""
     assert isinstance(problem.b, Matrix)
+    if isinstance(problem.b, Line):
+        return 0.0
     return PACK_VECTOR if problem.b.column.contiguous(lanes) else PACK_TRANSPOSED
 
 
 def _depth(problem: Contraction, lanes: int, columns: int, joined: int) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
+    if isinstance(problem.b, Line):
+        return problem.K
     size = emit.element_bytes(problem.accumulator) // joined
     wide = lanes * emit.element_bytes(problem.accumulator) == 64
     most = max((BLOCK_BYTES if wide else BLOCK_BYTES_NARROW) // (columns * size), 64)

@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.operands import Computing, computed_first
-from mgx_mlir.codegen.cpu.padded import Padded, Padding
-from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.cpu.window_rows import Windows, always_inside, depth_of, is_last
+from mgx_mlir.codegen.cpu.padded import Padded, Padding, Windows, always_inside, is_last
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
@@ -49,13 +47,13 @@ class WindowProduct:
     made: Mapping[int, Computing]
 
 
-def window_product(match: Match, machine: Machine) -> WindowProduct | Refusal:
+def window_product(match: Match) -> WindowProduct | Refusal:
     """A convolution as a product, or why it is none."""
     if match.place is None and not any(isinstance(term.b, Image) for term in match.terms):
         return Refusal("no windows")
     made, match = computed_first(match)
     problem, groups = match.problem, groups_of(match.problem)
-    rows, lanes = exact(problem.batch * problem.N, groups), machine.lanes(problem.accumulator)
+    rows = exact(problem.batch * problem.N, groups)
     if match.causal is not None or match.pairs or problem.a.element not in _ELEMENTS:
         return Refusal(f"elements of {problem.a.element}, or work on pairs of filters")
     if not all(isinstance(size, int) for size in (problem.M, problem.K, groups)):
@@ -66,25 +64,17 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | Refusal:
     filters: list[Matrix] = []
     steps: set[Axis] = set()
     copies: list[Padding] = []
-    padded = False
     for number, term in enumerate(match.terms):
         image = _image_of(term)
         parts = None if image is None else image.batch.split(groups)
         if image is None or parts is None or groups_of(term) != groups:
             return Refusal("images or filters without strides, or groups of one channel")
         image, step = replace(image, batch=parts[0]), parts[1]
-        whole = replace(image, channel=Axis.of(*step.factors, *image.channel.factors))
-        padded = _reads_in_place(match)
-        is_whole = is_last(image) and all(
-            always_inside(image, axis) for axis in range(len(image.window))
-        )
-        if padded and not is_whole:
-            copies.append(Padding.of(whole, PADDED))
+        insides = (always_inside(image, axis) for axis in range(len(image.window)))
+        if not (is_last(image) and all(insides)):
+            whole = replace(image, channel=Axis.of(*step.factors, *image.channel.factors))
+            copies.append(Padding.of(whole, PADDED - number))
             image, step = copies[-1].windows(groups)
-        elif not padded and image.channel.size >= lanes // 2 and not is_last(image):
-            copies.append(Padding.without(whole, PADDED - number))
-            pads, (image, step) = image.pads, copies[-1].windows(groups)
-            image = replace(image, pads=pads)
         found = _filters(term, image)
         if found is None:
             return Refusal("filters that are no matrix")
@@ -95,18 +85,19 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | Refusal:
     sources = {read: by_pixels(read, groups) for read in match.reads}
     if len(steps) != 1 or place is None or None in sources.values():
         return Refusal("results or operands that do not lie by pixels")
-    depth = sum(map(depth_of, images))
+    depth = sum(math.prod(image.window) * image.channel.size for image in images)
     if len(images) > 1 and not emit.is_float(problem.accumulator):
         # They lie together in blocks of filters, across which no window may begin.
         return Refusal("several images of integers")
-    usual = rows if isinstance(rows, int) else USUAL_PIXELS
-    left: Matrix = Windows.of(images, first_step := steps.pop(), usual)
-    if padded:
-        left = Padded.of(images[0], first_step, usual)
+    usual, first_step = rows if isinstance(rows, int) else USUAL_PIXELS, steps.pop()
+    rows_of = [Padded.of(image, first_step, usual) for image in images]
+    left: Matrix = Windows.of(rows_of)
+    if not match.added and type(problem.b) is Image and problem.a.element == problem.accumulator:
+        (left,) = rows_of
     elif len(images) == groups == 1 and type(problem.b) is Matrix:
         (image,) = images
         pixels = Axis.of(*image.batch.factors, (image.sizes[0], image.strides[0]))
-        if isinstance(pixels.stride, int) and is_last(image):
+        if isinstance(pixels.stride, int):
             row, column = Axis(((usual, pixels.stride),)), image.channel
             left = Matrix(image.argument, image.element, image.offset, Axis(()), row, column)
     # Schedules ask filters for their sizes: they have as many rows as windows have elements.
@@ -122,12 +113,6 @@ def window_product(match: Match, machine: Machine) -> WindowProduct | Refusal:
     )
     first = None if match.place else problem.N
     return WindowProduct(own_match, rows, tuple(filters), first, tuple(copies), made)
-
-
-def _reads_in_place(match: Match) -> bool:
-    """Whether tiles read windows where they lie, or in a copy; else they pack them as rows."""
-    a, b = match.problem.a, match.problem.b
-    return not match.added and type(b) is Image and a.element == match.problem.accumulator
 
 
 def groups_of(problem: Contraction) -> int:
@@ -160,7 +145,7 @@ def _filters(term: Contraction, image: Image) -> Matrix | None:
         return None
     sizes = (image.channel.size, *image.window)
     channel, *window = zip(sizes, steps, strict=True)
-    row = Axis.of(*window, channel) if is_last(image) else Axis.of(channel, *window)
+    row = Axis.of(*window, channel)
     batch = Axis(tuple(factor for factor in a.batch.factors if factor[1]))
     return replace(a, batch=batch, row=row, column=a.row)
 

@@ -1,0 +1,143 @@
+"""Convolutions whose columns are the neighbouring pixels of a line, with channels first.
+
+    image [channel, row, column]    copy [channel, row, step, column]
+
+Filters are the rows of such a product, and are read where they lie. The windows are read in place
+too: of a copy with what they reach around the image. Where they move by several pixels, each line
+of it has first all pixels of the first step, then those of the second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.cpu.channel_windows import USUAL_SIDE
+from mgx_mlir.codegen.cpu.contraction import emit_contraction
+from mgx_mlir.codegen.cpu.convolution import add_transpose
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.pack import Line
+from mgx_mlir.codegen.cpu.padded import Padding
+from mgx_mlir.codegen.cpu.schedule import PACK_VECTOR, CpuSchedule, Machine, choose
+from mgx_mlir.codegen.cpu.windows import PADDED, USUAL_PIXELS
+from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.problem.match import Match, mapped
+from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.rewriting.views import row_major
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
+
+# The most elements of a window's last dimension: code has them one after another.
+_MOST_TAPS = 16
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Such a convolution: its batch counts lines. step: the pixels that windows move along one."""
+
+    match: Match
+    copy: Padding
+    step: int
+    schedule: CpuSchedule
+    work: float
+
+    def __str__(self) -> str:
+        return f"lines of pixels, {self.schedule}"
+
+
+def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
+    """A convolution by lines, or why it is none."""
+    problem, image = match.problem, match.problem.b
+    if type(image) is not Image or match.added or match.place or match.pairs:
+        return Refusal("no windows with channels first")
+    if type(problem.a) is not Matrix or not all(isinstance(n, int) for n in (problem.M, problem.K)):
+        return Refusal("filters that are computed, or of symbolic sizes")
+    if image.window[-1] > _MOST_TAPS or (problem.M > 1 and not emit.is_float(image.element)):
+        return Refusal(f"windows of more than {_MOST_TAPS} pixels, or products of integers")
+    width, count = image.outputs[-1], math.prod(image.outputs[:-1])
+    sources = {read: _by_lines(read, problem.batch, count, width) for read in match.reads}
+    if None in sources.values():
+        return Refusal("operands that do not lie by lines")
+    planes = Axis.of(*image.batch.factors, *image.channel.factors)
+    copy = Padding.of(replace(image, batch=planes, channel=Axis(())), PADDED)
+    lanes, step = machine.lanes(problem.accumulator), image.steps[-1]
+    long = ceil_div(copy.sizes[-1], step)
+    copy = replace(
+        copy, sizes=(*copy.sizes[:-1], long * step), slack=lanes, element=problem.accumulator
+    )
+    pixels = count * width
+    place = Matrix(
+        0, "", 0, Axis.of((problem.batch, problem.M * pixels), (count, width)),
+        Axis(((problem.M, pixels),)), Axis(((width, 1),)),
+    )  # fmt: skip
+    batch = problem.a.batch.factors or ((problem.batch, 0),)
+    own = replace(
+        problem,
+        batch=problem.batch * count,
+        N=width,
+        a=replace(problem.a, batch=Axis.of(*batch, (count, 0))),
+        b=_columns(image, copy, problem.batch, long),
+    )
+    made = replace(
+        match, problem=own, place=place, sources=mapped(match.sources, lambda x: sources[x] or x)
+    )
+    # Of an open size, as many pixels as others estimate.
+    given, share = own, 1.0
+    if not isinstance(pixels, int):
+        given, share = replace(own, batch=USUAL_SIDE, N=USUAL_SIDE), USUAL_PIXELS / USUAL_SIDE**2
+    given = replace(given, batch=given.batch if isinstance(given.batch, int) else count)
+    schedule = choose(given, machine)
+    copied = given.batch * given.N * image.channel.size * math.prod(image.steps)
+    copied *= PACK_VECTOR * (1 if step == 1 else 2) / lanes
+    return Lines(made, copy, step, schedule, share * (schedule.work(given) + copied))
+
+
+def _columns(image: Image, copy: Padding, batch: Number, long: Number) -> Line:
+    """The pixels of lines of a copy, in whose lines `long` pixels of each step lie together."""
+    places, plane = row_major(copy.sizes)[:-1], math.prod(copy.sizes)
+    *lines, width = image.outputs
+    channels, step = image.channel.size, image.steps[-1]
+    starts = [(n, by * at) for n, by, at in zip(lines, image.steps, places, strict=False)]
+    moves = [(n, by * at) for n, by, at in zip(image.window, image.dilations, places, strict=False)]
+    ahead = [tap * image.dilations[-1] for tap in range(image.window[-1])]
+    row, column = Axis(((channels * math.prod(image.window), 0),)), Axis(((width, 1),))
+    runs, batches = Axis.of((channels, plane), *moves), Axis.of((batch, channels * plane), *starts)
+    taps = tuple(n % step * long + n // step for n in ahead)
+    return Line(PADDED, copy.element, 0, batches, row, column, runs, taps)
+
+
+def _by_lines(source: Matrix, batch: Number, count: Number, width: Number) -> Matrix | None:
+    """A matrix [image and group, filter, pixel] as [image, group and line, filter, pixel of it]."""
+    moves = any(stride for _, stride in source.column.factors)
+    found = source.column.split(width) if moves else (Axis(()), Axis(()))
+    if found is None:
+        return None
+    images, lines = source.batch.factors or ((batch, 0),), found[0].factors or ((count, 0),)
+    return replace(source, batch=Axis.of(*images, *lines), column=found[1])
+
+
+def add_lines(
+    work: Lines, functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]
+) -> None:
+    """Adds the functions of a convolution by lines: the copy of its image, and the product."""
+    match, problem, copy = work.match, work.match.problem, work.copy
+    image = copy.add(functions, inputs)
+    if work.step > 1:
+        before, image = image, Place(image.type, image.size)
+        lines = copy.image.batch.size * math.prod(copy.sizes[:-1])
+        add_transpose(functions, before, image, (lines, copy.sizes[-1] // work.step, work.step))
+    used = sorted({problem.a.argument, *(x.argument for x in match.reads)})
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        *pointers, right = pointers
+        read = dict(zip(used, pointers, strict=False))
+        store, left = Epilogue(match, read, pointers[len(used) :]), read[problem.a.argument]
+        emit_contraction(problem, work.schedule, left, right, store, begin, end)
+
+    places = [*(inputs[number] for number in used), *outputs, image]
+    functions.add_on(places, work.schedule.items(problem), body)
