@@ -308,6 +308,12 @@ class Contents:
                 f"{size_text(size)}; launches of a run: {launches or 0}"
             )
             lines.append(f"code hash     {self.code_hashes[arch]}")
+            if residents := [one.resident for one in found if one.resident]:
+                phases = [phase for one in residents for phase in one.phases]
+                lines.append(
+                    f"resident      {len(residents)} kernels of {len(phases)} launches, with "
+                    f"{sum(waits for _, waits in phases)} barriers"
+                )
         if self.schedules:
             tuned = ", ".join(
                 f"{arch.partition(':')[0]} {sum(one is not None for one in found)}"

@@ -62,6 +62,7 @@ def test_layers_share_their_code(artifact: Artifact) -> None:
     (launch,) = artifact.code_objects["gfx942"][-1].launches
     assert artifact.plan.launches(artifact.code_objects["gfx942"]) == 1
     assert launch.arguments == ()
+    assert f"resident      1 kernels of {len(found.phases)} launches" in artifact.summary()
 
 
 def test_a_saved_artifact_has_them(artifact: Artifact, tmp_path: Path) -> None:
