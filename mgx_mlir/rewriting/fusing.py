@@ -196,7 +196,7 @@ def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
     that result after it.
     """
     if isinstance(reduce, mgx.FusedReduceOp):
-        return [] if kind == "cpu" else _reduced_product(reduce)
+        return _reduced_product(reduce) if kind == "gpu" else []
     if not isinstance(reduce, (mgx.ArgmaxOp, mgx.ArgminOp)):
         return []
     producer = definition(reduce.x)
