@@ -84,7 +84,9 @@ def test_products_are_of_integers_and_results_onnxruntimes(name: str, form: str)
 
     inputs = random_inputs(source, 5)
     (mine,) = list(mgx_mlir.compile(model, target="cpu").run(inputs).values())[:1]
-    assert max(signal_to_noise(mine, theirs) for theirs in references(model, inputs)) > 100
+    # Quantized at run time: the last bit of a sum, which differs by CPU, can turn one code of many.
+    decibels = 60 if form.startswith("dynamic") else 100
+    assert max(signal_to_noise(mine, theirs) for theirs in references(model, inputs)) > decibels
 
 
 @pytest.mark.parametrize("target", ["cpu", "gfx1100"])
