@@ -73,6 +73,12 @@ def test_einsum(equation, shapes):
     assert_agrees(*one_node("Einsum", inputs, equation=equation))
 
 
+def test_default_activations_of_both_directions_serve_one():
+    """As onnxruntime writes RNN's default out."""
+    inputs = {"x": floats(4, 2, 5), "w": floats(1, 3, 5, seed=1), "r": floats(1, 3, 3, seed=2)}
+    assert_agrees(*one_node("RNN", inputs, hidden_size=3, activations=["Tanh", "Tanh"]))
+
+
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, (4, 2)])

@@ -60,7 +60,10 @@ WORDS = [{"batch": 1, "tokens": n, "past": n + 2, "frames": 6} for n in (1, 3)]
 
 def _models() -> Iterator[tuple[str, Callable[[], Given]]]:
     for name in onnx_models.light_names():
-        yield f"light-{name}", partial(fixed, partial(constant, partial(onnx_models.light, name, 0)))
+        yield (
+            f"light-{name}",
+            partial(fixed, partial(constant, partial(onnx_models.light, name, 0))),
+        )
     for name in onnx_models.SMALL:
         yield name, partial(fixed, partial(onnx_models.small, name))
     yield "yolov10n", partial(fixed, partial(yolo, image=160))

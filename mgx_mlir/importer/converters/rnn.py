@@ -401,6 +401,9 @@ def _settings(
     names = list(default) * directions
     if node.has_attribute("activations"):
         names = _all_of(list(node.attribute("activations")), len(default), directions)
+    # RNN's default names both directions', which onnxruntime writes out for one direction too.
+    if names == [*default, *default]:
+        names = names[: len(default) * directions]
     if len(names) != len(default) * directions:
         raise ModelError(f"{len(names)} activations; {len(default) * directions} are needed")
     alphas = list(node.attribute("activation_alpha") or [])
