@@ -82,7 +82,9 @@ def test_int8_is_close_to_f32_and_equal_in_onnxruntime(options):
     found = mgx_mlir.compile(made.source).run(data[0])["y"]
     assert sqnr(found, expected) > 28
     onnx.checker.check_model(made.proto(), full_check=True)
-    assert sqnr(by_onnxruntime(made.proto(), data[0])["y"], found) > 60
+    # Its rewrites multiply bytes, whose sums saturate where a CPU has no VNNI.
+    theirs = by_onnxruntime(made.proto(), data[0], "ORT_DISABLE_ALL")["y"]
+    assert sqnr(theirs, found) > 60
 
 
 @pytest.mark.parametrize("name", ["bert", "vit", "resnet"])
