@@ -35,7 +35,7 @@ def launches(make: Callable[[], ModelProto], layers: int, options: CompileOption
 
 @pytest.mark.parametrize(("name", "count"), [("given sizes", 6), ("any sizes", 8)])
 def test_launches_of_a_layer_of_a_decoder_s_step(name: str, count: int) -> None:
-    """Four products with their ends, of which one gives gate and up; rotations and caches; attention.
+    """Four products with their ends, one of gate and up; rotations and caches; attention.
     Of given sizes, the two norms are in the kernels of the products before them.
 
     Queries and keys are rotated, and both caches extended, in one launch.
