@@ -204,8 +204,12 @@ def quiet() -> Iterator[None]:
 def _said(name: str) -> Iterator[list[logging.LogRecord]]:
     """What a logger says meanwhile, to nobody else."""
     log, found = logging.getLogger(name), list[logging.LogRecord]()
-    handler = logging.Handler()
-    handler.emit = found.append  # type: ignore[method-assign]
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record)
+
+    handler = Kept()
     before, log.propagate = log.propagate, False
     log.addHandler(handler)
     try:
