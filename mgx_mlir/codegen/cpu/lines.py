@@ -30,7 +30,7 @@ from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.arithmetic import Number, ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # The most elements of a window's last dimension: code has them one after another.
 _MOST_TAPS = 16
@@ -92,12 +92,12 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
         given, share = replace(own, batch=USUAL_SIDE, N=USUAL_SIDE), USUAL_PIXELS / USUAL_SIDE**2
     given = replace(given, batch=given.batch if isinstance(given.batch, int) else count)
     schedule = choose(given, machine)
-    copied = given.batch * given.N * image.channel.size * math.prod(image.steps)
-    copied *= PACK_VECTOR * (1 if step == 1 else 2) / lanes
+    cost = PACK_VECTOR * (1 if step == 1 else 2) / lanes
+    copied = cost * given.batch * given.N * image.channel.size * math.prod(image.steps)
     return Lines(made, copy, step, schedule, share * (schedule.work(given) + copied))
 
 
-def _columns(image: Image, copy: Padding, batch: Number, long: Number) -> Line:
+def _columns(image: Image, copy: Padding, batch: int, long: int) -> Line:
     """The pixels of lines of a copy, in whose lines `long` pixels of each step lie together."""
     places, plane = row_major(copy.sizes)[:-1], math.prod(copy.sizes)
     *lines, width = image.outputs
@@ -111,7 +111,7 @@ def _columns(image: Image, copy: Padding, batch: Number, long: Number) -> Line:
     return Line(PADDED, copy.element, 0, batches, row, column, runs, taps)
 
 
-def _by_lines(source: Matrix, batch: Number, count: Number, width: Number) -> Matrix | None:
+def _by_lines(source: Matrix, batch: int, count: int, width: int) -> Matrix | None:
     """A matrix [image and group, filter, pixel] as [image, group and line, filter, pixel of it]."""
     moves = any(stride for _, stride in source.column.factors)
     found = source.column.split(width) if moves else (Axis(()), Axis(()))
