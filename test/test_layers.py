@@ -33,6 +33,7 @@ FLOORS = """
     codegen.problem
     codegen.loops
     codegen.gpu.builders
+    codegen.gpu.loops codegen.gpu.repeat
     codegen.gpu.families.family
     codegen.gpu.families.rows
     codegen.gpu.families.contraction

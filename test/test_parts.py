@@ -224,9 +224,16 @@ def _raw(record: Any, model: bytes) -> Parts:
 
     class Raw(Parts):
         def to_json(self, *, counts: bool = True) -> Any:
-            return record
+            return record if counts else _uncounted(record)
 
     return Raw(model, (), {}, {})
+
+
+def _uncounted(value: Any) -> Any:
+    """A record as its hash has it: without the operations of its steps."""
+    if isinstance(value, dict):
+        return {k: _uncounted(v) for k, v in value.items() if k not in ("flops", "work")}
+    return [_uncounted(v) for v in value] if isinstance(value, list) else value
 
 
 def steps(record: Any) -> list[Any]:

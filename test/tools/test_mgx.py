@@ -321,7 +321,7 @@ def test_inspect_shows_what_a_schedule_was_chosen_from(
     capsys.readouterr()
     assert main(["inspect", str(artifact), "--why", "--arch", "gfx942"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    name, why = next(line.split(": ", 1) for line in listed if "mgx.dot: " in line)
+    name, why = next(line.split(": ", 1) for line in listed if "mgx.convolution: tile" in line)
     assert main(["inspect", str(artifact), "--why", "--kernel", name.strip()]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[:2] == [f"{name.strip()} for gfx942:", why.removesuffix("; untuned")]

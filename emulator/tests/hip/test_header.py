@@ -49,7 +49,7 @@ def precompiled(include, compiler, tmp_path_factory) -> list[str]:
     header = tmp_path_factory.mktemp("precompiled") / "all.h"
     names = sorted(p.name for p in SOURCES.glob("*.h") if not p.name.startswith("abi_"))
     header.write_text("".join(f'#include "{name}"\n' for name in names))
-    command = [compiler, "-std=c++17", "-w", *real(include), f"-I{SOURCES}"]
+    command = [compiler, "-std=c++17", "-w", *real(include), f"-I{SOURCES}", f"-I{SOURCES.parent}"]
     output = header.with_name("all.h.gch" if compiler.endswith("g++") else "all.h.pch")
     made = [*command, "-x", "c++-header", str(header), "-o", str(output)]
     result = subprocess.run(made, capture_output=True, text=True)

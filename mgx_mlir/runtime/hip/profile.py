@@ -9,23 +9,21 @@ import ctypes
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.library import ProfileFunction, RunOptions, SpanFunction, call, made
+from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 from mgx_mlir.runtime.step_time import StepTime, steps_of
-
-if TYPE_CHECKING:
-    from mgx_mlir.runtime.hip.program import HipProgram
 
 Progress = Callable[[int, int], None]
 
 
 def step_times(
-    program: HipProgram,
+    program: Any,
     inputs: Mapping[str, Any],
     runs: int,
     progress: Progress = lambda done, total: None,
@@ -44,7 +42,7 @@ def step_times(
 class StepTimer:
     """The times of a program's steps, added up run by run; others may run in between."""
 
-    def __init__(self, program: HipProgram, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, program: Any, inputs: Mapping[str, Any]) -> None:
         """Inputs go to the device, and a first run is made, before anything is timed."""
         self._loaded, self._launches = program.loaded, program.launches
         self._run = program.prepared(_on_device(program, inputs), "device")
@@ -68,7 +66,7 @@ class StepTimer:
         step.launches += 1
 
 
-def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: int) -> float:
+def host_overhead(program: Any, inputs: Mapping[str, np.ndarray], runs: int) -> float:
     """Milliseconds that a run takes beside its HIP calls, in the middle of `runs` runs.
 
     Tensors are on the device. The time of giving launches and of waiting is not counted.
@@ -86,7 +84,7 @@ def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: i
     return statistics.median(times) * 1e3
 
 
-def host_calls(program: HipProgram, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+def host_calls(program: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """The calls of one run from the host's arrays: name, start and duration in milliseconds.
 
     'inputs' are checked and copied, 'launches' given to the stream, 'wait' is until they are done,
@@ -106,7 +104,7 @@ def host_calls(program: HipProgram, inputs: Mapping[str, np.ndarray]) -> list[di
 
 
 def _spans(
-    program: HipProgram, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None
+    program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None
 ) -> tuple[float, list[tuple[float, float]]]:
     """The time at which libmgx is called for a run, and its spans, in seconds since then."""
     found: list[tuple[float, float]] = []
@@ -118,11 +116,12 @@ def _spans(
     return called, found
 
 
-def _on_device(program: HipProgram, inputs: Mapping[str, Any]) -> dict[str, DeviceTensor]:
-    ordinal = program.device.ordinal
-    return {
-        spec.name: DeviceTensor.from_numpy(
-            np.asarray(inputs[spec.name], numpy_dtype(spec.dtype)).reshape(spec.shape), ordinal
-        )
-        for spec in program.inputs
-    }
+def _on_device(program: Any, inputs: Mapping[str, Any]) -> dict[str, DeviceTensor]:
+    def tensor(spec: TensorSpec) -> DeviceTensor:
+        value = inputs[spec.name]
+        if isinstance(value, DeviceTensor):
+            return value
+        array = np.asarray(value, numpy_dtype(spec.dtype)).reshape(spec.shape)
+        return DeviceTensor.from_numpy(array, program.device.ordinal)
+
+    return {spec.name: tensor(spec) for spec in program.inputs}

@@ -89,13 +89,13 @@ def environment(monkeypatch, tmp_path_factory):
 def launched(monkeypatch) -> list[str]:
     """The kernels that programs launch, by their ONNX nodes."""
     found: list[str] = []
-    submit = HipProgram._submit
+    run_of = HipProgram.run
 
-    def counted(self: HipProgram, *given: Any) -> Any:
+    def counted(self: HipProgram, *given: Any, **named: Any) -> Any:
         found.extend(s.node for s in self.plan.work() if getattr(s, "kernel", -1) >= 0)
-        return submit(self, *given)
+        return run_of(self, *given, **named)
 
-    monkeypatch.setattr(HipProgram, "_submit", counted)
+    monkeypatch.setattr(HipProgram, "run", counted)
     return found
 
 
