@@ -44,8 +44,8 @@ struct Facts {
 // that it made at this clock, and earlier.
 using Clocks = std::unordered_map<u64, u32>;
 
-// What orders a wave's accesses to global memory with those of others, by the memory model of the
-// chip: a release makes stores visible to the device and is followed by an atomic, an acquire
+// A wave's accesses to global memory are ordered with those of other waves by the chip's memory
+// model: a release makes stores visible to the device and is followed by an atomic, an acquire
 // drops what caches hold, after an atomic. Barriers of the work-group order its own waves.
 struct Ordering {
   u64 self = 0;
@@ -102,7 +102,7 @@ struct GlobalShadow {
   std::vector<Facts> facts; // by Inst::name
 };
 
-// What waves that arrived at a barrier of their work-group know, at one of its epochs.
+// A barrier of a work-group keeps, for one epoch, what the waves that arrived know.
 struct Arrived {
   u32 epoch = ~0u;
   Clocks known, visible, seen;

@@ -34,7 +34,7 @@ struct BoundStep {
   const std::string *node = nullptr;
   int64_t flops = 0, bytes = 0;
   bool is_row = false;
-  // Of a resident kernel's launch: whether it writes to each place.
+  // A resident kernel's launch says for each place whether it writes there.
   std::vector<bool> written;
 
   bool resident() const { return !written.empty(); }

@@ -45,7 +45,7 @@ struct Resident {
     int64_t body;
     bool waits;
   };
-  int64_t first = 0, steps = 0; // Of the plan's own steps.
+  int64_t first = 0, steps = 0; // These are steps of the plan.
   std::vector<Body> bodies;
   std::vector<Phase> phases; // One a launch.
 };

@@ -17,7 +17,7 @@ struct Error : std::exception {
 
   mgx_error_kind kind;
   std::string text;
-  // Of a call of HIP: its error, the function, and the kernel of a launch.
+  // A failed call of HIP has its error, its function, and the kernel of a launch.
   std::string hip_name, hip_call, hip_kernel;
 };
 
