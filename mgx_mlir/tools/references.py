@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,36 +35,41 @@ Inputs = Mapping[str, np.ndarray]
 
 
 class Reference:
-    """A reference's outputs for some inputs: `variants` by the difference of each."""
+    """A reference's outputs for some inputs: `variants` by the difference of each.
+
+    `run` computes them for other inputs. `saturates`: the variants may hold sums of integers that
+    saturated to 16 bits, which those of `run` do not.
+    """
 
     def __init__(self, name: str, variants: dict[str, Outputs], run: Callable[[Inputs], Outputs],
-                 precise: Callable[[], Outputs] | None, inputs: Inputs,
-                 stepped: Callable[[int], Outputs | None] = lambda seed: None) -> None:  # fmt: skip
+                 inputs: Inputs, stepped: Callable[[int], Outputs | None] = lambda seed: None,
+                 *, saturates: bool = False) -> None:  # fmt: skip
         self.name = name
         self.variants = variants
         self._run = run
-        self._precise = precise
         self._inputs = inputs
         self._stepped = stepped
+        self._saturates = saturates
 
     @property
     def first(self) -> dict[str, np.ndarray]:
         """The tensors of the outputs of the first variant."""
         return flat_arrays(next(iter(self.variants.values())))
 
-    def add_variants(self) -> None:
-        """Adds variants that only a difference asks for: exact integers, nudged inputs, and
-        numbers that are nudged before they are quantized."""
-        if self._precise is not None:
-            self.variants["without saturation to 16 bits"] = self._precise()
+    def add_exact(self) -> None:
+        """Puts outputs by sums of integers that are exact before the others, which saturate."""
+        if self._saturates:
+            exact = {"without saturation to 16 bits": self._run(self._inputs)}
+            self.variants = exact | self.variants
+
+    def add_nudged(self, seed: int) -> None:
+        """Adds variants by nudged inputs, and by numbers that are nudged before quantizers."""
         if any(array.dtype.kind in "fV" for array in self._inputs.values()):
-            for seed in (1, 2):
-                nudged = {n: _nudged(a, seed) for n, a in self._inputs.items()}
-                self.variants[f"nudged inputs ({seed})"] = self._run(nudged)
-        for seed in (1, 2, 3):
-            found = self._stepped(seed)
-            if found is not None:
-                self.variants[f"{STEPPED} ({seed})"] = found
+            nudged = {n: _nudged(a, seed) for n, a in self._inputs.items()}
+            self.variants[f"nudged inputs ({seed})"] = self._run(nudged)
+        found = self._stepped(seed)
+        if found is not None:
+            self.variants[f"{STEPPED} ({seed})"] = found
 
 
 def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
@@ -93,7 +99,7 @@ def _numpy(options: argparse.Namespace, inputs: Inputs) -> Reference:
     def run(values: Inputs) -> Outputs:
         return evaluate(graph.module, graph.weights, dict(values))
 
-    return Reference("the numpy reference", {"": run(inputs)}, run, None, inputs)
+    return Reference("the numpy reference", {"": run(inputs)}, run, inputs)
 
 
 def _double(options: argparse.Namespace, inputs: Inputs) -> Reference:
@@ -128,7 +134,7 @@ def _program(options: argparse.Namespace, inputs: Inputs) -> Reference:
 
 
 def _run_by(run: Callable[[Inputs], Outputs], name: str, inputs: Inputs) -> Reference:
-    return Reference(name, {"": run(inputs)}, run, None, inputs)
+    return Reference(name, {"": run(inputs)}, run, inputs)
 
 
 def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | None:
@@ -156,25 +162,30 @@ def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | Non
         return lambda values: dict(zip(names, made.run(names, dict(values)), strict=True))
 
     try:
-        plain = session(levels.ORT_DISABLE_ALL)
-        variants = {"unoptimised": plain(inputs)}
+        variants = {"unoptimised": session(levels.ORT_DISABLE_ALL)(inputs)}
         variants["optimised"] = session(levels.ORT_ENABLE_ALL)(inputs)
     except Exception as error:
         # onnxruntime raises a class of its own for each status; all derive from Exception.
         if options.reference == "onnxruntime":
             raise UsageError(f"onnxruntime refuses the model: {error}") from error
         return None
-    precise = None
-    if _has_integer_products(options):
-        precise = lambda: session(levels.ORT_ENABLE_ALL, x64quantprecision="1")(inputs)  # noqa: E731
+    saturates = _has_integer_products(options)
+
+    def again(model: str | bytes = model) -> Callable[[Inputs], Outputs]:
+        # One of onnxruntime's optimisations has integers summed without saturation.
+        if saturates:
+            return session(levels.ORT_ENABLE_ALL, model, x64quantprecision="1")
+        return session(levels.ORT_DISABLE_ALL, model)
 
     def stepped(seed: int) -> Outputs | None:
         changed = with_noise(editing.whole_model(options), seed)
         if changed is None:
             return None
-        return session(levels.ORT_DISABLE_ALL, changed.SerializeToString())(inputs)
+        return again(changed.SerializeToString())(inputs)
 
-    return Reference("onnxruntime", variants, plain, precise, inputs, stepped)
+    plain = cache(again)
+    return Reference("onnxruntime", variants, lambda values: plain()(values), inputs, stepped,
+                     saturates=saturates)  # fmt: skip
 
 
 def _has_integer_products(options: argparse.Namespace) -> bool:

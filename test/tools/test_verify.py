@@ -76,10 +76,9 @@ def test_a_near_tie_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_nudged_inputs_keep_their_shape_and_type(dtype: type, shape: tuple[int, ...]) -> None:
     seen = []
     given = np.full(shape, 3, dtype)
-    reference = references.Reference(
-        "r", {"": {}}, lambda v: seen.append(v["s"]), None, {"s": given}
-    )
-    reference.add_variants()
+    reference = references.Reference("r", {"": {}}, lambda v: seen.append(v["s"]), {"s": given})
+    for seed in (1, 2):
+        reference.add_nudged(seed)
     assert len(seen) == 2
     for array in seen:
         assert isinstance(array, np.ndarray)
@@ -95,7 +94,7 @@ def test_a_difference_that_the_reference_never_shows_fails(
         def run(values: references.Inputs) -> references.Outputs:
             return {"y": 2 * np.exp(values["x"])}
 
-        return references.Reference("another", {"": run(inputs)}, run, None, inputs)
+        return references.Reference("another", {"": run(inputs)}, run, inputs)
 
     monkeypatch.setattr(references, "reference_of", doubled)
     assert main(["verify", file]) == 1
