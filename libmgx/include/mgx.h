@@ -73,9 +73,10 @@ MGX_API void mgx_error_get_hip(const mgx_error *error, mgx_hip_error *info);
 typedef enum mgx_level { MGX_LEVEL_INFO = 1, MGX_LEVEL_WARNING = 2 } mgx_level;
 typedef void (*mgx_log_function)(void *user, mgx_level level, const char *text);
 
-/* Who hears what the library does, for all of the process; NULL for nobody, as at the start.
-   Called by any thread. */
+/* The function hears what the library does in all of the process, from any thread, until
+   mgx_log_end with the same two; others that hear it go on. */
 MGX_API void mgx_log_to(mgx_log_function function, void *user);
+MGX_API void mgx_log_end(mgx_log_function function, void *user);
 
 /* ---- artifacts ------------------------------------------------------------------------------ */
 

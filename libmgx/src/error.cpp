@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace mgx {
 
@@ -72,22 +74,31 @@ std::string memory_text(uint64_t bytes) {
 
 namespace {
 std::mutex log_lock;
-std::atomic<mgx_log_function> log_function{nullptr};
-void *log_user = nullptr;
+using Listener = std::pair<mgx_log_function, void *>;
+std::vector<Listener> listeners;
+std::atomic<bool> is_heard{false};
 } // namespace
 
 void say(mgx_level level, const std::string &text) {
-  if (!log_function.load(std::memory_order_acquire))
+  if (!is_heard.load(std::memory_order_acquire))
     return;
+  std::string words = printable(text);
   std::lock_guard<std::mutex> hold(log_lock);
-  if (mgx_log_function function = log_function.load())
-    function(log_user, level, printable(text).c_str());
+  for (const auto &[function, user] : listeners)
+    function(user, level, words.c_str());
 }
 
 } // namespace mgx
 
 void mgx_log_to(mgx_log_function function, void *user) {
+  mgx_log_end(function, user);
   std::lock_guard<std::mutex> hold(mgx::log_lock);
-  mgx::log_user = user;
-  mgx::log_function = function;
+  mgx::listeners.emplace_back(function, user);
+  mgx::is_heard = true;
+}
+
+void mgx_log_end(mgx_log_function function, void *user) {
+  std::lock_guard<std::mutex> hold(mgx::log_lock);
+  std::erase(mgx::listeners, mgx::Listener(function, user));
+  mgx::is_heard = !mgx::listeners.empty();
 }

@@ -149,8 +149,10 @@ def library() -> ctypes.CDLL:
     found.mgx_error_text.argtypes, found.mgx_error_text.restype = (c_void_p,), c_char_p
     found.mgx_error_kind_of.argtypes = (c_void_p,)
     found.mgx_error_get_hip.argtypes, found.mgx_error_get_hip.restype = (c_void_p, c_void_p), None
-    found.mgx_log_to.argtypes, found.mgx_log_to.restype = (LogFunction, c_void_p), None
-    listen(found)
+    for function in (found.mgx_log_to, found.mgx_log_end):
+        function.argtypes, function.restype = (LogFunction, c_void_p), None
+    found.mgx_log_to(_heard, None)
+    atexit.register(found.mgx_log_end, _heard, None)  # nobody hears while the process ends
     return found
 
 
@@ -160,12 +162,6 @@ def _hear(_: Any, level: int, text: bytes) -> None:
 
 
 _heard = LogFunction(_hear)
-
-
-def listen(found: ctypes.CDLL) -> None:
-    """Has Python hear what the library says. Nobody hears it while the process ends."""
-    found.mgx_log_to(_heard, None)
-    atexit.register(found.mgx_log_to, LogFunction(), None)
 
 
 def check(error: int | None) -> None:

@@ -74,7 +74,7 @@ namespace {
 thread_local const OrtLogger *listening = nullptr;
 
 void hear(void *user, mgx_level level, const char *text) {
-  log(listening != nullptr ? listening : static_cast<const OrtLogger *>(user),
+  log(listening != nullptr ? listening : static_cast<const DefaultLog *>(user)->get(),
       level == MGX_LEVEL_WARNING ? ORT_WARNING : ORT_INFO, text);
 }
 
@@ -83,9 +83,8 @@ void hear(void *user, mgx_level level, const char *text) {
 Listening::Listening(const OrtLogger *logger) : before_(listening) { listening = logger; }
 Listening::~Listening() { listening = before_; }
 
-void listen(const OrtLogger *logger) {
-  mgx_log_to(logger != nullptr ? hear : nullptr, const_cast<OrtLogger *>(logger));
-}
+DefaultLog::DefaultLog(const OrtLogger *logger) : logger_(logger) { mgx_log_to(hear, this); }
+DefaultLog::~DefaultLog() { mgx_log_end(hear, this); }
 
 Texts pairs_of(const OrtKeyValuePairs *pairs) {
   const char *const *keys = nullptr;

@@ -108,8 +108,19 @@ private:
   const OrtLogger *before_;
 };
 
-// libmgx's other words go to this log, until NULL is given.
-void listen(const OrtLogger *logger);
+// While it is there, libmgx's other words go to this log, as well as to other listeners of the
+// process.
+class DefaultLog {
+public:
+  explicit DefaultLog(const OrtLogger *logger);
+  ~DefaultLog();
+  DefaultLog(const DefaultLog &) = delete;
+  DefaultLog &operator=(const DefaultLog &) = delete;
+  const OrtLogger *get() const { return logger_; }
+
+private:
+  const OrtLogger *logger_;
+};
 
 // The keys and values of a list of onnxruntime's.
 using Texts = std::vector<std::pair<std::string, std::string>>;

@@ -23,7 +23,6 @@ class Factory : public OrtEpFactory {
 public:
   // `makes_devices`: GPUs that onnxruntime does not see, as emulated ones, are devices too.
   Factory(bool makes_devices, const OrtLogger *logger);
-  ~Factory() { listen(nullptr); }
 
 private:
   std::vector<OrtEpDevice *> devices(const OrtHardwareDevice *const *hardware, size_t count);
@@ -34,14 +33,14 @@ private:
   OrtEp *made(const OrtKeyValuePairs *const *metadata, size_t count,
               const OrtSessionOptions *session, const OrtLogger *logger);
 
+  DefaultLog log_;
   bool makes_devices_;
   Devices devices_;
   std::vector<std::unique_ptr<OrtMemoryInfo, ReleaseMemory>> memory_;
 };
 
 Factory::Factory(bool makes_devices, const OrtLogger *logger)
-    : OrtEpFactory{}, makes_devices_(makes_devices) {
-  listen(logger);
+    : OrtEpFactory{}, log_(logger), makes_devices_(makes_devices) {
   version = api.version();
   GetName = [](const OrtEpFactory *) { return EP_NAME; };
   GetVendor = [](const OrtEpFactory *) { return VENDOR; };

@@ -14,7 +14,6 @@ from onnx import parser
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.artifact.library import listen
 from mgx_mlir.artifact.record import Artifact as PythonArtifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.runtime.hip.device import device_for
@@ -245,7 +244,7 @@ def test_without_a_graph_kernels_are_launched_one_by_one_and_it_is_said(
         failures(b"")
         same(program.run(inputs), first)
     finally:
-        listen(library())
+        library().mgx_log_end(heard, None)
     assert any("no HIP graph, kernels are launched one by one" in text for text in said)
 
 

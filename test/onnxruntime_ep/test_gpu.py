@@ -11,6 +11,8 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper, parser
 
+import mgx_mlir
+from mgx_mlir import emulator
 from mgx_mlir.models.ep_context import context_model
 from test.onnxruntime_ep import provider
 
@@ -51,6 +53,32 @@ def test_one_model_runs_on_each_of_its_targets() -> None:
 def test_a_model_compiles_for_the_chip_of_its_device(tmp_path: Path) -> None:
     session = provider.session(product(), target="gfx1100", cache_dir=str(tmp_path), fallback=False)
     np.testing.assert_allclose(session.run(None, {"x": given(4)})[0], expected(given(4)), 1e-5)
+
+
+def test_pythons_log_hears_the_library_while_the_provider_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider.devices()
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4, 8] x) => (float[4, 4] z) { y = Softmax(x)
+                                               t = Transpose(y)  z = MatMul(x, t) }""")
+
+    def failing() -> bool:
+        program = mgx_mlir.compile(model, "gfx942")
+        emulator.set_failures("hipGraphCreate:1")
+        try:
+            program.run({"x": given(4)})
+        finally:
+            emulator.set_failures("")
+        return "no HIP graph" in caplog.text
+
+    onnxruntime.register_execution_provider_library("later", str(provider.LIBRARY))
+    try:
+        assert failing()
+    finally:
+        onnxruntime.unregister_execution_provider_library("later")
+    caplog.clear()
+    assert failing()
 
 
 def test_plain_runs_copy_inputs_and_outputs() -> None:
