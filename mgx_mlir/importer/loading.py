@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from mgx_mlir.importer.tensor_data import (
     wrong_size,
 )
 from mgx_mlir.importer.torch_programs import TorchProgram
+from mgx_mlir.sizes.range import Range
 from mgx_mlir.suggest import instead, listed
 
 # Constants of at most this many elements stay in the model, where onnx's library sees them.
@@ -42,6 +43,7 @@ class Source:
     In `model`, each of `weights` is a graph input of its name, type and shape, so that
     onnx's library accepts the rest. `inputs` names the inputs that the model really has,
     `replaceable` the weights that it declares as inputs too. `files` are those that hold it.
+    `ranges` are the sizes that it is for, by the names of its inputs' dimensions.
     """
 
     model: onnx.ModelProto
@@ -50,6 +52,7 @@ class Source:
     name: str
     replaceable: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @property
     def defaults(self) -> tuple[str, ...]:
@@ -82,14 +85,13 @@ class Source:
             for name, (key, array) in arrays.items()
         }
         model = self.model.SerializeToString()
-        return _restored, (model, weights, self.inputs, self.name, self.replaceable)
+        return _restored, (model, weights, self.inputs, self.name, self.replaceable, self.ranges)
 
     def copy(self) -> Source:
         """One whose model can be changed; it has the same weights."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
-        weights = dict(self.weights)
-        return Source(model, weights, self.inputs, self.name, self.replaceable, self.files)
+        return replace(self, model=model, weights=dict(self.weights))
 
 
 def _restored(
@@ -98,13 +100,15 @@ def _restored(
     inputs: tuple[str, ...],
     name: str,
     replaceable: frozenset[str],
+    ranges: Mapping[str, Range],
 ) -> Source:
     """A source that was pickled."""
     found = {}
     for one, (key, array, shape) in weights.items():
         data = array if array.shape == shape else np.broadcast_to(array.reshape(()), shape)
         found[one] = Weight(key, array.dtype, shape, data=data)
-    return Source(onnx.ModelProto.FromString(model), found, inputs, name, replaceable)
+    proto = onnx.ModelProto.FromString(model)
+    return Source(proto, found, inputs, name, replaceable, ranges=ranges)
 
 
 # A model: its path, its bytes, the model itself, what was read of it, or a program of torch.
@@ -166,8 +170,9 @@ def load(model: AnySource, folder: Path | None = None) -> Source:
 
 def _of_torch(program: TorchProgram, path: Path | None = None) -> Source:
     """The model of a program of torch, on its tensors' memory."""
-    proto, large = torch_programs.proto_of(program, SMALL_ELEMENTS)
+    proto, large, ranges = torch_programs.proto_of(program, SMALL_ELEMENTS)
     source = load(proto)
+    source.ranges = ranges
     source.inputs = tuple(name for name in source.inputs if name not in large)
     source.weights |= large
     source.name = path.stem if path is not None else proto.graph.name or source.name

@@ -104,7 +104,8 @@ def prepare(
     labels.split(model.graph)
     channel_blocks.state(model)
     bags.replace(model)
-    ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
+    given = (input_dims, dim_params, default_dim)
+    ranges = symbols.bind(model, source.inputs, *given, source.ranges)
     if opsets(model)[""] < OLDEST_OPSET:
         _spread_slopes(model)
         model = _convert(model)

@@ -27,13 +27,15 @@ def bind(
     input_dims: Mapping[str, Sequence[int | Range]],
     dim_params: Mapping[str, Given],
     default_dim: int | Range | None,
+    own: Mapping[str, Range] | None = None,
 ) -> dict[str, Range]:
     """Writes sizes into the inputs and outputs of the model's graph.
 
     A size given for a dimension with a name holds wherever the name stands; APART says that the
     name holds for no two of its dimensions. A dimension that stays unknown keeps its name, or
     gets one from the input and its index; a formula of other names is written as mgx_mlir.sizes
-    does. Returns the ranges of sizes that are given, by name.
+    does. `own` are the sizes that the model is for, by name. Returns the ranges of sizes that are
+    given, within its own, by name.
     Raises UsageError where the caller contradicts the model or themselves.
     """
     values = {v.name: v for v in _declared(model, inputs)}
@@ -60,6 +62,8 @@ def bind(
     formulas = {name for name, size in meanings.items() if dim_names.is_formula(name, size)}
     for name in inputs:
         _finish_input(values[name], bound, default_dim, formulas)
+    for symbol, range_ in (own or {}).items():
+        _bind_own(bound, symbol, range_)
     _evaluate_formulas(values.values(), bound)
     for value in model.graph.output:
         for dim in _dims(value):
@@ -263,6 +267,22 @@ def _bind_symbol(bound: _Bound, symbol: str, size: int | Range, giver: str) -> N
             f"{size} (by {giver})"
         )
     bound.givers.setdefault(symbol, giver)
+
+
+def _bind_own(bound: _Bound, symbol: str, own: Range) -> None:
+    given = bound.setdefault(symbol, own)
+    if isinstance(given, Range):
+        ends = [end for end in (given.high, own.high) if end is not None]
+        low, high = max(given.low, own.low), min(ends, default=None)
+        if high is None or low <= high:
+            bound[symbol] = Range(low, high, tuple(size for size in given.optimals if size in own))
+            return
+    elif given in own:
+        return
+    raise UsageError(
+        f"dimension '{symbol}' is given {given} (by {bound.givers[symbol]}), and the model is for "
+        f"{own}"
+    )
 
 
 def _bind_input(bound: _Bound, value: ValueInfoProto, sizes: Sequence[int | Range]) -> None:

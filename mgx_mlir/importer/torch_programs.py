@@ -17,7 +17,8 @@ import onnx
 
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
-from mgx_mlir.importer import element_types, torch_whole_layers
+from mgx_mlir.importer import element_types, torch_decompositions
+from mgx_mlir.sizes.range import Range
 
 # The newest, with operators for attention, rotations and norms, which kernels are made for whole;
 # and one without these, for what torch cannot write by them: keys of one head for all queries.
@@ -54,8 +55,11 @@ def program_of(module: Any, example_inputs: Any, dynamic_shapes: Any = None) -> 
     """The torch.onnx.ONNXProgram of a module, called with examples of its inputs.
 
     `example_inputs` are arguments, or by name where it is a mapping; `dynamic_shapes` is that of
-    torch.export.export. Raises UnsupportedError with the node that cannot be exported.
+    torch.export.export, and names the dimensions of a program that is exported already. Raises
+    UnsupportedError with the node that cannot be exported.
     """
+    if _kind(module) == "ExportedProgram" and example_inputs is None:
+        return _pure(to_onnx(module, dynamic_shapes))
     if _kind(module) != "Module":
         raise UsageError(
             f"example_inputs are for a torch.nn.Module; the model is a {type(module).__name__}"
@@ -97,7 +101,7 @@ def read(path: Path) -> Any:
         raise UserError(f"{path.name} is read by the package torch: pip install torch") from None
     with quiet(), _said("torch.export") as said:
         try:
-            return torch.export.load(path)
+            return _with_symbols(torch.export.load(path))
         except Exception as error:  # of torch, of many kinds
             # torch itself logs the first error, and raises another.
             first = next((record.exc_info[1] for record in said if record.exc_info), None) or error
@@ -106,11 +110,28 @@ def read(path: Path) -> Any:
             ) from error
 
 
-def proto_of(program: Any, least: int) -> tuple[onnx.ModelProto, dict[str, Weight]]:
-    """The model of a program of torch, and those weights that have more than `least` elements.
+def _with_symbols(exported: Any) -> Any:
+    """An ExportedProgram read from a file, without the ranges of formulas.
 
-    These are inputs of the model, and the memory of the program's tensors. Raises UnsupportedError
-    naming the node that torch cannot export, and UserError without the package onnxscript.
+    torch reads those as if they were of symbols, and then cannot export the program.
+    """
+    for node in exported.graph.nodes:
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        known = mode.shape_env.var_to_range if mode is not None and mode.shape_env else {}
+        for size in [size for size in known if not size.is_symbol]:
+            del known[size]
+    return exported
+
+
+def proto_of(
+    program: Any, least: int
+) -> tuple[onnx.ModelProto, dict[str, Weight], dict[str, Range]]:
+    """The model of a program of torch, those weights that have more than `least` elements, and
+    the sizes that it is for, by the names of dimensions.
+
+    The weights are inputs of the model, and the memory of the program's tensors. Raises
+    UnsupportedError naming the node that torch cannot export, and UserError without the package
+    onnxscript.
     """
     kind = _kind(program)
     if kind == "Module":
@@ -119,7 +140,35 @@ def proto_of(program: Any, least: int) -> tuple[onnx.ModelProto, dict[str, Weigh
         )
     if kind == "ExportedProgram":
         program = _pure(to_onnx(program))
-    return _apart(program.model, least)
+    proto, weights = _apart(program.model, least)
+    return proto, weights, _ranges(program.exported_program, proto)
+
+
+def _ranges(exported: Any, model: onnx.ModelProto) -> dict[str, Range]:
+    """The sizes that an ExportedProgram is for, by the names that its model has for dimensions.
+
+    torch takes the sizes 0 and 1 also where it is for more than 1.
+    """
+    if exported is None:
+        return {}
+    constraints = {str(size): found for size, found in exported.range_constraints.items()}
+    declared = {v.name: v.type.tensor_type.shape.dim for v in model.graph.input}
+    nodes = {n.name: n.meta.get("val") for n in exported.graph.nodes if n.op == "placeholder"}
+    names: dict[str, str] = {}
+    for name in declared.keys() & nodes.keys():
+        for dim, size in zip(declared[name], nodes[name].shape, strict=True):
+            if dim.dim_param and not isinstance(size, int):
+                names.setdefault(str(size.node.expr), dim.dim_param)
+    ranges = {}
+    for size, name in names.items():
+        # A formula of other sizes has the range that follows from theirs.
+        follows = not size.isidentifier() and names.keys() >= set(_NAME.findall(size))
+        if size in constraints and not follows:
+            low, high = constraints[size].lower, constraints[size].upper
+            most = int(high) if high.is_Integer else None
+            if low > 2 or most is not None:
+                ranges[name] = Range(int(low) if low > 2 else 1, most)
+    return ranges
 
 
 def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
@@ -132,7 +181,7 @@ def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:
     _expect_onnxscript()
     _refuse_statistics(exported)
     with quiet():
-        exported = torch_whole_layers.divided(exported)
+        exported = torch_decompositions.divided(exported)
     # torch folds a norm of bf16 into a convolution whose weights are f32 then.
     folds = not any(
         tensor.dtype == torch.bfloat16 for tensor in exported.state_dict.values()
@@ -188,16 +237,18 @@ def _expect_onnxscript() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what torch's exporter says to everybody about itself."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Without what torch's exporter, and what it folds constants by, say about themselves."""
+    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 @contextmanager

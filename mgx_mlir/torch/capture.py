@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ _CONTEXTS: dict[Any, Any] = {
     torch.amp.autocast_mode._enter_autocast: torch.amp.autocast_mode.autocast,
     torch.amp.autocast_mode._exit_autocast: None,
 }
+_CHECKPOINT = torch.ops.higher_order.tag_activation_checkpoint
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -56,7 +57,7 @@ class Capture:
     """
 
     def __init__(self, gm: fx.GraphModule, examples: Sequence[Any]) -> None:
-        self.gm = gm
+        self.gm = gm = _inlined(gm)
         self._placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self._place = {node: n for n, node in enumerate(self._placeholders)}
         self._sources = {n: _size_of(p, self._placeholders) for p, n in self._place.items()}
@@ -312,6 +313,43 @@ def _writes(node: fx.Node) -> bool:
         return True
     inplace = name.startswith("i") and hasattr(operator, f"__{name}__")
     return inplace or name == "setitem" or "out" in node.kwargs
+
+
+def _inlined(gm: fx.GraphModule) -> fx.GraphModule:
+    """The graph with those of activation checkpoints in it: without gradients, nothing is kept."""
+    if not any(node.target is _CHECKPOINT for node in gm.graph.nodes):
+        return gm
+    graph = fx.Graph()
+    graph.output(_copied(gm, "", graph, {}))
+    (output,) = (node for node in gm.graph.nodes if node.op == "output")
+    list(graph.nodes)[-1].meta = dict(output.meta)
+    return fx.GraphModule(gm, graph)
+
+
+def _copied(module: fx.GraphModule, path: str, graph: fx.Graph, known: dict[fx.Node, Any]) -> Any:
+    """The results of a module, whose nodes are copied; those `known` are the arguments it has."""
+    for node in module.graph.nodes:
+        if node.op == "output":
+            return fx.map_arg(node.args[0], known.__getitem__)
+        if node in known or (node.op == "get_attr" and _are_bodies(node.users)):
+            continue
+        if node.target is _CHECKPOINT:
+            body = getattr(module, node.args[0].target)
+            inner = [n for n in body.graph.nodes if n.op == "placeholder"]
+            given = fx.map_arg(node.args[1:], known.__getitem__)
+            inside = dict(zip(inner, given, strict=True))
+            known[node] = _copied(body, f"{path}{node.args[0].target}.", graph, inside)
+        elif node.target is operator.getitem and isinstance(known[node.args[0]], tuple | list):
+            known[node] = known[node.args[0]][node.args[1]]
+        else:
+            known[node] = graph.node_copy(node, known.__getitem__)
+            if node.op in ("get_attr", "call_module"):
+                known[node].target = path + node.target
+    raise AssertionError("a graph has an output")
+
+
+def _are_bodies(users: Iterable[fx.Node]) -> bool:
+    return all(user.target is _CHECKPOINT for user in users)
 
 
 def _part(

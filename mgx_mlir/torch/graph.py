@@ -218,6 +218,7 @@ class CompiledGraph:
         self.story.lines = torch_programs.lines_of(program.model)
         torch_programs.name_apart(program.model)
         source = loading.load(program)
+        source.ranges = {}  # Dynamo's own guards say which sizes come here
         torch_programs.rename_dims(source.model, run.names_of_sizes(source))
         return source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -80,6 +81,63 @@ def test_dimensions_that_torch_leaves_open_are_symbols(net: Any) -> None:
     for batch in (2, 5):
         x = torch.randn(batch, 64)
         same(program.run({"x": x}), net(x))
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_sizes_are_within_those_that_torch_exported_for(saved: bool, tmp_path: Path) -> None:
+    class Product(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x @ y
+
+    batch, length = torch.export.Dim("batch", min=3, max=64), torch.export.Dim("length", max=128)
+    exported = torch.export.export(
+        Product(), (torch.randn(5, 8), torch.randn(8, 6)),
+        dynamic_shapes=({0: batch}, {1: 2 * length}),
+    )  # fmt: skip
+    if saved:
+        torch.export.save(exported, tmp_path / "product.pt2")
+    model = str(tmp_path / "product.pt2") if saved else exported
+    program = mgx_mlir.compile(mgx_mlir.compile_to_bytecode(model, mode="full-dynamic"))
+    for rows, columns in ((3, 2), (64, 256)):
+        x, y = torch.randn(rows, 8), torch.randn(8, columns)
+        same(program.run({"x": x, "y": y}), x @ y)
+    for rows, columns, said in (
+        (2, 6, r"dimension 0 of input 'x' is 2; .* from 3 to 64"),
+        (65, 6, r"dimension 0 of input 'x' is 65; .* from 3 to 64"),
+        (5, 258, r"dimension 1 of input 'y' is 258; .* to 256"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            program.run({"x": torch.randn(rows, 8), "y": torch.randn(8, columns)})
+    with pytest.raises(
+        UsageError, match=r"is given 2 \(by input 'x'\), and the model is for {3, 64"
+    ):
+        mgx_mlir.compile(model, input_dims={"x": (2, 8), "y": (8, 6)})
+
+
+def test_names_of_dimensions_are_given_with_a_program_that_has_none(net: Any) -> None:
+    batch = torch.export.Dim("batch", min=3, max=64)
+    exported = torch.export.export(net, (torch.randn(5, 64),), dynamic_shapes=({0: batch},))
+    artifact = mgx_mlir.compile_to_bytecode(
+        exported, mode="full-dynamic", dynamic_shapes=({0: batch},)
+    )
+    assert [(dim.name, dim.low, dim.high) for dim in artifact.plan.dims] == [("batch", 3, 64)]
+
+
+def test_the_exporters_own_trouble_with_constants_is_not_said(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Positions(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.arange(128)[None])
+
+        def forward(self, x: Any) -> Any:
+            return x + torch.gather(self.table, 1, torch.arange(99, -1, -1)[None])
+
+    x = torch.randn(1, 100)
+    same(mgx_mlir.compile(Positions(), example_inputs=(x,)).run({"x": x}), Positions()(x))
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "Evaluation failed" not in capfd.readouterr().err
 
 
 def test_a_module_without_examples_is_refused_with_the_way(net: Any) -> None:

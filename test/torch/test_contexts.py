@@ -1,4 +1,4 @@
-"""torch.compile(backend="mgx"): contexts, branches and loops inside of a graph."""
+"""torch.compile(backend="mgx"): contexts, branches, loops and checkpoints inside of a graph."""
 
 from __future__ import annotations
 
@@ -57,3 +57,31 @@ def test_loops() -> None:
         )  # fmt: skip
 
     expect_compiled(loop, torch.ones(3))
+
+
+def test_activation_checkpoints() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    torch.manual_seed(0)
+    first, second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def layer(x: Any) -> Any:
+        y = checkpoint(first, x, use_reentrant=False)
+        return checkpoint(lambda y: (second(y) + x, y.relu(), x), y, use_reentrant=False)
+
+    expect_compiled(lambda x: checkpoint(layer, x, use_reentrant=False), torch.randn(2, 8))
+
+
+def test_sums_and_products_of_truth_values() -> None:
+    def both(x: Any) -> Any:
+        a, b = x[0] > 0, x[1] > 0
+        return a + b, torch.add(a, b), a * b, a.sum(), a + x[0]
+
+    expect_compiled(both, torch.tensor([[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]]))
+
+
+def test_the_sign_of_nan_is_0() -> None:
+    def signs(x: Any) -> Any:
+        return torch.sign(x), x.sgn(), torch.sign(x.nan_to_num(3).int())
+
+    expect_compiled(signs, torch.tensor([2.0, -3.0, float("nan"), 0.0, float("-inf")]))

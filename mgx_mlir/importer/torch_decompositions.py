@@ -1,4 +1,8 @@
-"""Layers that torch runs by one operator outside of training, in operators that it can export."""
+"""Operators of torch in others that it exports, or exports with the same results.
+
+So are layers that torch runs by one operator outside of training, sums of truth values, and signs,
+which in torch are 0 for NaN.
+"""
 
 from __future__ import annotations
 
@@ -74,13 +78,36 @@ def encoder_layer(
     return second(src + computed(src))
 
 
+def added(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """`aten::add` of truth values: whether one of them is so."""
+    return input | other if _true_or_false(input, other) and alpha else NotImplemented
+
+
+def sign(input: Any) -> Any:
+    """`aten::sign`, and `aten::sgn` of real numbers."""
+    if not input.is_floating_point():
+        return NotImplemented
+    return (input > 0).to(input.dtype) - (input < 0).to(input.dtype)
+
+
+def _true_or_false(*values: Any) -> bool:
+    import torch
+
+    return all(getattr(value, "dtype", None) == torch.bool for value in values)
+
+
 def divided(exported: Any) -> Any:
-    """An ExportedProgram whose layers of one operator are many; itself where there are none."""
+    """An ExportedProgram whose operators of these kinds are others; itself where it has none."""
     from torch import ops
 
     whole = {
         ops.aten._native_multi_head_attention.default: attention,
         ops.aten._transformer_encoder_layer_fwd.default: encoder_layer,
+        ops.aten.sgn.default: sign,
+        ops.aten.sign.default: sign,
     }
     targets = {node.target for node in exported.graph.nodes}
+    plus = ops.aten.add.Tensor
+    if any(n.target is plus and _true_or_false(n.meta.get("val")) for n in exported.graph.nodes):
+        whole[plus] = added
     return exported.run_decompositions(whole) if targets & whole.keys() else exported
