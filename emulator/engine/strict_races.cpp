@@ -45,17 +45,38 @@ bool define_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes
 
 } // namespace
 
+namespace {
+
+// Whether another wave's last access to a word may still be under way, though a barrier came
+// between: LDS serves the requests of two waves in any order.
+bool lags(const Wave &w, const LdsWord &r, bool store) {
+  auto lag = [&](i16 wave, u32 access) {
+    return wave >= 0 && wave != i16(w.id) && access > w.strict->waves[wave]->told_lds;
+  };
+  return lag(r.writer, r.written) || (store && lag(r.reader, r.read));
+}
+
+} // namespace
+
 void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load,
                 bool store) {
   Strict &t = *w.strict;
   if (!define_lds(w, in, address, mask, bytes, load, store)) return;
   u32 epoch = w.group->epoch;
   bool atomic = load && store;
+  // Loads from memory to LDS are of another counter.
+  bool counted =
+      in.cls == Class::lds_read || in.cls == Class::lds_write || in.cls == Class::lds_atomic;
+  u32 access = counted ? t.waves[w.id]->issued[kLds] + 1 : 0;
   for (u32 i = 0; i < w.lanes; ++i) {
     if (!(mask >> i & 1)) continue;
     for (u32 word = address[i] / 4; word <= (address[i] + bytes - 1) / 4; ++word) {
       LdsWord &r = t.words[word];
       if (r.epoch != epoch) {
+        if (lags(w, r, store))
+          return raise_fault(w, Fault::race, int(i), word * 4,
+                             "an access of another wave to the same LDS word may still be under "
+                             "way: it came to the barrier without waiting for it");
         r = LdsWord();
         r.epoch = epoch;
       }
@@ -67,9 +88,12 @@ void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes
             "two waves access the same LDS word between barriers, one of them writes");
       if (store) {
         r.writer = i16(w.id);
+        r.written = access;
         r.atomic = atomic;
       } else {
         r.readers |= 1u << (w.id & 31);
+        r.reader = i16(w.id);
+        r.read = access;
       }
     }
   }
@@ -168,7 +192,10 @@ void strict_order(Wave &w, const Inst &in) {
     if (o.stored && (o.flushing || !w.chip->gfx940_up()) && waits_for_stores(w, in)) o.stored = 0;
   } else if (in.cls == Class::barrier) {
     const std::string &name = w.program->names[in.name];
-    if (name == "s_barrier" || name.compare(0, 16, "s_barrier_signal") == 0) arrive(w, o);
+    if (name == "s_barrier" || name.compare(0, 16, "s_barrier_signal") == 0) {
+      arrive(w, o);
+      w.strict->waves[w.id]->told_lds = w.strict->waves[w.id]->done[kLds];
+    }
   } else if (in.cls == Class::cache) {
     const std::string &name = w.program->names[in.name];
     if (name == "buffer_wbl2") o.flushing = in.flags & F_DEVICE;

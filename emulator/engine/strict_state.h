@@ -65,6 +65,7 @@ struct WaveShadow {
   u32 sdefined[kScalars] = {}; // bits
   bool scc_defined = false;
   u32 issued[kCounters] = {}, done[kCounters] = {};
+  u32 told_lds = 0; // accesses to LDS that were done when the wave last came to a barrier
   u64 undefined_load = 0;     // lanes whose LDS bytes nobody wrote
   Ordering order;
   u64 exec = 0;               // before the present instruction
@@ -79,7 +80,8 @@ struct WaveShadow {
 
 struct LdsWord {
   u32 epoch = ~0u;
-  i16 writer = -1;
+  i16 writer = -1, reader = -1; // the last ones, and the numbers of these accesses
+  u32 written = 0, read = 0;
   bool atomic = false;
   u32 readers = 0; // waves
 };

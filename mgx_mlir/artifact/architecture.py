@@ -47,6 +47,8 @@ class Architecture:
     lds_barriers: bool = True
     # Whether a wave begins with the first arguments in scalar registers (LLVM's KernargPreload).
     preloads_arguments: bool = False
+    # The operand of s_waitcnt that waits for LDS alone; None where s_wait_dscnt does.
+    lds_done: int | None = 0xC07F
     # LLVM features that all code is compiled with.
     llvm_features: str = ""
 
@@ -61,10 +63,12 @@ def _cdna(generation: int) -> Architecture:
 
 
 def _rdna(generation: int, matrix: str, llvm_features: str = "") -> Architecture:
+    lds_done = {2: 0xC07F, 3: 0xFC07}.get(generation)
     return Architecture(
         f"rdna{generation}", matrix, 32, 256,
         simds=2, issue_clocks=1, lane_vgprs=1536, usable_vgprs=236,
-        l2_bytes_a_clock=24, softmax_clocks=10, exchanges_rows=True, llvm_features=llvm_features,
+        l2_bytes_a_clock=24, softmax_clocks=10, exchanges_rows=True, lds_done=lds_done,
+        llvm_features=llvm_features,
     )  # fmt: skip
 
 

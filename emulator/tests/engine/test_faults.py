@@ -20,6 +20,21 @@ extern "C" __global__ void overrun(int* out, int at) { dynamic[at + TX] = TX; ba
 extern "C" __global__ void trapped(int* x) { if (x[0]) __builtin_trap(); x[1] = 1; }
 extern "C" __global__ void endless(volatile int* x) { while (x[0] == 0) ; }
 extern "C" __global__ void racing(int* out) { __shared__ int s[256]; s[TX] = 0; barrier(); s[TX] = TX; out[TX] = s[TX ^ 64]; }
+#ifdef __GFX12__
+#define WAIT "s_wait_dscnt 0x0\\n"
+#define MEET "s_barrier_signal -1\\ns_barrier_wait -1"
+#else
+#define WAIT "s_waitcnt lgkmcnt(0)\\n"
+#define MEET "s_barrier"
+#endif
+#define UNWAITED(name, wait, access) extern "C" __global__ void name(int* out) { \\
+  __shared__ int s[256]; \\
+  uint at = (uint)(__attribute__((address_space(3))) int*)(s + TX), other = at ^ 512, x = TX; \\
+  asm volatile("ds_write_b32 %1, %0\\n" WAIT MEET "\\n" access "\\n" wait MEET : "+v"(x) : "v"(at), "v"(other)); \\
+  s[TX ^ 128] = TX; barrier(); out[TX] = s[TX] + x; }
+UNWAITED(waited, WAIT, "ds_write_b32 %1, %0")
+UNWAITED(unwaited_store, "", "ds_write_b32 %1, %0")
+UNWAITED(unwaited_load, "", "ds_read_b32 %0, %1")
 extern "C" __global__ void global_race(int* x) { x[0] = TX + BX; }
 extern "C" __global__ void unset_lds(int* out) { __shared__ int s[64]; if (TX < 8) s[TX] = 1; barrier(); out[TX] = s[TX]; }
 extern "C" __global__ __launch_bounds__(64) void small(int* x) { x[TX] = 1; }
@@ -94,6 +109,13 @@ class TestStrict:
         out = engine.Array(np.zeros(256, np.int32))
         module.run("racing", 1, 256, out)
         assert fault(module, "racing", 1, 256, out, strict=True).kind == "race"
+
+    @pytest.mark.parametrize("name", ["unwaited_store", "unwaited_load"])
+    def test_a_barrier_without_a_wait_for_lds(self, module, name):
+        out = engine.Array(np.zeros(256, np.int32))
+        module.run(name, 1, 256, out)
+        assert "without waiting for it" in str(fault(module, name, 1, 256, out, strict=True))
+        module.run("waited", 1, 256, out, strict=True)
 
     def test_race_in_global_memory(self, module):
         assert (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, gpu, llvm, math
+from mlir.dialects import amdgpu, arith, gpu, llvm, math, rocdl
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
@@ -168,6 +168,7 @@ def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
     _remainders_of_llvm(gpu_module)
     _relax_atomics(gpu_module)
     _keep_loop_annotations(gpu_module)
+    _await_lds(gpu_module, chip)
     if Target.get(chip).gpu.preloads_arguments:
         _preload_arguments(gpu_module)
     return gpu_module
@@ -208,6 +209,18 @@ def _relax_atomics(gpu_module: gpu.GPUModuleOp) -> None:
         op.syncscope = agent
         for name in ("rocdl.no_fine_grained_memory", "rocdl.no_remote_memory"):
             op.attributes[name] = unit
+
+
+def _await_lds(gpu_module: gpu.GPUModuleOp, chip: str) -> None:
+    """Waits for LDS before each barrier by an instruction of its own.
+
+    LLVM 22 drops the wait of a release fence in a loop that is entered without accesses under way
+    (SIInsertWaitcnts; llvm/llvm-project, pull request 220357).
+    """
+    lds_done = Target.get(chip).gpu.lds_done
+    for op in ops_inside(gpu_module, rocdl.SBarrierOp, rocdl.BarrierSignalOp):
+        with ir.InsertionPoint(op), op.location:
+            rocdl.s_wait_dscnt(0) if lds_done is None else rocdl.s_waitcnt(lds_done)
 
 
 def _preload_arguments(gpu_module: gpu.GPUModuleOp) -> None:
