@@ -85,8 +85,8 @@ private:
   // Adds a pointer to a place; returns its number among all.
   size_t point(const Place &place);
   void add(const BoundStep &step);
-  // Finds or makes the memory that a launch fills; whether the launch has to run.
-  bool keep(const BoundStep &launch);
+  // Finds or makes the memory that launches of weights alone fill; those that have to run.
+  std::vector<const BoundStep *> keep();
   void run_once(size_t first);
   void tell(const Spans &spans, Spans::Clock::time_point start, const mgx_run_options &options);
 
@@ -158,10 +158,7 @@ CpuSized::CpuSized(const Artifact &artifact, Plan plan, Code code, std::shared_p
   std::unique_lock<std::mutex> making(store->making, std::defer_lock);
   if (!bound.once.empty())
     making.lock();
-  std::vector<const BoundStep *> once;
-  for (const BoundStep &launch : bound.once)
-    if (keep(launch))
-      once.push_back(&launch);
+  std::vector<const BoundStep *> once = keep();
   for (const BoundStep &step : bound.steps)
     add(step);
   for (const BoundStep *launch : once)
@@ -175,26 +172,34 @@ CpuSized::CpuSized(const Artifact &artifact, Plan plan, Code code, std::shared_p
     run_once(bound.steps.size());
 }
 
-bool CpuSized::keep(const BoundStep &launch) {
-  CpuStore::Key key{bound.code[static_cast<size_t>(launch.kernel)].sha256,
-                    launch.launch->function,
-                    {},
-                    launch.launch->kept};
-  int64_t index = 0;
-  for (const Place &place : launch.places)
-    if (place.kind == Place::Kind::weight)
-      std::get<2>(key).push_back(place.index);
-    else
-      index = place.index;
-  auto known = store->made.find(key);
-  if (known != store->made.end()) {
-    kept[index] = known->second;
-    return false;
+std::vector<const BoundStep *> CpuSized::keep() {
+  std::vector<const BoundStep *> fresh;
+  std::vector<std::pair<int64_t, CpuStore::Key>> indices;
+  std::vector<size_t> counts;
+  for (const BoundStep &launch : bound.once) {
+    CpuStore::Key key{bound.code[static_cast<size_t>(launch.kernel)].sha256,
+                      launch.launch->function,
+                      {},
+                      launch.launch->kept};
+    int64_t index = 0;
+    for (const Place &place : launch.places)
+      if (place.kind == Place::Kind::weight)
+        std::get<2>(key).push_back(place.index);
+      else
+        index = place.index;
+    auto known = store->made.find(key);
+    if (known != store->made.end()) {
+      kept[index] = known->second;
+      continue;
+    }
+    fresh.push_back(&launch);
+    indices.emplace_back(index, key);
+    counts.push_back(static_cast<size_t>(launch.launch->kept));
   }
-  HostMemory memory = allocate(static_cast<size_t>(launch.launch->kept));
-  kept[index] = CpuStore::Memory(memory.release(), FreeMemory());
-  made[key] = kept[index];
-  return true;
+  std::vector<CpuStore::Memory> memory = allocate(counts);
+  for (size_t i = 0; i < memory.size(); ++i)
+    made[indices[i].second] = kept[indices[i].first] = memory[i];
+  return fresh;
 }
 
 // Fills the memory that launches of weights alone fill, and gives back the weights' pages: later

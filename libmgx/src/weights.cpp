@@ -4,6 +4,7 @@
 #include "hash.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -46,7 +47,7 @@ __attribute__((visibility("default"))) int mgx_cpu_guard = 0;
 }
 
 namespace {
-constexpr size_t page = 4096;
+constexpr size_t page = 4096, huge_page = 2 << 20;
 
 // A page that says how much there is, the memory at the end of its pages, and the guard.
 char *guarded(size_t count) {
@@ -64,7 +65,7 @@ char *guarded(size_t count) {
 
 void FreeMemory::operator()(char *data) const {
   if (!mgx_cpu_guard)
-    return ::operator delete(data, std::align_val_t(64));
+    return std::free(data);
   char *first = data - reinterpret_cast<uintptr_t>(data) % page - page;
   size_t held;
   std::memcpy(&held, first, sizeof held);
@@ -74,7 +75,33 @@ void FreeMemory::operator()(char *data) const {
 HostMemory allocate(size_t count) {
   if (mgx_cpu_guard)
     return HostMemory(guarded(std::max<size_t>(count, 1)));
-  return HostMemory(static_cast<char *>(::operator new(count + 64, std::align_val_t(64))));
+  // A page of 2 MiB is ready in a fifth of the time of its 512 small ones: one more from half on.
+  size_t huge = count < huge_page ? 0 : (count + huge_page / 2) / huge_page * huge_page;
+  void *data = nullptr;
+  if (posix_memalign(&data, huge ? huge_page : 64, std::max(count + 64, huge)))
+    throw std::bad_alloc();
+  if (huge)
+    madvise(data, huge, MADV_HUGEPAGE);
+  return HostMemory(static_cast<char *>(data));
+}
+
+std::vector<std::shared_ptr<char[]>> allocate(const std::vector<size_t> &counts) {
+  std::vector<std::shared_ptr<char[]>> parts;
+  if (mgx_cpu_guard) {
+    for (size_t count : counts)
+      parts.emplace_back(allocate(count));
+    return parts;
+  }
+  size_t all = 0;
+  for (size_t count : counts)
+    all += (count + 63) / 64 * 64;
+  std::shared_ptr<char[]> block = allocate(all);
+  char *next = block.get();
+  for (size_t count : counts) {
+    parts.emplace_back(block, next);
+    next += (count + 63) / 64 * 64;
+  }
+  return parts;
 }
 
 WeightBytes Weight::load() const {

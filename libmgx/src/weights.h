@@ -18,6 +18,8 @@ struct FreeMemory {
 };
 using HostMemory = std::unique_ptr<char[], FreeMemory>;
 HostMemory allocate(size_t count);
+// One block for all counts: large pages fit where the parts alone are small.
+std::vector<std::shared_ptr<char[]>> allocate(const std::vector<size_t> &counts);
 
 // A weight's elements in row-major order, ready to be read.
 struct WeightBytes {
