@@ -11,7 +11,7 @@ import pytest
 from onnx import parser
 
 import mgx_mlir
-from mgx_mlir.artifact.code_object import MOST_GROUPS, Argument, CodeObject, Launch
+from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.fit import check_code
 from mgx_mlir.artifact.interface import Interface, Operand
 from mgx_mlir.artifact.plan import Buffer, Loop, Plan, Row, Step, TensorSpec
@@ -153,12 +153,18 @@ def test_code_runs_for_the_sizes_alone_that_its_kernel_states(symbolic: Artifact
         program.run({"x": np.ones((401, 24), np.float32)})
 
 
-def test_grids_out_of_range_are_refused() -> None:
-    launch = Launch("f", (-1, 1, 1), (64, 1, 1), (Argument("input", 0),))
-    code = CodeObject("gfx942", b"", (launch,), 0, {}, formulas=("1048576*n",))
-    assert code.bound({"n": 8}).launches[0].grid == (8 << 20, 1, 1)
-    with pytest.raises(ArtifactError, match="work-groups, which is out of range"):
-        code.bound({"n": MOST_GROUPS >> 19})
+def test_grids_out_of_range_are_refused(symbolic: Artifact) -> None:
+    program = mgx_mlir.finalize(symbolic, "cpu")
+    ((target, codes),) = program.code_objects.items()
+    formulas = (*codes[0].formulas, "16777216*n")
+    launches = tuple(replace(one, grid=(-len(formulas), 1, 1)) for one in codes[0].launches)
+    changed = replace(codes[0], formulas=formulas, launches=launches)
+    program = program.with_code_objects({target: [changed, *codes[1:]]})
+    loaded = mgx_mlir.compile(Artifact.from_bytes(program.to_bytes()), trust_code=True)
+    with pytest.raises(
+        ArtifactError, match="5033164800 x 1 x 1 work-groups, which is out of range"
+    ):
+        loaded.run({"x": np.ones((300, 24), np.float32)})
 
 
 def test_an_output_takes_the_memory_of_inputs_that_the_kernel_lets_it() -> None:

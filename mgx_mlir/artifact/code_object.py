@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mgx_mlir.artifact.formulas import bound, values
 from mgx_mlir.artifact.interface import Interface
-from mgx_mlir.errors import ArtifactError
 
 ArgumentKind = Literal["input", "output", "scratch", "size", "counters"]
 ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch", "size", "counters")
@@ -150,31 +148,6 @@ class CodeObject:
         kept = tuple(launch for launch in self.launches if 0 not in launch.grid)
         object.__setattr__(self, "launches", kept)  # one of no work-groups does nothing
 
-    def bound(self, known: Mapping[str, int]) -> CodeObject:
-        """The code object for symbols of these sizes.
-
-        Raises ArtifactError for bad formulas, and for sizes that the code is not for.
-        """
-        if not self.formulas:
-            return self
-        found = values(self.formulas, known)
-        launches = tuple(
-            replace(
-                launch,
-                grid=grid,
-                arguments=tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
-            )
-            for launch in self.launches
-            if 0 not in (grid := _bound_grid(launch.grid, found))
-        )
-        return replace(
-            self,
-            launches=launches,
-            scratch_bytes=bound(self.scratch_bytes, found),
-            interface=self.interface and self.interface.bound(known, found),
-            formulas=(),
-        )
-
     @property
     def sha256(self) -> str:
         """The hash of the bytes, in hexadecimal."""
@@ -231,13 +204,6 @@ def _count(value: Any, what: str, least: int = 0) -> int:
     if type(value) is not int or not least <= value < 1 << 63:
         raise ValueError(f"{what} is a number from {least} to 2^63 - 1, got {value!r:.80}")
     return value
-
-
-def _bound_grid(grid: tuple[int, int, int], found: list[int]) -> tuple[int, int, int]:
-    x, y, z = (bound(number, found) for number in grid)
-    if max(x, y, z) > MOST_GROUPS:
-        raise ArtifactError(f"a launch of {x} x {y} x {z} work-groups, which is out of range")
-    return x, y, z
 
 
 def _dimensions(

@@ -7,12 +7,10 @@ a plan is checked against them without a compiler (fit.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from mgx_mlir.artifact.formulas import bound
 from mgx_mlir.elements import ELEMENTS
-from mgx_mlir.errors import ArtifactError
 
 # The bytes of an element by its numpy name; elements of less than 8 bits take a byte each.
 ITEM_BYTES = {row.numpy: max(row.bits // 8, 1) for row in ELEMENTS}
@@ -55,28 +53,6 @@ class Interface:
     def operands(self) -> tuple[Operand, ...]:
         """The inputs, then the outputs."""
         return self.inputs + self.outputs
-
-    def bound(self, known: Mapping[str, int], found: list[int]) -> Interface:
-        """The interface for symbols of these sizes; `found` are the values of the formulas.
-
-        Raises ArtifactError for sizes that the code is not for.
-        """
-        for name, (low, high) in self.dims.items():
-            size = known.get(name)
-            if size is None or size < low or (high is not None and size > high):
-                most = "any" if high is None else high
-                raise ArtifactError(
-                    f"a kernel is for '{name:.80}' from {low} to {most}; the plan gives it {size}"
-                )
-
-        if any(bound(number, found) for number in self.zeros):
-            sizes = ", ".join(f"{name} = {size}" for name, size in known.items())
-            raise ArtifactError(f"the sizes in a kernel do not agree where {sizes}"[:200])
-
-        def one(operand: Operand) -> Operand:
-            return replace(operand, bytes=bound(operand.bytes, found))
-
-        return Interface(tuple(map(one, self.inputs)), tuple(map(one, self.outputs)))
 
     def to_json(self) -> dict[str, Any]:
         """The facts as JSON values."""

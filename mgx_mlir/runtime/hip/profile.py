@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.library import ProfileFunction, RunOptions, SpanFunction, call, made
-from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 from mgx_mlir.runtime.step_time import StepTime, steps_of
 
@@ -117,11 +115,10 @@ def _spans(
 
 
 def _on_device(program: Any, inputs: Mapping[str, Any]) -> dict[str, DeviceTensor]:
-    def tensor(spec: TensorSpec) -> DeviceTensor:
-        value = inputs[spec.name]
-        if isinstance(value, DeviceTensor):
-            return value
-        array = np.asarray(value, numpy_dtype(spec.dtype)).reshape(spec.shape)
-        return DeviceTensor.from_numpy(array, program.device.ordinal)
-
-    return {spec.name: tensor(spec) for spec in program.inputs}
+    """The inputs of a run, checked as a run checks them, on the program's device."""
+    tensors = program.prepared(inputs, "numpy").tensors
+    ordinal = program.device.ordinal
+    return {
+        spec.name: x if isinstance(x, DeviceTensor) else DeviceTensor.from_numpy(x, ordinal)
+        for spec, x in zip(program.inputs, tensors, strict=False)
+    }

@@ -10,6 +10,7 @@ from mgx_mlir.artifact.target import Target, executable_levels
 from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.dialects import context
 from test.codegen.attention_kernels import AttentionCase
+from test.codegen.bound_code import bound_code
 from test.codegen.open_attention import CASES as OPEN
 from test.codegen.open_attention import DTYPES, SIZES, Case
 
@@ -54,7 +55,7 @@ def test_attention_of_any_sizes(case: Case, level: Target) -> None:
         want = case.meaning(arrays)
         inputs = [TensorSpec(f"i{n}", x.dtype.name, x.shape) for n, x in enumerate(arrays)]
         outputs = [TensorSpec("y", np.dtype(DTYPES[case.element]).name, want.shape)]
-        program = program_of(code.bound(known), inputs, outputs, threads=2)
+        program = program_of(bound_code(code, known), inputs, outputs, threads=2)
         have = program.run({f"i{n}": x for n, x in enumerate(arrays)})["y"]
         assert not case.wrong(have, want), known
 

@@ -18,6 +18,7 @@ from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.compiler import Report, import_model, optimize
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import kernels
+from test.codegen.bound_code import bound_code
 from test.importer.agreement import floats
 
 FULL = CompileOptions(mode="full-dynamic")
@@ -159,7 +160,7 @@ def test_any_number_of_images_of_a_pixel_in_groups(filters: int) -> None:
 def test_generators_choose_by_the_pixels_of_a_run() -> None:
     code = codes_of("transformed")[1]
     few, many = (
-        [launch.grid[0] for launch in code.bound({"b": 1, "d0": n, "d1": n}).launches]
+        [launch.grid[0] for launch in bound_code(code, {"b": 1, "d0": n, "d1": n}).launches]
         for n in (15, 18)
     )
     assert [n > 0 for n in few] != [n > 0 for n in many]

@@ -17,6 +17,7 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
+from test.codegen.bound_code import bound_code
 from test.codegen.open_attention import CASES, DTYPES
 
 
@@ -36,7 +37,7 @@ def main(chip: str) -> int:
             want = case.meaning(inputs)
             have = np.full(want.shape, 99).astype(DTYPES[case.element])
             try:
-                run(code.bound(known), inputs, [have])
+                run(bound_code(code, known), inputs, [have])
             except RuntimeError as error:
                 failed += 1
                 print(f"{case} on {chip}, {known}: {error}")

@@ -22,6 +22,7 @@ from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 from mgx_mlir.sizes.arithmetic import evaluate
 from mgx_mlir.sizes.parser import parse
+from test.codegen.bound_code import bound_code
 from test.codegen.open_attention import tensor
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "i64": np.int64}
@@ -413,7 +414,7 @@ def main(chip: str) -> int:
             text = ",".join(dims for dims, _ in case.inputs)
             used = {name: n for name, n in known.items() if name in text}
             try:
-                run(code.bound(used), inputs, [have])
+                run(bound_code(code, used), inputs, [have])
             except RuntimeError as error:
                 failed += 1
                 print(f"{case.name} on {chip}, {known}: {code.why}: {error}")

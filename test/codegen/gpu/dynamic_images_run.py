@@ -23,6 +23,7 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
+from test.codegen.bound_code import bound_code
 
 # The number of images in the kernels' text, which a symbol replaces.
 IMAGES = 997
@@ -129,7 +130,7 @@ def main(chip: str, few: str = "") -> int:
             inputs, want, bound = case.arrays(count)
             have = np.full(want.shape, 99).astype(DTYPES[case.result])
             try:
-                run(code.bound({"images": count}), inputs, [have])
+                run(bound_code(code, {"images": count}), inputs, [have])
             except RuntimeError as error:
                 failed += 1
                 print(f"{case.name} x {count} on {chip}: {code.why}: {error}")

@@ -21,6 +21,7 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
+from test.codegen.bound_code import bound_code
 
 # The number of rows in the kernels' text, which a symbol replaces.
 ROWS = 997
@@ -104,7 +105,7 @@ def main(chip: str) -> int:
             have = np.full(want.shape, 99).astype(DTYPES[here.result])
             sizes = {"a": rows, "b": 1} if rows % 2 else {"a": 2, "b": rows // 2}
             try:
-                run(code.bound(sizes if case.leading else {"rows": rows}), inputs, [have])
+                run(bound_code(code, sizes if case.leading else {"rows": rows}), inputs, [have])
             except RuntimeError as error:
                 failed += 1
                 print(f"{here.name} on {chip}: {code.why}: {error}")

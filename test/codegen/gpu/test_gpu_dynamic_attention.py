@@ -14,6 +14,7 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.parser import MAX_TEXT
+from test.codegen.bound_code import bound_code
 from test.codegen.gpu.emulated import run_on
 from test.codegen.open_attention import Case
 
@@ -41,7 +42,7 @@ def test_work_groups_share_many_keys_of_few_queries(sizes: dict[str, int], parts
     with context(), ir.Location.unknown():
         module = ir.Module.parse(Case("f16", 40, heads=6, groups=6).text())
         code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
-    launches = [launch for launch in code.bound(sizes).launches if launch.grid[0]]
+    launches = [launch for launch in bound_code(code, sizes).launches if launch.grid[0]]
     assert launches[0].grid[2] == parts
     assert len(launches) == (2 if parts > 1 else 1)
     assert max(map(len, code.formulas)) < MAX_TEXT / 2
@@ -60,6 +61,6 @@ def test_what_31_bits_do_not_reach_is_refused_when_it_is_met(sizes: dict[str, in
     with context(), ir.Location.unknown():
         module = ir.Module.parse(Case("f16", 40).text())
         code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
-    code.bound({"b": 3, "s": 1 << 20, "t": 7})
+    bound_code(code, {"b": 3, "s": 1 << 20, "t": 7})
     with pytest.raises(ArtifactError, match="out of range"):
-        code.bound(sizes)
+        bound_code(code, sizes)
