@@ -16,6 +16,7 @@ from mgx_mlir.sizes.arithmetic import Size, ceil_div
 # has (Zen 4, Skylake-X). On processors with narrower vectors tiles of few rows read B often.
 BLOCK_BYTES, BLOCK_BYTES_NARROW = 768 << 10, 192 << 10
 MAX_BLOCK_COLUMNS, MAX_BLOCK_COLUMNS_NARROW = 256, 64
+LEAST_BLOCK_BYTES = 128  # of a row of it
 # The first-level cache: 4 KiB of each of its (8 to 12) ways, half of which rows of A may take.
 CACHE_LINE, CACHE_SETS, ROWS_OF_SET = 64, 64, 4
 HALF = CACHE_LINE * CACHE_SETS * ROWS_OF_SET
@@ -31,9 +32,10 @@ MAX_SHARED_BYTES = 16 << 20
 # Rows of B that one item of a packing launch packs.
 PACK_DEPTH = 128
 # Costs in multiply-adds of one vector. An element of A comes from the first-level cache, a
-# vector of B from the second. Packing a vector of B is loads, stores and, along k, a
+# vector of B from the second; from behind it where the second does not hold all of a block's depth,
+# which the next item reads again. Packing a vector of B is loads, stores and, along k, a
 # transposition. Sums that are stored and loaded between two blocks of depth cost that too.
-LOAD_A, LOAD_B = 0.4, 1.0
+LOAD_A, LOAD_B, LOAD_FAR = 0.4, 1.0, 3.0
 PACK_VECTOR, PACK_TRANSPOSED = 2.5, 6.0
 PACK_A_VECTOR = 2.5
 SUMS_VECTOR = 4.0
@@ -352,7 +354,8 @@ def _column_blocks(problem: Contraction, machine: Machine) -> Iterator[int]:
         return
     bound = MAX_BLOCK_COLUMNS if machine.vector_bytes == 64 else MAX_BLOCK_COLUMNS_NARROW
     most = min(bound, ceil_div(problem.N, lanes) * lanes)
-    yield from range(min(most, 4 * lanes), most + 1, lanes)
+    least = min(most, LEAST_BLOCK_BYTES // emit.element_bytes(problem.accumulator))
+    yield from range(least, most + 1, lanes)
 
 
 def _parts(size: int, part: int) -> list[tuple[int, int]]:
@@ -371,14 +374,15 @@ def _cost(
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
-
-    line, how = isinstance(problem.b, Line), (LOAD_B, CHAINS)
+    depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
+    wide = lanes * emit.element_bytes(problem.accumulator) == 64
+    far = depths > 1 and wide and packs_once(problem)
+    line, how = isinstance(problem.b, Line), (LOAD_FAR if far else LOAD_B, CHAINS)
     if isinstance(problem.b, Line):
         # Lines are in the first-level cache, and of few steps: sums of the next tile are in flight.
         held = problem.b.runs.size * columns * emit.element_bytes(problem.b.element)
         how = LOAD_A if held <= 2 * HALF else 2 * LOAD_B, CHAINS // 2
     one, whole = tile_cost(rows, 1, *how), tile_cost(rows, vectors, *how)
-    depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
     steps = ceil_div(problem.K, joined)
     total = 0.0
     for block, count in _parts(problem.N, columns):
