@@ -282,6 +282,19 @@ def attribute_constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
     return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))
 
 
+def add_table(name: str, type_: ir.MemRefType, elements: ir.Attribute, block: ir.Block) -> None:
+    """Adds a constant table to a module's block; `memref.get_global` gives it."""
+    entries: dict[str, ir.Attribute] = {
+        "sym_name": ir.StringAttr.get(name),
+        "sym_visibility": ir.StringAttr.get("private"),
+        "type": ir.TypeAttr.get(type_),
+        "initial_value": elements,
+        "constant": ir.UnitAttr.get(),
+    }
+    place = ir.InsertionPoint.at_block_begin(block)
+    ir.Operation.create("memref.global", attributes=entries, ip=place)
+
+
 def lane_mask(count: Index, lanes: int) -> ir.Value | None:
     """A mask of the first `count` lanes; None when `count` is known to be all."""
     if isinstance(count, int) and count >= lanes:

@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf
 
 from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.codegen.builders.emit import add_table
 from mgx_mlir.codegen.meaning.body import Body, Indices
 from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.meaning.index import Dim, Index, linear
@@ -299,17 +300,7 @@ def _table(table: Table, entry: ir.Block, space: ir.Attribute | None) -> ir.Valu
             name = ir.StringAttr(op.attributes["sym_name"]).value
             break
     else:
-        ir.Operation.create(
-            "memref.global",
-            attributes={
-                "sym_name": ir.StringAttr.get(name),
-                "sym_visibility": ir.StringAttr.get("private"),
-                "type": ir.TypeAttr.get(type_),
-                "initial_value": elements,
-                "constant": ir.UnitAttr.get(),
-            },
-            ip=ir.InsertionPoint.at_block_begin(block),
-        )
+        add_table(name, type_, elements, block)
     with ir.InsertionPoint.at_block_begin(entry):
         return memref.get_global(type_, name)
 

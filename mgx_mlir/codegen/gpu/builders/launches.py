@@ -153,17 +153,7 @@ class Launches:
         self._tables += 1
         space = ir.Attribute.parse("#gpu.address_space<global>")
         type_ = ir.MemRefType.get(held.shape, held.element_type, memory_space=space)
-        ir.Operation.create(
-            "memref.global",
-            attributes={
-                "sym_name": ir.StringAttr.get(name),
-                "sym_visibility": ir.StringAttr.get("private"),
-                "type": ir.TypeAttr.get(type_),
-                "initial_value": value,
-                "constant": ir.UnitAttr.get(),
-            },
-            ip=ir.InsertionPoint.at_block_begin(self._block),
-        )
+        emit.add_table(name, type_, value, self._block)
         return lambda: memref.get_global(type_, name)
 
     def _arguments(
