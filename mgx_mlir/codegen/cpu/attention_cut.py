@@ -5,18 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.schedule import (
-    USUAL,
-    USUAL_BATCH,
-    Machine,
-    register_tiles,
-    tile_cost,
-)
-from mgx_mlir.codegen.problem.attention import (
-    Attention,
-    heads_as_queries,
-    match_attention,
-)
+from mgx_mlir.codegen.cpu.schedule import USUAL, USUAL_BATCH, Machine, register_tiles, tile_cost
+from mgx_mlir.codegen.problem.attention import Attention, heads_as_queries, match_attention
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 

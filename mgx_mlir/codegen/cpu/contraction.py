@@ -18,13 +18,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined, pack
 from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Line, Packed
-from mgx_mlir.codegen.cpu.schedule import (
-    JOINED,
-    PACK_DEPTH,
-    SUM_DEPTH,
-    CpuSchedule,
-    are_signed,
-)
+from mgx_mlir.codegen.cpu.schedule import JOINED, PACK_DEPTH, SUM_DEPTH, CpuSchedule, are_signed
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 

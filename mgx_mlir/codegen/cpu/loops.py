@@ -18,14 +18,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.squares import Crossed
 from mgx_mlir.codegen.cpu.vectors import FEW_TERMS, Elements, RowReduction
 from mgx_mlir.codegen.loops.body import Function, FunctionBody
-from mgx_mlir.codegen.loops.nest import (
-    Facts,
-    Group,
-    bind,
-    body_at,
-    build_elements,
-    constant_of,
-)
+from mgx_mlir.codegen.loops.nest import Facts, Group, bind, body_at, build_elements, constant_of
 from mgx_mlir.codegen.meaning.index import Index as Formula
 from mgx_mlir.codegen.meaning.index import bare_dim
 from mgx_mlir.sizes.arithmetic import Number, ceil_div

@@ -19,11 +19,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import finished
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError
-from mgx_mlir.codegen.loops.body import (
-    Build,
-    FunctionBody,
-    Place,
-)
+from mgx_mlir.codegen.loops.body import Build, FunctionBody, Place
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
 from mgx_mlir.codegen.loops.nest import Nest
 from mgx_mlir.codegen.loops.repeat import (
@@ -34,11 +30,7 @@ from mgx_mlir.codegen.loops.repeat import (
     loop_of,
 )
 from mgx_mlir.codegen.meaning.body import Indices, Lazy
-from mgx_mlir.codegen.meaning.index import (
-    index_constant,
-    linear,
-    symbol_values,
-)
+from mgx_mlir.codegen.meaning.index import index_constant, linear, symbol_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.sizes.arithmetic import Number

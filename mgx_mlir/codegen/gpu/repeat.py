@@ -16,13 +16,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.loops import position, sized_function
-from mgx_mlir.codegen.loops.body import (
-    Build,
-    FunctionBody,
-    Place,
-    element_bytes,
-    memory_type,
-)
+from mgx_mlir.codegen.loops.body import Build, FunctionBody, Place, element_bytes, memory_type
 from mgx_mlir.codegen.loops.kernel import (
     is_symbolic,
     kernel_symbols,

@@ -11,14 +11,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.meaning import native
 from mgx_mlir.codegen.meaning.arithmetic import CONTRACT, Arithmetic
-from mgx_mlir.codegen.meaning.element import (
-    BOOL,
-    EXPONENT_ONLY,
-    F32,
-    I32,
-    SIGNED,
-    Element,
-)
+from mgx_mlir.codegen.meaning.element import BOOL, EXPONENT_ONLY, F32, I32, SIGNED, Element
 from mgx_mlir.elements import MINIFLOATS, Minifloat
 
 

@@ -251,7 +251,9 @@ def index_constant(value: Number) -> ir.Value:
         for atom in atoms:
             if isinstance(atom, Floor):
                 parts = index_constant(atom.value), index_constant(atom.divisor)
-                one: ir.Value = arith.floordivsi(*parts)
+                # Unsigned ones are shifts where the divisor is a power of 2.
+                divide = arith.divui if atom.value >= 0 else arith.floordivsi
+                one: ir.Value = divide(*parts)
             elif isinstance(atom, Positive):
                 one = arith.maxsi(index_constant(atom.value), index_constant(0))
             elif atom.name in (known := _symbols.get({})):

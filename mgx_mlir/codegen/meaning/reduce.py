@@ -12,14 +12,7 @@ from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.meaning.index import Index
 from mgx_mlir.codegen.meaning.kernel import Kernel
-from mgx_mlir.codegen.meaning.reducers import (
-    SUM,
-    Fold,
-    highest,
-    lowest,
-    maximum,
-    sum_element,
-)
+from mgx_mlir.codegen.meaning.reducers import SUM, Fold, highest, lowest, maximum, sum_element
 from mgx_mlir.codegen.meaning.value import Computed, Stored, reshape
 from mgx_mlir.sizes.arithmetic import Number
 

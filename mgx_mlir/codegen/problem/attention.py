@@ -8,13 +8,7 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.problem.match import (
-    Match,
-    Source,
-    matrix_of,
-    used_arguments,
-    with_epilogue,
-)
+from mgx_mlir.codegen.problem.match import Match, Source, matrix_of, used_arguments, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve, splat_constant
 from mgx_mlir.dialects import mgx

@@ -85,15 +85,20 @@ def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
     ).result
 
 
-def guarded(offset: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:
-    """`offset`, or one outside of every buffer where one of the conditions fails."""
+def guarded(
+    offset: Index, inside: Sequence[ir.Value], element_bytes: int, grows: bool = False
+) -> Index:
+    """`offset`, or one outside of every buffer where one of the conditions fails.
+
+    grows: it is a sum of terms of which none is negative.
+    """
     if not inside:
         return offset
     condition = inside[0]
     for other in inside[1:]:
         condition = arith.andi(condition, other)
     # Where LLVM proves the condition, nothing else stops it from splitting the offset.
-    here = emit.value(opaque(offset))
+    here = emit.value(offset if grows else opaque(offset))
     return arith.select(condition, here, emit.value(OUTSIDE // element_bytes))
 
 

@@ -72,28 +72,48 @@ class MemoryOperand:
         offset = emit.add(start, self.inner.offset(inner))
         return memory.unsplit(offset, self.outer if self.inner.grows else self.inner)
 
+    def place(self, start: Index, inner: Index, more: int, inside: Sequence[ir.Value]) -> Index:
+        """The offset of element `inner + more`, or outside of every buffer where one of `inside`
+        fails.
+
+        Neighbours share the condition's offset where it grows: `more` is an instruction's constant.
+        """
+        grows = self.inner.grows and self.outer.grows and len(self.inner.factors) == 1
+        if not (inside and grows and isinstance(self.offset, int)):
+            inner, more, grows = emit.add(inner, more), 0, False
+        offset = memory.guarded(
+            self.offset_of(start, inner), inside, element_bytes(self.element), grows
+        )
+        # LLVM would add to both offsets of the choice.
+        offset = memory.opaque(offset) if more else offset
+        return emit.add(offset, self.inner.offset(more))
+
     def load(
-        self, buffer: ir.Value, start: Index, inner: Index, lanes: int, inside: Sequence[ir.Value]
+        self,
+        buffer: ir.Value,
+        start: Index,
+        inner: Index,
+        lanes: int,
+        inside: Sequence[ir.Value],
+        more: int = 0,
     ) -> ir.Value:
-        """Elements inner .. inner + lanes as a vector; `start`: the offset of the outer index.
+        """Elements from inner + more on, `lanes`, as a vector; `start`: the offset of the outer
+        index.
 
         Zeros where one of `inside` fails.
         """
-        size = element_bytes(self.element)
         last = self.inner.factors[-1] if self.inner.factors else (1, 0)
         if not self.inner.factors or (last[1] == 0 and last[0] % lanes == 0):
-            offset = self.offset_of(start, inner)
-            x = memory.load(buffer, memory.guarded(offset, inside, size), 1)
+            x = memory.load(buffer, self.place(start, inner, more, inside), 1)
             return self._loaded(emit.splat(memory.element(x, 0), lanes))
         width = self.width(lanes)
-        elements: list[ir.Value] = []
-        for first in range(0, lanes, width):
-            offset = self.offset_of(start, emit.add(inner, first))
-            x = memory.load(buffer, memory.guarded(offset, inside, size), width)
-            if width == lanes:
-                return self._loaded(x)
-            elements += [memory.element(x, i) for i in range(width)]
-        return self._loaded(memory.joined(elements))
+        parts = [
+            memory.load(buffer, self.place(start, inner, more + first, inside), width)
+            for first in range(0, lanes, width)
+        ]
+        if len(parts) > 1:
+            parts = [memory.joined([memory.element(x, i) for x in parts for i in range(width)])]
+        return self._loaded(parts[0])
 
     def load_one(self, buffer: ir.Value, offset: Index) -> ir.Value:
         """The element at `offset`, as a scalar."""
@@ -106,17 +126,17 @@ class MemoryOperand:
         start: Index,
         inner: Index,
         inside: Sequence[ir.Value],
+        more: int = 0,
     ) -> None:
-        """Stores a vector from element `inner` on; nothing where one of `inside` fails."""
-        size, lanes = element_bytes(self.element), ir.VectorType(x.type).shape[0]
+        """Stores a vector from element `inner + more` on; nothing where one of `inside` fails."""
+        lanes = ir.VectorType(x.type).shape[0]
         if self.element.kind == BOOL:
             i8 = ir.VectorType.get([lanes], ir.IntegerType.get_signless(8))
             x = arith.extui(i8, x)
         width = self.width(lanes)
         for first in range(0, lanes, width):
-            offset = self.offset_of(start, emit.add(inner, first))
             part = memory.part(x, first, width)
-            memory.store(part, buffer, memory.guarded(offset, inside, size))
+            memory.store(part, buffer, self.place(start, inner, more + first, inside))
 
     def _loaded(self, x: ir.Value) -> ir.Value:
         return emit.from_memory(x, "i1" if self.element.kind == BOOL else "")

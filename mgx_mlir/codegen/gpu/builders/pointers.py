@@ -29,14 +29,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
 )
 from mgx_mlir.codegen.meaning.index import symbol_values
 from mgx_mlir.codegen.problem.problem import Axis
-from mgx_mlir.sizes.arithmetic import (
-    Number,
-    Size,
-    Symbol,
-    common_factor,
-    evaluate,
-    symbols,
-)
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, common_factor, evaluate, symbols
 
 # The size that schedules are chosen for, where no bound is below it: no block of them is whole.
 USUAL = 509
@@ -146,9 +139,21 @@ class Values:
             here = index if number == 0 else arith.remui(index, self(size))
             start = arith.addi(start, arith.muli(here, self(stride)))
             index = arith.divui(index, self(size)) if number else index
-        most = self(MAX_BYTES // move.tensor.bytes)
-        rest = arith.minui(arith.subi(self(move.size), start), most)
+        rest: ir.Value = arith.subi(self(move.size), start)
+        if move.reach != move.size:
+            rest = _at_most(rest, MAX_BYTES // move.tensor.bytes)
         return memory.moved(pointer, start, rest)
+
+
+def _at_most(number: ir.Value, most: int) -> ir.Value:
+    """The smaller of two numbers as i64, by words: scalar units compare no more at a time."""
+    i32 = ir.IntegerType.get_signless(32)
+    limit, zero = arith.constant(i32, most), arith.constant(i32, 0)
+    upper: ir.Value = arith.trunci(i32, arith.shrui(number, arith.constant(number.type, 32)))
+    upper = memory.opaque_word(upper, "s")
+    is_far = arith.cmpi(arith.CmpIPredicate.ne, upper, zero)
+    lower = arith.select(is_far, limit, arith.trunci(i32, number))
+    return arith.extui(number.type, arith.minui(lower, limit))
 
 
 @contextmanager

@@ -12,13 +12,7 @@ from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
-from mgx_mlir.codegen.meaning.reduce import (
-    accumulate,
-    lowest,
-    maximum,
-    reduce_axes,
-    rounded,
-)
+from mgx_mlir.codegen.meaning.reduce import accumulate, lowest, maximum, reduce_axes, rounded
 from mgx_mlir.codegen.meaning.value import Computed, reshape
 from mgx_mlir.dialects import mgx
 

@@ -12,13 +12,7 @@ from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.reduce import reduce_axes
-from mgx_mlir.codegen.meaning.reducers import (
-    ArgReducer,
-    Reduction,
-    lowest,
-    maximum,
-    reducer_of,
-)
+from mgx_mlir.codegen.meaning.reducers import ArgReducer, Reduction, lowest, maximum, reducer_of
 from mgx_mlir.codegen.meaning.value import Computed, reshape
 from mgx_mlir.dialects import mgx
 

@@ -13,12 +13,7 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.boxes import overlaps
 from mgx_mlir.codegen.meaning.convert import load, store
-from mgx_mlir.codegen.meaning.element import (
-    SIGNED,
-    Element,
-    element_of,
-    sizes_of,
-)
+from mgx_mlir.codegen.meaning.element import SIGNED, Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.ops.movement import runtime_index

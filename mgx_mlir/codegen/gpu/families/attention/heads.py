@@ -39,11 +39,7 @@ from mgx_mlir.codegen.gpu.builders.pointers import (
 )
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.attention.combine import (
-    THREADS,
-    combined,
-    tensor_of,
-)
+from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combined, tensor_of
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     base_unit,
     lds_bytes,
@@ -64,14 +60,7 @@ from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
-from mgx_mlir.sizes.arithmetic import (
-    Number,
-    Size,
-    Symbol,
-    ceil_div,
-    is_more,
-    minimum,
-)
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div, is_more, minimum
 
 # Few queries of a head: they are one tile.
 FEW = 16

@@ -18,18 +18,9 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders.function import (
-    MAX_THREADS,
-    Tensor,
-    block_number,
-    thread_number,
-)
+from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, Tensor, block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import SCRATCH, Launches
-from mgx_mlir.codegen.gpu.builders.pointers import (
-    Move,
-    one_part,
-    reach,
-)
+from mgx_mlir.codegen.gpu.builders.pointers import Move, one_part, reach
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction import packing
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
@@ -43,9 +34,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     subsampled,
 )
 from mgx_mlir.codegen.gpu.families.contraction.crossing import by_row, crossed, mapped_matrix
-from mgx_mlir.codegen.gpu.families.contraction.function import (
-    Along,
-)
+from mgx_mlir.codegen.gpu.families.contraction.function import Along
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.families.contraction.variants import Multiples
 from mgx_mlir.codegen.meaning.element import element_of, sizes_of
@@ -62,9 +51,7 @@ from mgx_mlir.codegen.problem.problem import (
 )
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import (
-    Number,
-)
+from mgx_mlir.sizes.arithmetic import Number
 
 # Pixels of a thread that packs an image, where they divide it; and chunks of neighbouring threads.
 _PIXELS, _NEAR = 4, 4

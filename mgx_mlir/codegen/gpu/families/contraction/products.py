@@ -27,17 +27,10 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, Tensor, signature
 from mgx_mlir.codegen.gpu.builders.launches import SCRATCH, Launches
-from mgx_mlir.codegen.gpu.builders.pointers import (
-    USUAL,
-    Move,
-    forwards,
-    value_of,
-)
+from mgx_mlir.codegen.gpu.builders.pointers import USUAL, Move, forwards, value_of
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, problem_refusal
-from mgx_mlir.codegen.gpu.families.contraction.convolution import (
-    Product,
-)
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages, side_by_side
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
@@ -72,14 +65,7 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, in_ranges, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
-from mgx_mlir.sizes.arithmetic import (
-    Number,
-    Symbol,
-    ceil_div,
-    common_factor,
-    is_more,
-    symbols,
-)
+from mgx_mlir.sizes.arithmetic import Number, Symbol, ceil_div, common_factor, is_more, symbols
 
 # Runs of up to as many results as with all symbols of the first value have a schedule for symbols
 # of the second one. Symbols of images are their heights and widths.

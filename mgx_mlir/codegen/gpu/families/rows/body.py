@@ -13,6 +13,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator, Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
@@ -73,6 +74,12 @@ class RowsBody:
         lanes = self.schedule.lanes
 
         def step(chunks: Sequence[Chunk], carried: list[Partial]) -> list[Partial]:
+            if any(chunk.inside for chunk in chunks[:-1]):
+                # LLVM would issue reads under conditions when others have been waited for.
+                for chunk in chunks:
+                    for reduction in reductions:
+                        self.values.read(reduction.value, chunk)
+                fence()
             terms = [[r.terms(self.values, chunk) for chunk in chunks] for r in reductions]
             before = [[partial] for partial in carried] or [[] for _ in reductions]
             return [

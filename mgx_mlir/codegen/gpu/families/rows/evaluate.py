@@ -32,11 +32,17 @@ Partial = tuple[ir.Value, ...]
 
 @dataclass(eq=False)
 class Chunk:
-    """Elements from `column` on. `inside`: whether they are inside the row; None if always."""
+    """Elements from `first + more` on. `inside`: whether they are in the row; None if always."""
 
-    column: Index
+    first: Index
     inside: ir.Value | None = None
+    more: int = 0
     known: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    @property
+    def column(self) -> Index:
+        """The first element."""
+        return emit.add(self.first, self.more)
 
 
 class Layout(Protocol):
@@ -73,6 +79,15 @@ class Evaluator:
                 operands = [self.whole(x, chunk) for x in op.operands]
                 chunk.known.update(self._compute(op, operands))
         return chunk.known[value]
+
+    def read(self, value: ir.Value, chunk: Chunk) -> None:
+        """Reads the elements of a chunk that a value depends on."""
+        if value in self.rows.sources:
+            self.whole(value, chunk)
+        elif value not in chunk.known:
+            for operand in self._producer[value].operands:
+                if self.rows.is_whole(operand):
+                    self.read(operand, chunk)
 
     def row(self, value: ir.Value) -> ir.Value:
         """A value that is the same for a whole row. Its reductions have to be defined."""

@@ -98,15 +98,17 @@ class Along(_Layout):
 
     def chunk(self, number: Index, last: bool) -> Chunk:
         """Chunk `number` of the thread; the last chunk may lie outside the row."""
-        size = self.schedule.threads * self.lanes
-        column = emit.add(emit.mul(self.part, self.lanes), emit.mul(number, size))
-        inside = emit.compare("slt", column, self.rows.columns) if last else None
-        return Chunk(column, inside)
+        first = emit.mul(self.part, self.lanes)
+        more = emit.mul(number, self.schedule.threads * self.lanes)
+        if not isinstance(more, int):
+            first, more = emit.add(first, more), 0
+        inside = emit.compare("slt", first, emit.sub(self.rows.columns, more)) if last else None
+        return Chunk(first, inside, more)
 
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         inside = [chunk.inside] if chunk.inside is not None else []
         start = self._starts[source]
-        return source.load(self.source(source), start, chunk.column, self.lanes, inside)
+        return source.load(self.source(source), start, chunk.first, self.lanes, inside, chunk.more)
 
     def load_row(self, source: MemoryOperand) -> ir.Value:
         return source.load_one(self.source(source), source.start(self.row))
@@ -154,7 +156,7 @@ class Along(_Layout):
         operand = result.operand
         start = self._starts[operand]
         guards = self.guards(bounded, chunk)
-        operand.store(value, self.target_of(result), start, chunk.column, guards)
+        operand.store(value, self.target_of(result), start, chunk.first, guards, chunk.more)
 
     def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
         operand = result.operand

@@ -21,11 +21,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.choice import least
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
-from mgx_mlir.codegen.gpu.families.contraction.convolution import (
-    PACKED_FILTER,
-    PACKED_IMAGE,
-    split,
-)
+from mgx_mlir.codegen.gpu.families.contraction.convolution import PACKED_FILTER, PACKED_IMAGE, split
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import pixel_group
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request

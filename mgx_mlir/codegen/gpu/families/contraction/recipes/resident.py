@@ -24,11 +24,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
-from mgx_mlir.codegen.gpu.families.contraction.cost import (
-    BLOCK_CLOCKS,
-    BLOCK_LATENCY,
-    LINE_BYTES,
-)
+from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_CLOCKS, BLOCK_LATENCY, LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks, ImageWork
