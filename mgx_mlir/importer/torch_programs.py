@@ -156,7 +156,7 @@ def _ranges(exported: Any, model: onnx.ModelProto) -> dict[str, Range]:
     nodes = {n.name: n.meta.get("val") for n in exported.graph.nodes if n.op == "placeholder"}
     names: dict[str, str] = {}
     for name in declared.keys() & nodes.keys():
-        for dim, size in zip(declared[name], nodes[name].shape, strict=True):
+        for dim, size in zip(declared[name], getattr(nodes[name], "shape", ()), strict=True):
             if dim.dim_param and not isinstance(size, int):
                 names.setdefault(str(size.node.expr), dim.dim_param)
     ranges = {}

@@ -123,6 +123,17 @@ def test_names_of_dimensions_are_given_with_a_program_that_has_none(net: Any) ->
     assert [(dim.name, dim.low, dim.high) for dim in artifact.plan.dims] == [("batch", 3, 64)]
 
 
+def test_a_number_of_the_call_is_an_input() -> None:
+    class Times(torch.nn.Module):
+        def forward(self, x: Any, n: int) -> Any:
+            return x * n
+
+    sizes = ({0: torch.export.Dim("batch", max=9)}, torch.export.Dim.DYNAMIC)
+    exported = torch.export.export(Times(), (torch.ones(3), 2), dynamic_shapes=sizes)
+    program = mgx_mlir.compile(exported, mode="full-dynamic")
+    same(program.run({"x": torch.ones(5), "n": np.array(4)}), torch.full((5,), 4.0))
+
+
 def test_the_exporters_own_trouble_with_constants_is_not_said(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
