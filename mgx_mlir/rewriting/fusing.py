@@ -16,6 +16,7 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     group_of,
     has_one_use,
+    has_sizes,
     identity,
     is_static,
     shape,
@@ -213,7 +214,13 @@ def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
 
 def _reduced_product(reduce: mgx.FusedReduceOp) -> list[ir.OpView]:
     """A product of two matrices, with its pointwise work, whose rows a reduction reduces."""
-    if not is_static(reduce) or list(reduce.axes) != [len(shape(reduce.results[0])) - 1]:
+    axis = len(shape(reduce.results[0])) - 1
+    sizes = [x for value in reduce.operands for x in shape(value)[axis:]]
+    if (
+        list(reduce.axes) != [axis]
+        or not has_sizes(reduce)
+        or not all(isinstance(x, int) for x in sizes)
+    ):
         return []
     for value in reduce.inputs:
         views: list[ir.OpView] = []

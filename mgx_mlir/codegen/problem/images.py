@@ -7,6 +7,8 @@ The number of images is the first dimension of each tensor that has it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from mlir import ir
 
 from mgx_mlir.codegen.meaning.element import sizes_of
@@ -79,24 +81,31 @@ def _is_by_image(op: ir.OpView) -> bool:
 
 def of_images(kernel: mgx.KernelOp, count: int) -> tuple[ir.Module, mgx.KernelOp]:
     """The kernel of `count` images, and the module that holds it."""
+    return of_sizes(kernel, lambda sizes: [count, *sizes[1:]])
+
+
+def of_sizes(
+    kernel: mgx.KernelOp, change: Callable[[Sequence[Number]], list[Number]]
+) -> tuple[ir.Module, mgx.KernelOp]:
+    """The kernel with the sizes of its symbolic tensors changed, and the module that holds it."""
+
+    def changed(type_: ir.Type) -> ir.Type:
+        if not isinstance(type_, ir.RankedTensorType) or not has_images(type_):
+            return type_
+        return symbolic.tensor_type(change(sizes_of(type_)), type_.element_type)
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        arguments = [x for region in op.regions for block in region for x in block.arguments]
+        for value in (*arguments, *op.results):
+            value.set_type(changed(value.type))
+        return ir.WalkResult.ADVANCE
+
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
-    block = copy.regions[0].blocks[0]
-    for value in (*block.arguments, *(r for op in block.operations for r in op.results)):
-        value.set_type(_with_images(value.type, count))
+    copy.walk(visit)
     own = ir.FunctionType(kernel.function_type.value)
-    inputs, results = (
-        [_with_images(type_, count) for type_ in part] for part in (own.inputs, own.results)
-    )
-    type_ = ir.FunctionType.get(inputs, results)
+    type_ = ir.FunctionType.get([*map(changed, own.inputs)], [*map(changed, own.results)])
     copy.attributes["function_type"] = ir.TypeAttr.get(type_)
     found = copy.opview
     assert isinstance(found, mgx.KernelOp)
     return module, found
-
-
-def _with_images(type_: ir.Type, count: int) -> ir.Type:
-    if not has_images(type_):
-        return type_
-    sizes: list[Number | None] = [count, *sizes_of(type_)[1:]]
-    return symbolic.tensor_type(sizes, ir.RankedTensorType(type_).element_type)

@@ -12,8 +12,8 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
-from mgx_mlir.sizes.arithmetic import Number, ceil_div
-from mgx_mlir.sizes.parser import MAX_TEXT
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, maximum
+from mgx_mlir.sizes.parser import MAX_TEXT, parse
 
 P = TypeVar("P", covariant=True)
 # Bytes that divide the offset of a piece of scratch memory.
@@ -84,16 +84,28 @@ def in_turn(programs: Sequence[GpuProgram], formulas: Formulas) -> GpuProgram:
 
 @dataclass(frozen=True)
 class Part:
-    """A program, the arguments that replace some of its own, and the offset of its scratch."""
+    """A program, the arguments that replace some of its own, the offset of its scratch, and its
+    launches in a run: 1 or 0."""
 
     program: GpuProgram
     places: Mapping[Argument, Argument]
-    scratch: int
+    scratch: Number
+    share: Number = 1
 
-    def argument(self, own: Argument) -> Argument:
-        if own.kind == "scratch":
-            return Argument("scratch", self.scratch + own.index)
-        return self.places.get(own, own)
+    def value(self, number: int) -> Number:
+        """The size that a number of the program stands for."""
+        return number if number >= 0 else parse(self.program.formulas[-1 - number])
+
+    def launch(self, own: Launch, formulas: Formulas) -> Launch:
+        """One of the program's, whose numbers stand for `formulas`."""
+
+        def argument(x: Argument) -> Argument:
+            value = self.value(x.index) + (self.scratch if x.kind == "scratch" else 0)
+            return self.places.get(x) or Argument(x.kind, formulas.number(value))
+
+        x, y, z = map(self.value, own.grid)
+        grid = formulas.number(self.share * x), formulas.number(y), formulas.number(z)
+        return replace(own, grid=grid, arguments=tuple(map(argument, own.arguments)))
 
 
 def joined(parts: Sequence[Part]) -> GpuProgram:
@@ -101,14 +113,16 @@ def joined(parts: Sequence[Part]) -> GpuProgram:
     first, *others = (part.program for part in parts)
     for program in others:
         append_functions(first.module, program.module)
+    formulas = Formulas({x: n for n, x in enumerate(dict.fromkeys(
+        x for part in parts for x in part.program.formulas))})  # fmt: skip
     launches = tuple(
-        replace(launch, arguments=tuple(part.argument(x) for x in launch.arguments))
-        for part in parts
-        for launch in part.program.launches
+        part.launch(launch, formulas) for part in parts for launch in part.program.launches
     )
-    scratch = max(part.scratch + part.program.scratch_bytes for part in parts)
-    bits = max(part.program.index_bits for part in parts)
-    return GpuProgram(first.module, launches, aligned(scratch), bits)
+    scratch: Number = 0
+    for part in parts:
+        scratch = maximum(scratch, part.scratch + part.value(part.program.scratch_bytes))
+    bits, bytes_ = max(x.program.index_bits for x in parts), formulas.number(aligned(scratch))
+    return GpuProgram(first.module, launches, bytes_, bits, tuple(formulas.texts))
 
 
 def _functions(module: ir.Module) -> ir.Block:

@@ -1,7 +1,7 @@
 """Kernels of a product and the reduction of its rows, such as a normalisation: one launch or two.
 
 The product's tiles have the rows' reductions as their end (see ending), or a kernel of rows follows
-the product's: the estimates choose.
+the product's: the estimates choose. Of any number of rows, one alone is as a given one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import LAUNCH_CLOCKS
 from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
+from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.products import product_kernel
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
@@ -32,10 +34,14 @@ from mgx_mlir.codegen.gpu.families.rows.cost import choose, clocks
 from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.loops import loops_program
+from mgx_mlir.codegen.loops.kernel import is_symbolic
+from mgx_mlir.codegen.meaning.element import sizes_of
+from mgx_mlir.codegen.problem.images import of_sizes
 from mgx_mlir.codegen.problem.reduced import ReducedProduct
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import Number, Size, evaluate, is_more, symbols
 
 
 def normalised_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | None:
@@ -45,7 +51,10 @@ def normalised_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuPro
     """
     with kernel.context, kernel.location:
         parts = ReducedProduct.of(kernel)
-        return None if parts is None else _Kernel(parts, target).program()
+        if parts is None:
+            return None
+        own = _Kernel(parts, target)
+        return own.of_any_rows(kernel) if is_symbolic(kernel) else own.program()
 
 
 @dataclass(frozen=True)
@@ -56,17 +65,40 @@ class _Kernel:
     target: Target
 
     def program(self) -> Generated[GpuProgram]:
+        found = self._offer()
+        if isinstance(found, Refusal):
+            return self._beside(kernel_offer(self.parts.product, self.target))
+        return Generated(found.generate(), found.schedule)
+
+    def of_any_rows(self, kernel: mgx.KernelOp) -> Generated[GpuProgram]:
+        """The same of symbolic sizes: in runs of one row its own launch, where that gains."""
+        rows = math.prod(sizes_of(self.parts.value.type)[:-1], start=1)
+        alone: Generated[GpuProgram] | None = None
+        if _is_one_where_all_are(rows, kernel):
+            module, one = of_sizes(kernel, lambda sizes: [evaluate(x, _Ones()) for x in sizes])
+            one.sym_name = ir.StringAttr.get(f"{self.parts.name}_one")
+            parts = ReducedProduct.of(one)
+            offer = _Kernel(parts, self.target)._offer() if parts else Refusal("")
+            if isinstance(offer, Offer) and offer.variant == "one launch":
+                alone = Generated(offer.generate(), f"for one row {offer.schedule}, else ")
+            del module
+        problem = match_product(self.parts.product)
+        product: Generated[GpuProgram] | Refusal | None = None
+        if isinstance(problem, SymbolicProduct):
+            found = product_kernel(self.parts.product, problem, self.target)
+            product = found if isinstance(found, Refusal) else found.generated()
+        return self._beside(product, alone, rows)
+
+    def _offer(self) -> Offer | Refusal:
+        """The best way of given sizes."""
         request = kernel_request(self.parts.product, self.target)
         rows = match_rows(self.parts.reduction)
         if not isinstance(request, Request) or not isinstance(rows, Rows):
-            return self._beside()
-        found = best_offer({
+            return Refusal("the generic path")
+        return best_offer({
             "one launch": partial(self._ended, request, rows),
             "two launches": partial(self._apart, request, rows),
         })  # fmt: skip
-        if isinstance(found, Refusal):
-            return self._beside()
-        return Generated(found.generate(), found.schedule)
 
     def _ended(self, request: Request, rows: Rows) -> Offer | Refusal:
         """The product whose last work-groups reduce the rows."""
@@ -108,30 +140,67 @@ class _Kernel:
 
         return Offer(words, generate, total, "two launches", plan)
 
-    def _beside(self) -> Generated[GpuProgram]:
-        """Both where a generator takes one of them at most."""
-        request = kernel_request(self.parts.product, self.target)
-        plan = best_plan(request) if isinstance(request, Request) else request
-        words, made = "generic path", None
-        if isinstance(plan, Offer):
-            words, made = plan.schedule, plan.generate()
+    def _beside(
+        self,
+        product: Generated[GpuProgram] | Refusal | None,
+        alone: Generated[GpuProgram] | None = None,
+        rows: Number = 0,
+    ) -> Generated[GpuProgram]:
+        """Both where a generator takes one of them at most. alone: for runs of one of the rows."""
+        if not isinstance(product, Generated):
+            product = Generated(loops_program(self.parts.product), "generic path")
         reduction = rows_program(self.parts.reduction, self.target)
         if not isinstance(reduction, Generated):
             reduction = Generated(loops_program(self.parts.reduction), "generic path")
-        program = self._joined(made or loops_program(self.parts.product), reduction.program)
-        return Generated(program, f"{words}; then {reduction.schedule}")
+        program = self._joined(product.program, reduction.program, alone, rows)
+        words = alone.schedule if alone else ""
+        return Generated(program, f"{words}{product.schedule}; then {reduction.schedule}")
 
-    def _joined(self, product: GpuProgram, reduction: GpuProgram) -> GpuProgram:
-        """Both programs as one."""
-        parts, type_ = self.parts, ir.RankedTensorType(self.parts.value.type)
+    def _joined(
+        self,
+        product: GpuProgram,
+        reduction: GpuProgram,
+        alone: Generated[GpuProgram] | None = None,
+        rows: Number = 0,
+    ) -> GpuProgram:
+        """Both programs as one, and that of one row, which is launched instead of them."""
+        parts, type_ = self.parts, self.parts.value.type
         place, own = parts.place or Argument("scratch", 0), Argument("input", len(parts.inputs))
-        size = math.prod(type_.shape) * emit.element_bytes(element_name(type_))
+        size = math.prod(sizes_of(type_), start=1) * emit.element_bytes(element_name(type_))
         end = 0 if parts.place else aligned(size)
         outputs = {
             Argument("output", i): Argument("output", n) for i, n in enumerate(parts.results)
         }
-        first = Part(product, {Argument("output", 0): place}, end)
-        return joined((first, Part(reduction, {own: place} | outputs, end)))
+        more = is_more(rows, 1) if alone else 1
+        both = [
+            Part(product, {Argument("output", 0): place}, end, more),
+            Part(reduction, {own: place} | outputs, end, more),
+        ]
+        if alone:
+            both.append(Part(alone.program, {}, end, (1 - more) * rows))
+        return joined(both)
+
+
+class _Ones(dict[str, int]):
+    """All symbols as 1."""
+
+    def __missing__(self, name: str) -> int:
+        return 1
+
+
+def _is_one_where_all_are(rows: Number, kernel: mgx.KernelOp) -> bool:
+    """Whether there is one row only where each size of a kernel that is a symbol is 1."""
+    own = ir.FunctionType(kernel.function_type.value)
+    sizes = {x for type_ in (*own.inputs, *own.results) for x in sizes_of(type_)}
+    named = {x.name: Size.of(x) for size in sizes for x in symbols(size)}
+    return rows == math.prod(named.values(), start=1)
+
+
+def kernel_offer(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | None:
+    """The program of a product of given sizes; None where no recipe takes it."""
+    request = kernel_request(kernel, target)
+    plan = best_plan(request) if isinstance(request, Request) else None
+    return Generated(plan.generate(), plan.schedule) if isinstance(plan, Offer) else None
 
 
 def _has_rows(product: Product, rows: Rows) -> bool:
@@ -147,4 +216,4 @@ def _element(kernel: mgx.KernelOp, number: int) -> str:
     return element_name(ir.FunctionType(kernel.function_type.value).results[number])
 
 
-FAMILY = Family("normalised", 15, normalised_program)
+FAMILY = Family("normalised", 15, normalised_program, symbolic=True)
