@@ -150,7 +150,7 @@ ARCHITECTURES: dict[str, Callable[[], Built]] = {
 MARKED = (
     "transformers swin", "transformers swinv2", "transformers wavlm", "timm deit_tiny_patch16_224",
     "timm efficientnet_b0", "timm ghostnet_050", "timm regnetx_002", "timm tf_efficientnetv2_b0",
-    "torchvision densenet121", "torchvision lraspp_mobilenet_v3_large", "torchvision mnasnet0_5",
-    "torchvision shufflenet_v2_x0_5", "torchvision swin_t", "torchvision vgg11",
-    "diffusers AutoencoderKL", "diffusers UNet2DConditionModel",
+    "torchvision densenet121", "torchvision lraspp_mobilenet_v3_large", "torchvision maxvit_t",
+    "torchvision mnasnet0_5", "torchvision shufflenet_v2_x0_5", "torchvision swin_t",
+    "torchvision vgg11", "diffusers AutoencoderKL", "diffusers UNet2DConditionModel",
 )  # fmt: skip
