@@ -25,9 +25,7 @@ from mgx_mlir.rewriting import views
 from mgx_mlir.rewriting.queries import definition
 
 
-def computed_by(
-    value: ir.Value,
-) -> tuple[mgx.PointwiseOp, list[View | ir.Attribute]] | None:
+def computed_by(value: ir.Value) -> tuple[mgx.PointwiseOp, list[View | ir.Attribute]] | None:
     """The `mgx.pointwise` whose result a value is a view of, and its operands in that view.
 
     None where no such op computes it, or strides cannot express the view. Views count numbers,

@@ -330,10 +330,4 @@ def transposed(problem: Contraction) -> Contraction:
     """The product with both matrices transposed, which gives the transposed result."""
     a, b = problem.a, problem.b
     assert isinstance(b, Matrix)
-    return replace(
-        problem,
-        M=problem.N,
-        N=problem.M,
-        a=b.transposed(),
-        b=a.transposed(),
-    )
+    return replace(problem, M=problem.N, N=problem.M, a=b.transposed(), b=a.transposed())

@@ -95,10 +95,7 @@ _KINDS = {"f8E4M3FN": 0, "f8E5M2": 1, "f4E2M1FN": 4}
 
 
 def _scaled_product(
-    unit: Unit,
-    factors: tuple[ir.Value, ir.Value],
-    sums: ir.Value,
-    scales: Sequence[ir.Value],
+    unit: Unit, factors: tuple[ir.Value, ir.Value], sums: ir.Value, scales: Sequence[ir.Value]
 ) -> ir.Value:
     """The product of two operands of 128 elements along k, a scale for each 32."""
     i32 = ir.IntegerType.get_signless(32)

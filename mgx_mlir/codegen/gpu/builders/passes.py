@@ -130,11 +130,7 @@ def chip_passes(chip: str, index_bits: int, device_library: bool) -> tuple[str, 
         "canonicalize",
         "cse",
     )
-    return (
-        *library,
-        "convert-scf-to-cf",
-        *(f"gpu.module({step})" for step in inside),
-    )
+    return (*library, "convert-scf-to-cf", *(f"gpu.module({step})" for step in inside))
 
 
 def run_passes(module: ir.Module, passes: tuple[str, ...]) -> None:

@@ -11,38 +11,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.choice import least
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
 from mgx_mlir.codegen.gpu.builders.pointers import Move, one_part, reach
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
-from mgx_mlir.codegen.gpu.families.rows.cost import choose, clocks
+from mgx_mlir.codegen.gpu.families.rows.cost import Usual
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS as MOST_THREADS
-from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule, schedules
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import counted, in_ranges, scheduled
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
-# Numbers of rows up to an end, and the one that schedules are chosen for: no block of them is
-# whole.
-_ROWS = ((1024, 509), (math.inf, 16381))
+# Numbers of rows that one schedule is chosen for: no block of them is whole.
+_ROWS, _FEW = (509, 16381), 64
 # Ends of the lengths of rows that vectors divide, and the elements that schedules are chosen for.
 # Of other rows: waves of a work-group, and elements that a thread keeps; 0: it keeps none.
 _ENDS, _MANY = (256, 1024, 4096, 16384, math.inf), 1 << 24
-# Ends of the lengths of rows that lie across memory, and their number.
-_HIGH, _MANY_ACROSS = (32, 128, math.inf), 4096
+# Ends of the lengths of rows that lie across memory, and their numbers.
+_HIGH, _ACROSS = (32, 128, math.inf), (1024, 4096)
+# A length of which no thread keeps its part.
+_LONG = 1 << 16
 _WAVES = ((2, 8), (16, 8), (16, 0))
 
 
@@ -59,55 +60,42 @@ def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Re
     for problem, share, one_by_one in ((rows, odd, True), (own, 1 - odd, False)):
         if share == 0:
             continue
-        if across:
-            made = _across(problem, target)
+        if one_by_one and not across and not isinstance(rows.columns, int):
+            made: list[tuple[Number, RowSchedule]] | Refusal = _one_by_one(rows, target)
         else:
-            made = _of_length(problem, target, one_by_one)
+            made = _of_length(problem, target, across)
         if isinstance(made, Refusal):
             return made
         found += [(share * part, schedule) for part, schedule in made]
     return found
 
 
-def _across(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Refusal:
-    """The schedules of rows that lie across memory."""
-    found: dict[RowSchedule, Number] = {}
-    for regime in counted(rows.columns, [(end, int(min(end, 4096))) for end in _HIGH]):
-        count = rows.rows if isinstance(rows.rows, int) else _MANY_ACROSS
-        usual, size = replace(rows, rows=count, columns=regime.usual), target.wave_size
-        kept = isinstance(rows.columns, int) or regime.most < math.inf
-        some = schedules(regime.usual, lanes_of(rows, True), size, True)
-        legal = [s for s in some if kept or not s.resident]
-        legal = [s for s in legal if not schedule_refusal(usual, s, target)]
-        words = RowSchedule.describe
-        best = least(legal, lambda s, own=usual: clocks(own, s, target), words)  # type: ignore[misc]
-        if best is None:
-            return Refusal(f"no schedule fits {target.name}")
-        found[best] = found.get(best, 0) + regime.share
-    return [(share, schedule) for schedule, share in found.items()]
-
-
 def _of_length(
-    rows: Rows, target: Target, one_by_one: bool
+    rows: Rows, target: Target, across: bool
 ) -> list[tuple[Number, RowSchedule]] | Refusal:
-    given = isinstance(rows.columns, int)
-    if one_by_one and not given:
-        return _one_by_one(rows, target)
+    """The schedules of rows by their length."""
 
-    def usual(count: int) -> Rows:
-        if given:
-            return replace(rows, rows=count)
-        return replace(rows, rows=_MANY // max(1024, count), columns=count)
+    @cache
+    def usual(length: int) -> Usual:
+        many = max(2048, _MANY // max(1024, length))
+        numbers: tuple[int, ...] = (_FEW, many, many)
+        if across:  # as many neighbours divide them as divide the number of rows
+            numbers = tuple(n - lanes_of(rows, True) for n in _ACROSS)
+            numbers = (rows.rows,) if isinstance(rows.rows, int) else numbers
+        elif isinstance(rows.columns, int):
+            numbers = _ROWS
+        problems = tuple(replace(rows, rows=n, columns=length) for n in numbers)
+        return Usual(problems, target, across)
 
-    def best(count: int) -> RowSchedule | Refusal:
-        found = choose(usual(count), target, whole=True)
-        return _single(rows, found) if found else Refusal(f"no schedule fits {target.name}")
+    def best(length: int) -> RowSchedule | Refusal:
+        found = usual(length).best()
+        if found is None:
+            return Refusal(f"no schedule fits {target.name}")
+        return found if across or _in_turn(rows) else replace(found, together=1)
 
-    lengths = [(end, int(min(end, 1 << 16))) for end in _ENDS]
+    lengths = [(end, int(min(end, _LONG))) for end in (_HIGH if across else _ENDS)]
     ways = scheduled(
-        counted(rows.rows, _ROWS) if given else counted(rows.columns, lengths),
-        best,
-        lambda schedule, count: clocks(usual(count), schedule, target),
+        counted(rows.columns, lengths), best, lambda one, length: usual(length).clocks(one)
     )
     return ways if isinstance(ways, Refusal) else [(way.share, one) for one, way in ways]
 
@@ -122,11 +110,6 @@ def _one_by_one(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]]:
             ways.append((schedule, threads * lanes * chunks if kept else math.inf))
     shares = in_ranges(rows.columns, [end for _, end in ways])
     return [(share, ways[number][0]) for share, number in shares]
-
-
-def _single(rows: Rows, schedule: RowSchedule) -> RowSchedule:
-    """The schedule with one row a work-group, where not all results have their rows in turn."""
-    return schedule if _in_turn(rows) else replace(schedule, together=1)
 
 
 def _in_turn(rows: Rows) -> bool:

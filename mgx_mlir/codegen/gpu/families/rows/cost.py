@@ -8,6 +8,8 @@ Latencies are orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 from mlir import ir
 
@@ -37,21 +39,9 @@ _FREE = (mgx.ConstantOp, mgx.MultibroadcastOp, mgx.YieldOp)
 _COSTLY = (*mgx.COSTLY, mgx.DivOp, mgx.SqrtOp)
 
 
-def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | None:
-    """The legal schedule with the least estimate; the first one among equals.
-
-    whole: only schedules along the rows whose work-groups have whole rows.
-    """
-    legal = []
-    for across in (False,) if whole else (False, True):
-        widest = lanes_of(rows, across)
-        # Half as many neighbours occupy more threads, where rows are few.
-        few = rows.rows <= 4 * target.compute_units and rows.columns >= SPLIT_BLOCK
-        for lanes in (widest, widest // 2) if widest == 8 and few and not across else (widest,):
-            found = schedules(rows.columns, lanes, target.wave_size, across)
-            legal += [s for s in found if not schedule_refusal(rows, s, target)]
-    if whole:
-        return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
+def choose(rows: Rows, target: Target) -> RowSchedule | None:
+    """The legal schedule with the least estimate; the first one among equals."""
+    legal = _legal(rows, target, False) + _legal(rows, target, True)
     # One or two work-groups for each compute unit, with work for each thread.
     lanes = lanes_of(rows, False)
     for times in (1, 2):
@@ -61,6 +51,49 @@ def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | Non
             legal.append(split(rows.columns, lanes, parts))
     legal += _split_across(rows, target)
     return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
+
+
+def _legal(rows: Rows, target: Target, across: bool) -> list[RowSchedule]:
+    """The legal schedules whose work-groups have whole rows."""
+    widest, legal = lanes_of(rows, across), []
+    # Half as many neighbours occupy more threads, where rows are few.
+    few = rows.rows <= 4 * target.compute_units and rows.columns >= SPLIT_BLOCK
+    for lanes in (widest, widest // 2) if widest == 8 and few and not across else (widest,):
+        found = schedules(rows.columns, lanes, target.wave_size, across)
+        legal += [s for s in found if not schedule_refusal(rows, s, target)]
+    return legal
+
+
+@dataclass(frozen=True)
+class Usual:
+    """Problems of which a run has one, for one schedule; those that weigh more stand twice."""
+
+    problems: tuple[Rows, ...]
+    target: Target
+    across: bool
+
+    @cached_property
+    def _legal(self) -> list[RowSchedule]:
+        found = (s for one in self.problems for s in _legal(one, self.target, self.across))
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def _least(self) -> list[float]:
+        """The least estimate for each problem."""
+        return [
+            min((clocks(one, s, self.target) for s in self._legal), default=1.0)
+            for one in self.problems
+        ]
+
+    def clocks(self, schedule: RowSchedule) -> float:
+        """The geometric mean of a schedule's estimates over the least ones."""
+        pairs = zip(self.problems, self._least, strict=True)
+        ratios = [clocks(one, schedule, self.target) / best for one, best in pairs]
+        return math.prod(ratios) ** (1 / len(ratios))
+
+    def best(self) -> RowSchedule | None:
+        """The legal schedule, of whole rows, that comes nearest to the best for each problem."""
+        return least(self._legal, self.clocks, RowSchedule.describe)
 
 
 def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:

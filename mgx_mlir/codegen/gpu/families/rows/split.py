@@ -113,10 +113,7 @@ class Split:
             kept.store(x, held_at[scratch], kept.start(layout.block_part), layout.row, guards)
 
     def _restored(
-        self,
-        reduction: Reduction,
-        held_at: dict[Argument, ir.Value],
-        layout: Along | Across,
+        self, reduction: Reduction, held_at: dict[Argument, ir.Value], layout: Along | Across
     ) -> Partial:
         """Loads the partial results of a row's work-groups, spread over a work-group's threads."""
         lanes, threads, parts = layout.lanes_kept, self.schedule.threads, self.schedule.parts
