@@ -49,7 +49,6 @@ from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, of_i
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, scheduled
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number
 
 

@@ -175,10 +175,11 @@ class ProductKernel:
             part = share * mine
             variant = side_by_side(one, moves, self.images.along) if self.images else one
             choice = _Choice(self, variant, number > 0)
-            # Single elements make long code: sizes that no vector divides have no large tiles.
-            some = self.ranges[: len(self.ranges) - (number == 0 and len(both) > 1)]
-            regimes = _ranges(self.whole, self.known, some)
-            most = _MOST_OF_ROWS if self.ranges is ROWS else _MOST
+            # Single elements make long code: sizes that no vector divides have no large tiles, and
+            # one schedule.
+            is_odd = number == 0 and len(both) > 1
+            regimes = _ranges(self.whole, self.known, self.ranges[: len(self.ranges) - is_odd])
+            most = 1 if is_odd else _MOST_OF_ROWS if self.ranges is ROWS else _MOST
             found: list[tuple[Tiling | Few, Regime]] | Refusal
             found = scheduled(regimes, choice.best, choice.clocks, most)
             if isinstance(found, Refusal):
