@@ -141,3 +141,8 @@ def masks_behind_the_first_keys(g: Graph) -> Value:
     seen = g.hold(np.tril(np.ones((130, 130), bool)))
     scores = g.op("Where", seen, scores, g.number(-1000.0, BF16))
     return g.op("MatMul", g.op("Softmax", scores, axis=-1), v)
+
+
+@_found
+def channels_before_the_first_one(g: Graph) -> Value:
+    return g.op("LRN", g.fresh((1, 256, 6, 6), weight=False), size=5)

@@ -13,6 +13,7 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
@@ -62,16 +63,15 @@ def build(lrn: Lrn, launches: Launches, schedule: LrnSchedule, _target: Target) 
         first = emit.mul(emit.rem(rest, groups), own)
         image = emit.mul(emit.div(rest, groups), lrn.channels)
         a = Arithmetic([lanes])
-        before = (lrn.size - 1) // 2
-        values, squares = [], []
+        before, values, squares = (lrn.size - 1) // 2, [], []
         for number in range(-before, own + lrn.size - 1 - before):
             channel = emit.add(first, number)
             # As unsigned numbers, negative ones exceed any size.
             limit = emit.value(lrn.channels)
             there = arith.cmpi(arith.CmpIPredicate.ult, emit.value(channel), limit)
-            start = lrn.source.start(emit.add(image, channel))
-            inside = [*work.inside, there]
-            x = lrn.source.load(work.buffers[source], start, pixel, lanes, inside)
+            # Not as an offset from that of a channel before the first one, which would be negative.
+            start = memory.opaque(lrn.source.start(emit.add(image, channel)))
+            x = lrn.source.load(work.buffers[source], start, pixel, lanes, [*work.inside, there])
             values.append(load(a, lrn.source.element, x))
             squares.append(a.mul(values[-1], values[-1]))
         for number in range(own):
