@@ -53,6 +53,12 @@ def main(chip: str) -> None:
             assert sum(step.launches for step in steps) == launches, (texts, tokens, steps)
             for _ in range(2):
                 results += _checked(program, x, residual, weights)
+    # A product that no generator takes: both are of the generic path.
+    weights = {"w": numbers(4, 3), "s": numbers(3), "b": numbers(3)}
+    program = _compiled("t, n, 4", "t, n, 3", weights, chip, "", mode)
+    for texts, tokens in (1, 1), (5, 30):
+        x, residual = numbers(texts, tokens, 4), numbers(texts, tokens, 3)
+        results += _checked(program, x, residual, weights)
     print(hashlib.sha256(b"".join(y.tobytes() for y in results)).hexdigest())
 
 

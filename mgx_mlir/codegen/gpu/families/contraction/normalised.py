@@ -147,14 +147,15 @@ class _Kernel:
         rows: Number = 0,
     ) -> Generated[GpuProgram]:
         """Both where a generator takes one of them at most. alone: for runs of one of the rows."""
-        if not isinstance(product, Generated):
-            product = Generated(loops_program(self.parts.product), "generic path")
-        reduction = rows_program(self.parts.reduction, self.target)
-        if not isinstance(reduction, Generated):
-            reduction = Generated(loops_program(self.parts.reduction), "generic path")
-        program = self._joined(product.program, reduction.program, alone, rows)
+        kernels = self.parts.product, self.parts.reduction
+        found = zip(kernels, (product, rows_program(kernels[1], self.target)), strict=True)
+        ways = [x if isinstance(x, Generated) else _generic(kernel) for kernel, x in found]
+        # The functions of generators have indices of 32 bits.
+        if any(way.program.index_bits > 32 for way in ways):
+            ways, alone = [_generic(kernel) for kernel in kernels], None
+        program = self._joined(ways[0].program, ways[1].program, alone, rows)
         words = alone.schedule if alone else ""
-        return Generated(program, f"{words}{product.schedule}; then {reduction.schedule}")
+        return Generated(program, f"{words}{ways[0].schedule}; then {ways[1].schedule}")
 
     def _joined(
         self,
@@ -179,6 +180,10 @@ class _Kernel:
         if alone:
             both.append(Part(alone.program, {}, end, (1 - more) * rows))
         return joined(both)
+
+
+def _generic(kernel: mgx.KernelOp) -> Generated[GpuProgram]:
+    return Generated(loops_program(kernel), "generic path")
 
 
 class _Ones(dict[str, int]):
