@@ -33,10 +33,10 @@ def launches(make: Callable[[], ModelProto], layers: int, options: CompileOption
         return build_plan(graph, symbolic=options.mode == "full-dynamic").step_count
 
 
-@pytest.mark.parametrize(("name", "count"), [("given sizes", 6), ("any sizes", 8)])
+@pytest.mark.parametrize(("name", "count"), [("given sizes", 6), ("any sizes", 6)])
 def test_launches_of_a_layer_of_a_decoder_s_step(name: str, count: int) -> None:
     """Four products with their ends, one of gate and up; rotations and caches; attention.
-    Of given sizes, the two norms are in the kernels of the products before them.
+    The two norms are in the kernels of the products before them.
 
     Queries and keys are rotated, and both caches extended, in one launch.
     """
@@ -96,4 +96,4 @@ def test_caches_of_f32_beside_f16_take_two_launches_more() -> None:
         narrow = replace(options, floats="f16")
         one, two = (launches(decoder_models.llama, layers, narrow) for layers in (2, 3))
         counts.append(two - one)
-    assert counts == [8, 10]
+    assert counts == [8, 8]

@@ -7,6 +7,13 @@ static inline DEVICE unsigned group() { return __builtin_amdgcn_workgroup_id_x()
 static inline DEVICE unsigned item() { return __builtin_amdgcn_workitem_id_x(); }
 static inline DEVICE unsigned index() { return group() * __builtin_amdgcn_workgroup_size_x() + item(); }
 
+// Waits for the group's work-items, and for what they wrote.
+static inline DEVICE void barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
 struct Mixed {
   char flag;
   double weight;
@@ -68,7 +75,7 @@ GLOBAL read_table(float* out) {
 extern SHARED float dynamic_lds[];
 GLOBAL reverse_in_lds(float* data, int n) {
   dynamic_lds[item()] = data[item()];
-  __builtin_amdgcn_s_barrier();
+  barrier();
   data[item()] = dynamic_lds[n - 1 - item()];
 }
 
@@ -79,7 +86,7 @@ __attribute__((amdgpu_flat_work_group_size(1, 64))) GLOBAL small_blocks(int* out
 GLOBAL static_lds(int* out) {
   SHARED static int buffer[1024];
   buffer[item()] = (int)item();
-  __builtin_amdgcn_s_barrier();
+  barrier();
   out[item()] = buffer[1023 - item()];
 }
 

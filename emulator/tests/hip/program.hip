@@ -45,7 +45,9 @@ __global__ void sum(const float* data, float* out, int n) {
   float mine = 0;
   for (int k = i; k < n; k += 64) mine += data[k];
   part[i] = mine;
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
   if (i) return;
   float all = 0;
   for (int k = 0; k < 64; ++k) all += part[k];

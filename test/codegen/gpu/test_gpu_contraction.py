@@ -143,9 +143,9 @@ def test_a_first_layer_is_one_function_that_spills_nothing(image: Convolution, c
         (SHAPES[1], "gfx942", 1.8),
         (SHAPES[0], "gfx1100", 100 / 32),
         # 120 of the whole kernel, with what is around the loop.
-        (Product((4096, 4096, 4096), "nn"), "gfx1100", 115.5 / 32),
+        (Product((4096, 4096, 4096), "nn"), "gfx1100", 116.5 / 32),
         # Tiles of 64x64; those of 128x128 are as fast by the estimate, with 96.
-        (Product((4096, 4096, 4096), "nn", "i8"), "gfx1100", 128 / 32),
+        (Product((4096, 4096, 4096), "nn", "i8"), "gfx1100", 129 / 32),
     ],
     ids=lambda x: getattr(x, "name", str(x)),
 )

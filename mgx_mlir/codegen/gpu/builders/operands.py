@@ -72,13 +72,16 @@ class MemoryOperand:
         offset = emit.add(start, self.inner.offset(inner))
         return memory.unsplit(offset, self.outer if self.inner.grows else self.inner)
 
-    def place(self, start: Index, inner: Index, more: int, inside: Sequence[ir.Value]) -> Index:
-        """The offset of element `inner + more`, or outside of every buffer where one of `inside`
-        fails.
+    def _place(
+        self, start: Index, inner: Index, more: int | None, first: int, inside: Sequence[ir.Value]
+    ) -> Index:
+        """The offset of element inner + more + first, or outside of every buffer without `inside`.
 
-        Neighbours share the condition's offset where it grows: `more` is an instruction's constant.
+        With `more`, start and inner are not negative, and neighbours share the condition's offset
+        where it grows: what is added is an instruction's constant.
         """
         grows = self.inner.grows and self.outer.grows and len(self.inner.factors) == 1
+        grows, more = grows and more is not None, (more or 0) + first
         if not (inside and grows and isinstance(self.offset, int)):
             inner, more, grows = emit.add(inner, more), 0, False
         offset = memory.guarded(
@@ -95,7 +98,7 @@ class MemoryOperand:
         inner: Index,
         lanes: int,
         inside: Sequence[ir.Value],
-        more: int = 0,
+        more: int | None = None,
     ) -> ir.Value:
         """Elements from inner + more on, `lanes`, as a vector; `start`: the offset of the outer
         index.
@@ -104,11 +107,11 @@ class MemoryOperand:
         """
         last = self.inner.factors[-1] if self.inner.factors else (1, 0)
         if not self.inner.factors or (last[1] == 0 and last[0] % lanes == 0):
-            x = memory.load(buffer, self.place(start, inner, more, inside), 1)
+            x = memory.load(buffer, self._place(start, inner, more, 0, inside), 1)
             return self._loaded(emit.splat(memory.element(x, 0), lanes))
         width = self.width(lanes)
         parts = [
-            memory.load(buffer, self.place(start, inner, more + first, inside), width)
+            memory.load(buffer, self._place(start, inner, more, first, inside), width)
             for first in range(0, lanes, width)
         ]
         if len(parts) > 1:
@@ -126,7 +129,7 @@ class MemoryOperand:
         start: Index,
         inner: Index,
         inside: Sequence[ir.Value],
-        more: int = 0,
+        more: int | None = None,
     ) -> None:
         """Stores a vector from element `inner + more` on; nothing where one of `inside` fails."""
         lanes = ir.VectorType(x.type).shape[0]
@@ -136,7 +139,7 @@ class MemoryOperand:
         width = self.width(lanes)
         for first in range(0, lanes, width):
             part = memory.part(x, first, width)
-            memory.store(part, buffer, self.place(start, inner, more + first, inside))
+            memory.store(part, buffer, self._place(start, inner, more, first, inside))
 
     def _loaded(self, x: ir.Value) -> ir.Value:
         return emit.from_memory(x, "i1" if self.element.kind == BOOL else "")
