@@ -39,7 +39,7 @@ from test.onnx_models import MODELS, light, light_names, random_inputs
 TURN, RUNS = 0.3, 5
 SIDES = ("ours", "theirs")
 CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
-# Those of `benchmarks.nets` that leave sizes open; `decode` is their like.
+# Networks of `benchmarks.nets` with open sizes; the CPU runs the decoder `decode` in their place.
 OPEN = {"decoder", "decoder2", "grouped2"}
 
 SOURCES: dict[str, Callable[[], onnx.ModelProto]] = {

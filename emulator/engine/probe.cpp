@@ -328,7 +328,7 @@ namespace {
 // In-order replay of the traced group at its real occupancy on one compute unit:
 // a wave issues its next event when the unit is free; a wait stalls it until its
 // outstanding memory has returned, a barrier until its group has arrived.
-// Of the groups that share an event, one in `sharing` runs it.
+// The probe runs an event that several groups share for one of `sharing` groups.
 double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, bool rdna,
               const double latency[4]) {
   struct Lane { // a wave

@@ -120,7 +120,7 @@ def _joined(a: Pending, b: Pending) -> Pending:
 
 
 def _after(x: Instruction, pending: Pending, apart: bool) -> Pending:
-    """What is under way after an instruction. Accesses of one counter end in their order."""
+    """The accesses under way after an instruction; those that one counter counts end in order."""
     if x.name.startswith(("s_waitcnt", "s_wait_")):
         lds, loads, stores = _left(x)
         left = {STORE: lds, LOAD: lds, TO_LDS: loads, TO_MEMORY: stores if apart else loads}

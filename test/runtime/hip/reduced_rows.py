@@ -22,7 +22,7 @@ from mgx_mlir.runtime.hip.profile import step_times
 # Rows, k, columns, launches: one row, few, and tiles of rows, the last one of which is not whole;
 # more rows than one work-group should reduce.
 SHAPES = (1, 2048, 2048, 1), (3, 512, 1000, 1), (40, 256, 64, 1), (256, 64, 768, 2)
-# Of any number of texts and tokens: texts, tokens, launches. One row is a launch.
+# For one program of any sizes: texts, tokens, launches. A run of one row takes one launch.
 RUNS = (1, 1, 1), (1, 5, 2), (2, 1, 2), (3, 30, 2), (1, 0, 0)
 
 
