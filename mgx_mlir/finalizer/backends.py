@@ -49,7 +49,7 @@ MODULES = {
     "cpu": (
         "mgx_mlir.rewriting.portable",
         "mgx_mlir.codegen.cpu.kernel",
-        "mgx_mlir.codegen.meaning.ops.*",
+        "mgx_mlir.codegen.loops.ops.*",
     ),
     "gpu": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.kernel"),
     "spirv": ("mgx_mlir.rewriting.portable", "mgx_mlir.codegen.gpu.spirv"),

@@ -23,8 +23,8 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.schedule import JOINED, Machine
-from mgx_mlir.codegen.loops.body import UNBOUNDED, Function, Held, Place, element_bytes
-from mgx_mlir.codegen.meaning.body import Lazy
+from mgx_mlir.codegen.loops.body import Function, Held, Lazy
+from mgx_mlir.codegen.loops.place import UNBOUNDED, Place, element_bytes
 from mgx_mlir.codegen.meaning.element import I32, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.dialects import mgx
@@ -60,7 +60,7 @@ class PackedBytes:
     def serves(self, op: mgx.QuantDotOp, values: Mapping[ir.Value, Lazy]) -> bool:
         """Whether these are the weights of a product of signed bytes whose rows are known."""
         weights, left = values[op.operands[1]], op.operands[0].type
-        own = isinstance(weights, Held) and weights.value.argument == self.source.argument
+        own = isinstance(weights, Held) and weights.place.argument == self.source.argument
         return own and _rows(left) is not None
 
     def codes(self, rows: Number) -> Place:

@@ -22,8 +22,8 @@ from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.windows import PADDED, by_pixels, groups_of
-from mgx_mlir.codegen.loops.body import Place
-from mgx_mlir.codegen.meaning.ops.movement import word
+from mgx_mlir.codegen.loops.ops.movement import word
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve

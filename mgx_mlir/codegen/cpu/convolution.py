@@ -24,7 +24,7 @@ from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine
 from mgx_mlir.codegen.cpu.windows import WindowProduct
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, Squares, WinogradSchedule
-from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact, is_more
 

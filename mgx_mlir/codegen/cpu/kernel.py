@@ -23,8 +23,8 @@ from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
 from mgx_mlir.codegen.cpu.windows import WindowProduct, window_product
 from mgx_mlir.codegen.cpu.winograd_schedule import Squares, choose_winograd
-from mgx_mlir.codegen.loops.body import Place, memory_type
 from mgx_mlir.codegen.loops.kernel import is_symbolic, lower_nests
+from mgx_mlir.codegen.loops.place import Place, memory_type
 from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import Match, match_contraction

@@ -25,7 +25,7 @@ from mgx_mlir.codegen.cpu.pack import Line
 from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.schedule import PACK_VECTOR, CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.windows import PADDED, USUAL_PIXELS
-from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.squares import Crossed
 from mgx_mlir.codegen.cpu.vectors import FEW_TERMS, Elements, RowReduction
-from mgx_mlir.codegen.loops.body import Function, FunctionBody
+from mgx_mlir.codegen.loops.body import Body, Function
 from mgx_mlir.codegen.loops.nest import Facts, Group, bind, body_at, build_elements, constant_of
 from mgx_mlir.codegen.meaning.index import Index as Formula
 from mgx_mlir.codegen.meaning.index import bare_dim
@@ -225,7 +225,7 @@ class Code:
             return None
         return RowReduction(self.function, facts, self.dims, self.lanes).build()
 
-    def _body(self) -> FunctionBody:
+    def _body(self) -> Body:
         return body_at(self.function, self.facts, self.dims, self._known())
 
     def _known(self) -> dict[tuple[Formula, Number], bool]:

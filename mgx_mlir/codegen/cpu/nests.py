@@ -17,16 +17,16 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.rows import Shared, take_over
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 from mgx_mlir.codegen.loops.blocked_sums import block_sums
-from mgx_mlir.codegen.loops.body import UNBOUNDED, Function, Place
+from mgx_mlir.codegen.loops.body import Function, Lazy
 from mgx_mlir.codegen.loops.kernel import (
-    NestKernel,
+    Kernel,
     is_symbolic,
     kernel_symbols,
     launch_arguments,
     lower_nests,
 )
 from mgx_mlir.codegen.loops.nest import Facts, Nest
-from mgx_mlir.codegen.meaning.body import Lazy
+from mgx_mlir.codegen.loops.place import UNBOUNDED, Place
 from mgx_mlir.codegen.meaning.index import symbol_values
 from mgx_mlir.codegen.meaning.reducers import Reduction
 from mgx_mlir.dialects import mgx
@@ -65,7 +65,7 @@ def finished(
 _WORTH = 4
 
 
-class HostKernel(NestKernel):
+class HostKernel(Kernel):
     """Lowers a kernel's block for the host, where memory in a cache costs less than functions."""
 
     def shared(self, value: ir.Value, found: Lazy) -> Lazy:

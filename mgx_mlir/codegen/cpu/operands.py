@@ -10,7 +10,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import (

@@ -22,7 +22,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Packing
-from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.arithmetic import Number, maximum

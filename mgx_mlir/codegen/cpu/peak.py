@@ -10,7 +10,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.kernel import load_dialects
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.loops.body import UNBOUNDED
+from mgx_mlir.codegen.loops.place import UNBOUNDED
 from mgx_mlir.dialects import context
 
 # Sums of vectors that are in flight: enough to hide their latency, on every processor.

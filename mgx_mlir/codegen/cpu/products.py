@@ -25,7 +25,7 @@ from mgx_mlir.codegen.cpu.skinny import (
     is_direct,
     reads_computed,
 )
-from mgx_mlir.codegen.loops.body import Place
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.computed import readable, vector_of
 from mgx_mlir.codegen.problem.match import Match, mapped, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Image, Matrix

@@ -19,9 +19,10 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import finished
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError
-from mgx_mlir.codegen.loops.body import Build, FunctionBody, Place
+from mgx_mlir.codegen.loops.body import Body, Build, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
 from mgx_mlir.codegen.loops.nest import Nest
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.loops.repeat import (
     PartBody,
     PartFunction,
@@ -29,7 +30,6 @@ from mgx_mlir.codegen.loops.repeat import (
     RepeatKernel,
     loop_of,
 )
-from mgx_mlir.codegen.meaning.body import Indices, Lazy
 from mgx_mlir.codegen.meaning.index import index_constant, linear, symbol_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
@@ -97,7 +97,7 @@ class _Kernel(RepeatKernel):
         rows = left.shape[0]
         codes = weights.codes(rows)
 
-        def lay(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
+        def lay(body: Body, dims: Indices) -> Sequence[ir.Value]:
             value = body.at(left, dims)
             if weights.joined == 2:
                 value = arith.extsi(body.arithmetic.type(codes.type), value)
@@ -135,7 +135,7 @@ class _Group:
     def cuts(self, shape: Sequence[Number], depth: int) -> int:
         return 0
 
-    def scalar(self, build: Callable[[FunctionBody], ir.Value]) -> ir.Value:
+    def scalar(self, build: Callable[[Body], ir.Value]) -> ir.Value:
         return build(self.function.body(ir.InsertionPoint.current.block, [], []))
 
     def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:

@@ -15,8 +15,9 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.loops import ITEM_WORK, Code, across, build_single, items_of
-from mgx_mlir.codegen.loops.body import Function, Place, Table
+from mgx_mlir.codegen.loops.body import Function
 from mgx_mlir.codegen.loops.nest import Access, Facts
+from mgx_mlir.codegen.loops.place import Place, Table
 from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, exact
 
 

@@ -14,8 +14,9 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.pack import turn_square
-from mgx_mlir.codegen.loops.body import Function, element_bytes
+from mgx_mlir.codegen.loops.body import Function
 from mgx_mlir.codegen.loops.nest import Access, Facts, Group, bind
+from mgx_mlir.codegen.loops.place import element_bytes
 from mgx_mlir.codegen.meaning.index import Index as Formula
 from mgx_mlir.codegen.meaning.index import materialize
 from mgx_mlir.sizes.arithmetic import Number, ceil_div

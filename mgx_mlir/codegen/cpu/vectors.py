@@ -22,8 +22,9 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.loops.body import Function, FunctionBody, Place, memory_type
+from mgx_mlir.codegen.loops.body import Body, Function
 from mgx_mlir.codegen.loops.nest import Facts, constant_of
+from mgx_mlir.codegen.loops.place import Place, memory_type
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.meaning.index import Atom, Dim, Index, Quotient, Remainder
@@ -38,7 +39,7 @@ class NoVectorsError(Exception):
     """Neighbours are no neighbours in what the code reads."""
 
 
-class Lanes(FunctionBody):
+class Lanes(Body):
     """Code for neighbours along one dimension, as many as a vector has lanes."""
 
     _lane = -1

@@ -26,9 +26,10 @@ from mgx_mlir.codegen.gpu.builders.function import (
 )
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.loops.blocked_sums import block_sums
-from mgx_mlir.codegen.loops.body import Function, Place
+from mgx_mlir.codegen.loops.body import Function
 from mgx_mlir.codegen.loops.kernel import is_symbolic, kernel_symbols, launch_arguments, lower_nests
 from mgx_mlir.codegen.loops.nest import Access, Facts, Nest, bind, build_elements
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.meaning.index import symbol_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable

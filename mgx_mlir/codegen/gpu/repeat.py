@@ -16,7 +16,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.loops import position, sized_function
-from mgx_mlir.codegen.loops.body import Build, FunctionBody, Place, element_bytes, memory_type
+from mgx_mlir.codegen.loops.body import Body, Build
 from mgx_mlir.codegen.loops.kernel import (
     is_symbolic,
     kernel_symbols,
@@ -25,6 +25,7 @@ from mgx_mlir.codegen.loops.kernel import (
     split,
 )
 from mgx_mlir.codegen.loops.nest import Nest
+from mgx_mlir.codegen.loops.place import Place, element_bytes, memory_type
 from mgx_mlir.codegen.loops.repeat import (
     PartFunction,
     PartsMeetError,
@@ -170,7 +171,7 @@ class _Group:
             cuts *= 2
         return cuts
 
-    def scalar(self, build: Callable[[FunctionBody], ir.Value]) -> ir.Value:
+    def scalar(self, build: Callable[[Body], ir.Value]) -> ir.Value:
         point = ir.InsertionPoint.current
         return build(self.function.body(point.block, [], []))
 

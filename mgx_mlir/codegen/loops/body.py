@@ -1,83 +1,59 @@
-"""Scalar code on a kernel's memory whose sizes are arguments: tensors, pointers, elements."""
+"""Scalar code under construction: it reads and writes elements of values, and remembers them; it
+builds loops and branches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from mlir import ir
 from mlir.dialects import arith, memref, scf
 
-from mgx_mlir.artifact.code_object import Argument
-from mgx_mlir.codegen.builders.emit import add_table
-from mgx_mlir.codegen.meaning.body import Body, Indices
+from mgx_mlir.codegen.loops.place import UNBOUNDED, Place, Table, is_bool, memory_type, table_of
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import Element
-from mgx_mlir.codegen.meaning.index import Dim, Index, linear
-from mgx_mlir.codegen.meaning.value import Stored
+from mgx_mlir.codegen.meaning.index import Dim, Index, index_constant, linear, materialize
 from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import Number
 
-# The element count of a pointer's type (memref types have sizes): more than any tensor has.
-UNBOUNDED = 1 << 40
+Indices = tuple[Index, ...]
+T = TypeVar("T")
 
 
-@dataclass(eq=False)
-class Place:
-    """Memory of a kernel: an input, an output, or (argument None) scratch.
+class Lazy:
+    """A tensor whose elements are computed where they are read; its sizes are ints or formulas."""
 
-    shared: the place whose memory it takes, if any.
-    """
-
-    type: ir.Type
-    size: Number
-    argument: Argument | None = None
-    shared: Place | None = None
+    def __init__(self, shape: Sequence[Number], element: Element, cost: int) -> None:
+        self.shape, self.element, self.cost = tuple(shape), element, cost
+        self.location = ir.Location.current
 
     @property
-    def home(self) -> Place:
-        """The place whose memory it has."""
-        return self if self.shared is None else self.shared.home
+    def size(self) -> Number:
+        return math.prod(self.shape)
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        """The element at `indices`, in its storage type. Call it through `Body.at`."""
+        raise NotImplementedError
 
 
-@dataclass(eq=False)
-class Table(Place):
-    """Memory of known elements, which are part of the code."""
-
-    elements: ir.DenseElementsAttr | None = None
-
-
-@dataclass(frozen=True)
-class Start:
-    """The initial elements of a result: a number, or None where they are undefined."""
-
-    shape: tuple[Number, ...]
-    type: ir.Type
-    value: float | int | None
-
-
-class Held(Stored):
-    """A tensor in a kernel's memory, row-major."""
+class Held(Lazy):
+    """A tensor in a kernel's memory, row-major. `owned`: the kernel made it, and may return it."""
 
     def __init__(
         self, place: Place, shape: Sequence[Number], element: Element, owned: bool = True
     ) -> None:
-        self.shape, self.element, self.cost = tuple(shape), element, 0
-        self.location = ir.Location.current
-        self.value: Any = place
-        self.base: Any = place
-        self.owned = owned
+        super().__init__(shape, element, 0)
+        self.place, self.owned = place, owned
 
     def read(self, body: Body, indices: Indices) -> ir.Value:
-        assert isinstance(body, FunctionBody)
         return body.element(self, indices)
 
     def position(self, indices: Indices) -> Index:
         """The place of an element in the tensor's memory."""
         return linear(indices, self.shape)
-
-    def reshaped(self, shape: tuple[Number, ...]) -> Held:
-        return Held(self.value, shape, self.element, self.owned)
 
 
 @dataclass(frozen=True)
@@ -123,18 +99,16 @@ class Function:
     def table(self, table: Table) -> ir.Value:
         """A table of the module."""
         if table not in self.tables:
-            self.tables[table] = _table(table, self.entry, self.space)
+            self.tables[table] = table_of(table, self.entry, self.space)
         return self.tables[table]
 
     def at(self, place: Place, index: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The memory of an element of a place, and its index there."""
         return self.pointer(place), index
 
-    def body(
-        self, block: ir.Block, dims: Sequence[ir.Value], extents: Sequence[Number]
-    ) -> FunctionBody:
+    def body(self, block: ir.Block, dims: Sequence[ir.Value], extents: Sequence[Number]) -> Body:
         """Scalar code in a block, inside of loops with the indices `dims`."""
-        return FunctionBody(block, dims, self)
+        return Body(block, dims, self)
 
     def element(self, dims: Sequence[ir.Value], extents: Sequence[Number], build: Build) -> None:
         """Builds the code for an element, at the insertion point."""
@@ -143,17 +117,86 @@ class Function:
 
 
 # Builds code for some elements, given the indices of each, into a body.
-Build = Callable[["FunctionBody", Sequence[Indices]], None]
+Build = Callable[["Body", Sequence[Indices]], None]
 
 
-class FunctionBody(Body):
-    """The scalar code of a function on a kernel's memory."""
+class Body:
+    """Scalar code in a block, with nested loops and branches, on the memory of a function.
+
+    dims: the values of the loop dimensions around the block.
+    """
 
     def __init__(self, block: ir.Block, dims: Sequence[ir.Value], function: Function) -> None:
-        super().__init__(block, dims)
-        self._function = function
+        self.arithmetic = Arithmetic()
+        self._dims, self._function = list(dims), function
+        self._points = [ir.InsertionPoint(block)]
+        self._once: list[dict[Hashable, Any]] = [{}]
         # Whether an index, such as a loop's, is below a bound, where the loops around decide it.
         self.known: dict[tuple[Index, Number], bool] = {}
+
+    def at(self, value: Lazy, indices: Sequence[Index]) -> ir.Value:
+        """An element of a value, as memory holds it."""
+        indices = tuple(indices)
+        return self.once((value, indices), lambda: value.read(self, indices))
+
+    def once(self, key: Hashable, build: Callable[[], T]) -> T:
+        """The result of `build`, built once for a key in this block and the blocks inside it."""
+        for known in self._once:
+            if key in known:
+                found: T = known[key]
+                return found
+        with self._points[-1]:
+            result = build()
+        self._once[-1][key] = result
+        return result
+
+    def together(self, values: Sequence[ir.Value]) -> list[ir.Value]:
+        """Elements that are computed with, as values of one shape."""
+        return list(values)
+
+    # Memory
+
+    def element(self, held: Held, indices: Indices) -> ir.Value:
+        """An element of a tensor in memory; the indices must be in bounds."""
+        return self._loaded(held.place, held.position(indices))
+
+    def _loaded(self, place: Place, where: Index) -> ir.Value:
+        memory, index = self._function.at(place, self.scalar(where))
+        value = memref.load(memory, [index])
+        if is_bool(place.type):
+            zero = arith.constant(ir.IntegerType.get_signless(8), 0)
+            return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
+        return value
+
+    def put(self, value: ir.Value, place: Place, where: Index) -> None:
+        """Stores an element."""
+        with self._points[-1]:
+            if is_bool(place.type):
+                value = arith.extui(ir.IntegerType.get_signless(8), value)
+            memory, index = self._function.at(place, self.scalar(where))
+            memref.store(value, memory, [index])
+
+    def insert(self, value: ir.Value, line: Slice, where: Sequence[ir.Value]) -> Slice:
+        """The slice, which is changed where it is."""
+        self.put(value, line.held.place, line.position(self._indices(line, where)))
+        return line
+
+    def extract(self, line: Slice, where: Sequence[ir.Value]) -> ir.Value:
+        return self._loaded(line.held.place, line.position(self._indices(line, where)))
+
+    def _indices(self, line: Slice, where: Sequence[ir.Value]) -> list[Index]:
+        sizes = [line.held.shape[d] for d in line.inside]
+        return [Index.runtime(v, 0, n - 1) for v, n in zip(where, sizes, strict=True)]
+
+    # Indices
+
+    def scalar(self, index: Index) -> ir.Value:
+        """The value of an index expression, of type index."""
+        return self.once(index, lambda: materialize(index, self._dims))
+
+    def number(self, index: Index, element: Element) -> ir.Value:
+        """An index as an integer."""
+        return arith.index_cast(element.storage(), self.scalar(index))
 
     def decided(self, index: Index, bound: Number) -> bool | None:
         """Whether an index is below a bound; None where it is for some elements only."""
@@ -163,56 +206,73 @@ class FunctionBody(Body):
         return self.known.get((index - index.constant, bound - index.constant))
 
     def below(self, index: Index, bound: Number) -> ir.Value:
+        """Whether an index is less than a bound."""
         known = self.decided(index, bound)
-        return super().below(index, bound) if known is None else self._truth(known)
+        if known is not None:
+            return self._truth(known)
+        value = self.scalar(index)
+        with self._points[-1]:
+            return arith.cmpi(arith.CmpIPredicate.slt, value, index_constant(bound))
+
+    def known_within(self, index: Index, size: Number) -> Index:
+        """The index, in code that runs only where it is a valid index into `size` elements."""
+        if index.is_within(size):
+            return index
+        return Index.runtime(self.scalar(index), 0, size - 1)
+
+    def clamp(self, index: Index, size: Number) -> Index:
+        """The nearest valid index into `size` elements."""
+        before, within = self.decided(index, 0), self.decided(index, size)
+        if index.is_within(size) or (before is False and within):
+            return self.known_within(index, size)
+        low, high = index.bounds
+        above, below = low >= 0, high < size
+        value = self.scalar(index)
+        with self._points[-1]:
+            if not above:
+                value = arith.maxsi(value, index_constant(0))
+            if not below:
+                value = arith.minsi(value, index_constant(size - 1))
+        return Index.runtime(value, low if above else 0, high if below else size - 1)
 
     def inside(self, index: Index, size: Number) -> ir.Value | None:
+        """Whether an index is valid; None if it always is."""
         before, within = self.decided(index, 0), self.decided(index, size)
         if before or within is False:
             return self._truth(False)
-        return None if before is False and within else super().inside(index, size)
-
-    def clamp(self, index: Index, size: Number) -> Index:
-        before, within = self.decided(index, 0), self.decided(index, size)
-        if index.is_within(size) or before is not False or not within:
-            return super().clamp(index, size)
-        return self.known_within(index, size)
+        if before is False and within:
+            return None
+        low, high = index.bounds
+        value = self.scalar(index)
+        with self._points[-1]:
+            if low >= 0:
+                return arith.cmpi(arith.CmpIPredicate.slt, value, index_constant(size))
+            if high < size:
+                return arith.cmpi(arith.CmpIPredicate.sge, value, index_constant(0))
+            # As unsigned numbers, negative indices are beyond any size.
+            return arith.cmpi(arith.CmpIPredicate.ult, value, index_constant(size))
 
     def _truth(self, value: bool) -> ir.Value:
         with self._points[-1]:
             return arith.constant(ir.IntegerType.get_signless(1), ir.BoolAttr.get(value))
 
-    def element(self, held: Held, indices: Indices) -> ir.Value:
-        """An element of a tensor in memory; the indices must be in bounds."""
-        return self._loaded(held.value, held.position(indices))
-
-    def _loaded(self, place: Place, where: Index) -> ir.Value:
-        memory, index = self._function.at(place, self.scalar(where))
-        value = memref.load(memory, [index])
-        if _is_bool(place.type):
-            zero = arith.constant(ir.IntegerType.get_signless(8), 0)
-            return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
-        return value
-
-    def put(self, value: ir.Value, place: Place, where: Index) -> None:
-        """Stores an element."""
+    def guarded(
+        self, value: Lazy, indices: Sequence[Index], otherwise: Callable[[], ir.Value]
+    ) -> ir.Value:
+        """An element of a value, or `otherwise()` where an index is out of bounds."""
+        conditions = [self.inside(i, n) for i, n in zip(indices, value.shape, strict=True)]
+        clamped = [self.clamp(i, n) for i, n in zip(indices, value.shape, strict=True)]
+        element = self.at(value, clamped)
+        present = [c for c in conditions if c is not None]
+        if not present:
+            return element
         with self._points[-1]:
-            if _is_bool(place.type):
-                value = arith.extui(ir.IntegerType.get_signless(8), value)
-            memory, index = self._function.at(place, self.scalar(where))
-            memref.store(value, memory, [index])
+            condition = present[0]
+            for other in present[1:]:
+                condition = arith.andi(condition, other)
+            return arith.select(condition, element, otherwise())
 
-    def insert(self, value: ir.Value, line: Slice, where: Sequence[ir.Value]) -> Slice:
-        """The slice, which is changed where it is."""
-        self.put(value, line.held.value, line.position(self._indices(line, where)))
-        return line
-
-    def extract(self, line: Slice, where: Sequence[ir.Value]) -> ir.Value:
-        return self._loaded(line.held.value, line.position(self._indices(line, where)))
-
-    def _indices(self, line: Slice, where: Sequence[ir.Value]) -> list[Index]:
-        sizes = [line.held.shape[d] for d in line.inside]
-        return [Index.runtime(v, 0, n - 1) for v, n in zip(where, sizes, strict=True)]
+    # Control
 
     def loop(
         self,
@@ -221,7 +281,7 @@ class FunctionBody(Body):
         carried: Sequence[Any],
         emit: Callable[[Index, Sequence[Any]], Sequence[Any]],
     ) -> list[Any]:
-        """As `Body.loop`; slices among the carried values stay what they are."""
+        """A sequential loop; `emit` gives the next carried values. Slices stay what they are."""
         slices = {n: line for n, line in enumerate(carried) if isinstance(line, Slice)}
 
         def merged(values: Sequence[ir.Value]) -> list[Any]:
@@ -231,10 +291,62 @@ class FunctionBody(Body):
         def plain(values: Sequence[Any]) -> list[ir.Value]:
             return [value for value in values if not isinstance(value, Slice)]
 
-        found = super().loop(
-            lower, upper, plain(carried), lambda i, values: plain(emit(i, merged(values)))
-        )
-        return merged(found)
+        low, high = Index.of(lower), Index.of(upper)
+        start, stop = self.scalar(low), self.scalar(high)
+        with self._points[-1]:
+            loop = scf.ForOp(start, stop, index_constant(1), plain(carried))
+        index = Index.runtime(loop.induction_variable, low.bounds[0], high.bounds[1] - 1)
+        with self._inside(loop.body):
+            scf.YieldOp(plain(emit(index, merged(loop.inner_iter_args))))
+        return merged(loop.results)
+
+    def nest(
+        self,
+        extents: Sequence[Number],
+        carried: Sequence[ir.Value],
+        emit: Callable[[tuple[Index, ...], Sequence[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """Nested sequential loops from 0, the last innermost; loops of one iteration vanish."""
+
+        def level(
+            axis: int, outer: tuple[Index, ...], values: Sequence[ir.Value]
+        ) -> Sequence[ir.Value]:
+            if axis == len(extents):
+                return emit(outer, values)
+            if extents[axis] == 1:
+                return level(axis + 1, (*outer, Index(())), values)
+            return self.loop(
+                0, extents[axis], values, lambda i, inner: level(axis + 1, (*outer, i), inner)
+            )
+
+        return list(level(0, (), carried))
+
+    def branch(
+        self,
+        condition: ir.Value,
+        then: Callable[[], Sequence[ir.Value]],
+        otherwise: Callable[[], Sequence[ir.Value]],
+        types: Sequence[ir.Type],
+    ) -> list[ir.Value]:
+        """The results of one of two blocks of code."""
+        with self._points[-1]:
+            op = scf.IfOp(condition, list(types), has_else=True)
+        for region, emit in zip(op.regions, (then, otherwise), strict=True):
+            with self._inside(region.blocks[0]):
+                scf.YieldOp(list(emit()))
+        return list(op.results)
+
+    @contextmanager
+    def _inside(self, block: ir.Block) -> Iterator[None]:
+        """Code that is built inside of the context is in a block of its own."""
+        self._points.append(ir.InsertionPoint(block))
+        self._once.append({})
+        try:
+            with self._points[-1]:
+                yield
+        finally:
+            self._once.pop()
+            self._points.pop()
 
     def reduce(
         self,
@@ -284,38 +396,3 @@ def _keep_scalar(loop: ir.OpView) -> None:
     flags = ir.Attribute.parse("#arith.fastmath<contract>")
     for add in ops_inside(loop, arith.AddFOp):
         add.fastmath = flags
-
-
-def _table(table: Table, entry: ir.Block, space: ir.Attribute | None) -> ir.Value:
-    """The memref of a table, which the module has once, in a function of it."""
-    elements = table.elements
-    assert elements is not None
-    block = entry.owner.operation.block
-    assert isinstance(table.size, int)  # that of a constant
-    shape, element = [max(table.size, 1)], memory_type(table.type)
-    type_ = ir.MemRefType.get(shape, element, memory_space=space)
-    name = f"table_{len(block.operations)}"
-    for op in block.operations:
-        if op.name == "memref.global" and op.attributes["initial_value"] == elements:
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            break
-    else:
-        add_table(name, type_, elements, block)
-    with ir.InsertionPoint.at_block_begin(entry):
-        return memref.get_global(type_, name)
-
-
-def memory_type(type_: ir.Type) -> ir.Type:
-    """An element's type in memory: a bool is a byte."""
-    return ir.IntegerType.get_signless(8) if _is_bool(type_) else type_
-
-
-def element_bytes(type_: ir.Type) -> int:
-    """The bytes of an element in memory."""
-    held = memory_type(type_)
-    assert isinstance(held, ir.IntegerType | ir.FloatType)
-    return held.width // 8
-
-
-def _is_bool(type_: ir.Type) -> bool:
-    return isinstance(type_, ir.IntegerType) and type_.width == 1

@@ -19,9 +19,9 @@ from types import MappingProxyType
 from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.loops.body import Function, FunctionBody, Held, Place, Start, Table
+from mgx_mlir.codegen.loops.body import Body, Function, Held, Indices
+from mgx_mlir.codegen.loops.place import Place, Start, Table
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Indices
 from mgx_mlir.codegen.meaning.index import (
     Atom,
     Dim,
@@ -31,12 +31,13 @@ from mgx_mlir.codegen.meaning.index import (
     linear,
     symbol_values,
 )
-from mgx_mlir.codegen.meaning.kernel import Combine
 from mgx_mlir.sizes.arithmetic import Number
 
+# The results of a reduction with one more term of each, or with those of other terms.
+Combine = Callable[[Arithmetic, Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]]
 # Gives the values of an element, or the terms of a reduction; or, where a nest has no results, does
 # the element's work.
-Emit = Callable[[FunctionBody, Indices], Sequence[ir.Value]]
+Emit = Callable[[Body, Indices], Sequence[ir.Value]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ class Nest:
 
     def build(
         self,
-        body: FunctionBody,
+        body: Body,
         elements: Sequence[Indices],
         groups: Sequence[Group] | None = None,
     ) -> None:
@@ -102,17 +103,15 @@ class Nest:
         for place, own in zip(elements, found, strict=True):
             self.put(body, place, own)
 
-    def next(
-        self, body: FunctionBody, dims: Indices, total: Sequence[ir.Value]
-    ) -> Sequence[ir.Value]:
+    def next(self, body: Body, dims: Indices, total: Sequence[ir.Value]) -> Sequence[ir.Value]:
         """The results of a reduction so far, with the terms at some indices."""
         assert self.combine is not None
         return self.combine(body.arithmetic, total, self.emit(body, dims))
 
-    def put(self, body: FunctionBody, dims: Indices, values: Sequence[ir.Value]) -> None:
+    def put(self, body: Body, dims: Indices, values: Sequence[ir.Value]) -> None:
         """Stores the values of an element."""
         for value, result in zip(values, self.results, strict=True):
-            body.put(value, result.value, linear(dims[: self.parallel], result.shape))
+            body.put(value, result.place, linear(dims[: self.parallel], result.shape))
 
     def dims(self) -> Indices:
         """The indices of an element, and of a term."""
@@ -271,7 +270,7 @@ def body_at(
     facts: Facts,
     dims: Sequence[emit.Index],
     known: Mapping[tuple[Index, Number], bool] = MappingProxyType({}),
-) -> FunctionBody:
+) -> Body:
     """The body of an element's code at the insertion point."""
     values = [emit.value(index) for index in dims]
     body = function.body(ir.InsertionPoint.current.block, values, facts.nest.space)
@@ -298,7 +297,7 @@ _FUNCTIONS = frozenset(
 )
 
 
-class _Seen(FunctionBody):
+class _Seen(Body):
     """A body that notes which elements of memory its code touches, and by which indices."""
 
     def __init__(self, block: ir.Block, dims: Sequence[ir.Value]) -> None:

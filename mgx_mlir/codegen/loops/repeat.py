@@ -25,14 +25,13 @@ from typing import Any, Protocol
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.loops.body import Function, FunctionBody, Held, Place
-from mgx_mlir.codegen.loops.kernel import Functions, NestKernel
-from mgx_mlir.codegen.loops.nest import Nest, constant_of
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.body import Body, Function, Held, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Functions, Kernel, Work
+from mgx_mlir.codegen.loops.nest import Combine, Nest, constant_of
+from mgx_mlir.codegen.loops.place import Place, Start
+from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Dim, Index, index_constant
-from mgx_mlir.codegen.meaning.kernel import Combine, Work
-from mgx_mlir.codegen.meaning.value import Computed
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -73,7 +72,7 @@ class PartFunction(Function):
         return PartBody(block, dims, self, extents)
 
 
-class PartBody(FunctionBody):
+class PartBody(Body):
     """The scalar code of a nest: it reads what the function made in its own part only."""
 
     def __init__(
@@ -92,10 +91,10 @@ class PartBody(FunctionBody):
     def element(self, held: Held, indices: Indices) -> ir.Value:
         pairs = list(zip(self.own, indices, held.shape, strict=False))
         same = [own == index or size == 1 for own, index, size in pairs]
-        if held.value.argument is None and not all(same[: self._cut]):
+        if held.place.argument is None and not all(same[: self._cut]):
             raise PartsMeetError
         if len(self.own) != len(held.shape) or not all(same):
-            self.elsewhere.add(held.value)
+            self.elsewhere.add(held.place)
         return super().element(held, indices)
 
     def sums(
@@ -127,14 +126,14 @@ class Group(Functions, Protocol):
         """Into how many parts, of one thread each, sums of `depth` terms are cut; 0: left as
         they are."""
 
-    def scalar(self, build: Callable[[FunctionBody], ir.Value]) -> ir.Value:
+    def scalar(self, build: Callable[[Body], ir.Value]) -> ir.Value:
         """A value that every thread computes."""
 
     def loop(self, trips: ir.Value, emit: Callable[[ir.Value], None]) -> None:
         """Does what `emit` builds so many times, given the trip's number."""
 
 
-class RepeatKernel(NestKernel):
+class RepeatKernel(Kernel):
     """Lowers a kernel's block into one function."""
 
     def __init__(self, group: Group) -> None:
@@ -146,8 +145,8 @@ class RepeatKernel(NestKernel):
         self,
         extents: Sequence[Number],
         parallel: int,
-        inits: Sequence[tuple[Any, Sequence[int]]],
-        emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        starts: Sequence[Start],
+        emit: Callable[[Body, Indices], Sequence[ir.Value]],
         combine: Combine | None = None,
         neighbours: bool = False,
     ) -> list[Any]:
@@ -156,13 +155,13 @@ class RepeatKernel(NestKernel):
         if neighbours and parallel == len(extents) - 1 and isinstance(depth, int):
             cuts = self._group.cuts(extents[:parallel], depth)
         if not cuts or not isinstance(depth, int) or combine is None:
-            return super().generic(extents, parallel, inits, emit, combine, neighbours)
+            return super().generic(extents, parallel, starts, emit, combine, neighbours)
         *outer, last = extents[:parallel]
-        start = inits[0][0]
+        start = starts[0]
         shape, length = (*outer, cuts, last), depth // cuts
-        held = Held(Place(start.type, math.prod(shape)), shape, element_of(start.type))
+        held = Held(Place(start.type, math.prod(shape)), shape, start.element)
 
-        def part(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
+        def part(body: Body, dims: Indices) -> Sequence[ir.Value]:
             assert isinstance(body, PartBody)
             *mine, cut, column = dims
 
@@ -170,7 +169,7 @@ class RepeatKernel(NestKernel):
                 terms = emit(body, (*mine, column, cut * length + k))
                 return combine(body.arithmetic, total, terms)
 
-            body.put(body.sums(constant_of(start), length, term), held.value, held.position(dims))
+            body.put(body.sums(constant_of(start), length, term), held.place, held.position(dims))
             return ()
 
         self._group.add(Nest.of(shape, part))
@@ -186,27 +185,24 @@ class RepeatKernel(NestKernel):
 
         return [Computed(extents[:parallel], held.element, whole, cuts)]
 
-    def memory(self, tensor: Any, element: Element) -> Any:
-        return tensor if isinstance(tensor, Computed) else super().memory(tensor, element)
-
     def rows(
         self,
         extents: Sequence[Number],
-        results: Sequence[Any],
+        results: Sequence[Held | Start],
         axes: Sequence[Sequence[int]],
         work: Work,
-    ) -> list[Any]:
+    ) -> list[Held]:
         if self._parts:  # a row may read anything
             raise PartsMeetError
         return super().rows(extents, results, axes, work)
 
-    def results(self, values: Sequence[Lazy]) -> list[Any]:
+    def results(self, values: Sequence[Lazy]) -> list[Place]:
         """Memory of its own for each value; that of a loop's rows is a result's."""
-        places: list[Any] = []
+        places: list[Place] = []
         for value in values:
-            if not isinstance(value, Stack) or value.value in places:
+            if not isinstance(value, Stack) or value.place in places:
                 value = self._copy(value, Stack.of(value.shape, value.element))
-            places.append(value.value)
+            places.append(value.place)
         return places
 
     def repeat(self, op: mgx.LoopOp, operands: Sequence[Lazy]) -> list[Lazy]:
@@ -250,18 +246,18 @@ class RepeatKernel(NestKernel):
         shapes = dict.fromkeys(value.shape for value in values)
         aside: dict[Held, Held] = {}
 
-        def put(body: FunctionBody, dims: Indices, value: ir.Value, number: int) -> None:
+        def put(body: Body, dims: Indices, value: ir.Value, number: int) -> None:
             if number >= len(kept):
                 stack = stacks[number - len(kept)]
-                body.put(value, stack.value, stack.position((at, *dims)))
+                body.put(value, stack.place, stack.position((at, *dims)))
                 return
             held = kept[number]
             assert isinstance(body, PartBody)
-            if len(shapes) > 1 or not body.elsewhere.isdisjoint(h.value for h in kept):
-                place = Place(held.value.type, held.value.size)
+            if len(shapes) > 1 or not body.elsewhere.isdisjoint(h.place for h in kept):
+                place = Place(held.place.type, held.place.size)
                 aside.setdefault(held, Held(place, held.shape, held.element))
             target = aside.get(held, held)
-            body.put(value, target.value, target.position(dims))
+            body.put(value, target.place, target.position(dims))
 
         for shape in shapes:
             self._write(shape, [(n, v) for n, v in enumerate(values) if v.shape == shape], put)
@@ -272,11 +268,11 @@ class RepeatKernel(NestKernel):
         self,
         shape: Sequence[Number],
         values: Sequence[tuple[int, Lazy]],
-        put: Callable[[FunctionBody, Indices, ir.Value, int], None],
+        put: Callable[[Body, Indices, ir.Value, int], None],
     ) -> None:
         """Computes numbered values of one shape, all before it puts the first."""
 
-        def each(body: FunctionBody, dims: Indices) -> Sequence[ir.Value]:
+        def each(body: Body, dims: Indices) -> Sequence[ir.Value]:
             found = [(number, body.at(value, dims)) for number, value in values]
             for number, element in found:
                 put(body, dims, element, number)
@@ -287,14 +283,14 @@ class RepeatKernel(NestKernel):
     def _copy(self, value: Lazy, held: Held) -> Held:
         """Computes a value into memory."""
 
-        def put(body: FunctionBody, dims: Indices, element: ir.Value, _: int) -> None:
-            body.put(element, held.value, held.position(dims))
+        def put(body: Body, dims: Indices, element: ir.Value, _: int) -> None:
+            body.put(element, held.place, held.position(dims))
 
         self._write(value.shape, [(0, value)], put)
         return held
 
 
-def _count(body: FunctionBody, trips: Lazy, stacks: Sequence[Stack]) -> ir.Value:
+def _count(body: Body, trips: Lazy, stacks: Sequence[Stack]) -> ir.Value:
     """The number of trips, at most the rows that there are."""
     count = arith.index_cast(ir.IndexType.get(), body.at(trips, ()))
     count = arith.maxsi(count, index_constant(0))

@@ -131,6 +131,12 @@ class Arithmetic:
     def product(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.mul(a, b) if element.is_float else arith.muli(a, b)
 
+    def bitwise_and(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.andi(a, b)
+
+    def bitwise_or(self, element: Element, a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.ori(a, b)
+
     def extend(self, element: Element, value: ir.Value, scalar: ir.Type) -> ir.Value:
         """A wider integer of the same value."""
         extend = arith.extui if element.kind in (UNSIGNED, "bool") else arith.extsi

@@ -59,6 +59,21 @@ _FUNCTIONS: dict[type[ir.OpView], str] = {
 for _class, _name in _FUNCTIONS.items():
     computes(_class)(_function(_name))
 
+computes(mgx.BitwiseAndOp, mgx.LogicalAndOp)(Arithmetic.bitwise_and)
+computes(mgx.BitwiseOrOp, mgx.LogicalOrOp)(Arithmetic.bitwise_or)
+computes(mgx.BitwiseXorOp, mgx.LogicalXorOp)(lambda a, element, x, y: arith.xori(x, y))
+computes(mgx.BitwiseNotOp, mgx.NotOp)(lambda a, element, x: arith.xori(x, a.int(-1, x)))
+computes(mgx.IsnanOp)(lambda a, element, x: a.compare("uno", x, x))
+computes(mgx.RecipOp)(lambda a, element, x: a.div(a.float(1.0, x), x))
+computes(mgx.MulOp)(Arithmetic.product)
+computes(mgx.MaxOp)(Arithmetic.maximum)
+computes(mgx.MinOp)(Arithmetic.minimum)
+computes(mgx.EqualOp)(Arithmetic.equal)
+computes(mgx.LessOp)(Arithmetic.less)
+computes(mgx.GreaterOp)(lambda a, element, x, y: a.less(element, y, x))
+computes(mgx.ShiftLeftOp)(shift_left)
+computes(mgx.ShiftRightOp)(shift_right)
+
 
 @computes(mgx.AbsOp)
 def _abs(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
@@ -74,11 +89,6 @@ def _abs(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
 @computes(mgx.NegOp)
 def _neg(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
     return a.neg(x) if element.is_float else arith.subi(a.int(0, x), x)
-
-
-@computes(mgx.RecipOp)
-def _recip(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
-    return a.div(a.float(1.0, x), x)
 
 
 @computes(mgx.ReluOp)
@@ -102,16 +112,6 @@ def _sign(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
     return a.select(a.less(element, x, zero), a.int(-1, x), result)
 
 
-@computes(mgx.BitwiseNotOp, mgx.NotOp)
-def _not(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
-    return arith.xori(x, a.int(-1, x))
-
-
-@computes(mgx.IsnanOp)
-def _isnan(a: Arithmetic, element: Element, x: ir.Value) -> ir.Value:
-    return a.compare("uno", x, x)
-
-
 @computes(mgx.AddOp)
 def _add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     return a.add(x, y) if element.is_float else arith.addi(x, y)
@@ -120,11 +120,6 @@ def _add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
 @computes(mgx.SubOp)
 def _sub(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     return a.sub(x, y) if element.is_float else arith.subi(x, y)
-
-
-@computes(mgx.MulOp)
-def _mul(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.product(element, x, y)
 
 
 @computes(mgx.DivOp)
@@ -160,16 +155,6 @@ def _pow(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     return functions.power(a, x, y)
 
 
-@computes(mgx.MaxOp)
-def _max(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.maximum(element, x, y)
-
-
-@computes(mgx.MinOp)
-def _min(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.minimum(element, x, y)
-
-
 @computes(mgx.SqdiffOp)
 def _sqdiff(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     difference = _sub(a, element, x, y)
@@ -180,43 +165,3 @@ def _sqdiff(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Val
 def _prelu(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     positive = a.less(element, a.int(0, x), x)
     return a.select(positive, x, a.product(element, x, y))
-
-
-@computes(mgx.BitwiseAndOp, mgx.LogicalAndOp)
-def _and(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.andi(x, y)
-
-
-@computes(mgx.BitwiseOrOp, mgx.LogicalOrOp)
-def _or(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.ori(x, y)
-
-
-@computes(mgx.BitwiseXorOp, mgx.LogicalXorOp)
-def _xor(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.xori(x, y)
-
-
-@computes(mgx.ShiftLeftOp)
-def _shift_left(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return shift_left(a, element, x, y)
-
-
-@computes(mgx.ShiftRightOp)
-def _shift_right(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return shift_right(a, element, x, y)
-
-
-@computes(mgx.EqualOp)
-def _equal(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.equal(element, x, y)
-
-
-@computes(mgx.GreaterOp)
-def _greater(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.less(element, y, x)
-
-
-@computes(mgx.LessOp)
-def _less(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.less(element, x, y)

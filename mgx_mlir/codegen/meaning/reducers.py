@@ -92,7 +92,7 @@ def reducer_of(op: ir.OpView) -> Reducer:
         count: Number = 1
         for axis in op.axes:
             count = count * shape[axis]
-        return Reducer(element, sum_element(element), 0, add, count)
+        return Reducer(element, sum_element(element), *SUM, count)
     initial, combine = _PLAIN[type(op)]
     start = initial(element) if callable(initial) else initial
     return Reducer(element, element.computed(), start, combine)
@@ -119,41 +119,16 @@ def sum_element(element: Element) -> Element:
     return element.computed()
 
 
-def add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.sum(element, x, y)
-
-
-SUM: Fold = (0, add)
-
-
-def maximum(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.maximum(element, x, y)
-
-
-def _minimum(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.minimum(element, x, y)
-
-
-def _product(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.product(element, x, y)
-
-
-def _or(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.ori(x, y)
-
-
-def _and(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.andi(x, y)
-
+SUM: Fold = (0, Arithmetic.sum)
 
 Start: TypeAlias = "float | int | Callable[[Element], float | int]"
 _PLAIN: dict[type[ir.OpView], tuple[Start, Combine]] = {
-    mgx.ReduceAllOp: (1, _and),
-    mgx.ReduceAnyOp: (0, _or),
-    mgx.ReduceMaxOp: (lowest, maximum),
-    mgx.ReduceMinOp: (highest, _minimum),
-    mgx.ReduceProdOp: (1, _product),
-    mgx.ReduceSumOp: (0, add),
+    mgx.ReduceAllOp: (1, Arithmetic.bitwise_and),
+    mgx.ReduceAnyOp: (0, Arithmetic.bitwise_or),
+    mgx.ReduceMaxOp: (lowest, Arithmetic.maximum),
+    mgx.ReduceMinOp: (highest, Arithmetic.minimum),
+    mgx.ReduceProdOp: (1, Arithmetic.product),
+    mgx.ReduceSumOp: SUM,
 }
 
 

@@ -14,8 +14,8 @@ from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, b
 from mgx_mlir.codegen.gpu.families.family import anchor_of, is_free
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.rows.match import Source
+from mgx_mlir.codegen.loops.ops.movement import word
 from mgx_mlir.codegen.meaning.element import Element, element_of
-from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal

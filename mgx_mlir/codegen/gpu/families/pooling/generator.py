@@ -25,9 +25,9 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window, match_pooling
+from mgx_mlir.codegen.loops.ops.windows import root
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, store
-from mgx_mlir.codegen.meaning.ops.windows import root
 from mgx_mlir.codegen.meaning.quantize import quotient
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import in_ranges

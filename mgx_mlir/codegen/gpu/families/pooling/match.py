@@ -10,11 +10,11 @@ from mlir import ir
 
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.loops.ops.movement import word
+from mgx_mlir.codegen.loops.ops.windows import power
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import Element, element_of
-from mgx_mlir.codegen.meaning.ops.movement import word
-from mgx_mlir.codegen.meaning.ops.windows import power
-from mgx_mlir.codegen.meaning.reducers import Reducer, add, lowest, maximum, sum_element
+from mgx_mlir.codegen.meaning.reducers import SUM, Reducer, lowest, sum_element
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
@@ -102,10 +102,10 @@ class Pooling:
         element = self.element
         if self.mode == "max":
             computed = element.computed()
-            return Reducer(element, computed, lowest(computed), maximum)
+            return Reducer(element, computed, lowest(computed), Arithmetic.maximum)
         if self.mode == "lpnorm":
-            return Norm(element, element.computed(), 0, add, order=self.order)
-        return Reducer(element, sum_element(element), 0, add)
+            return Norm(element, element.computed(), *SUM, order=self.order)
+        return Reducer(element, sum_element(element), *SUM)
 
 
 def match_pooling(kernel: mgx.KernelOp) -> Pooling | Refusal | None:

@@ -11,11 +11,11 @@ import numpy as np
 
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.loops.ops.movement import word
+from mgx_mlir.codegen.loops.ops.resize import Axis as Resized
+from mgx_mlir.codegen.loops.ops.resize import axes_of, repeats_exactly
 from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.meaning.index import fixed
-from mgx_mlir.codegen.meaning.ops.movement import word
-from mgx_mlir.codegen.meaning.ops.resize import Axis as Resized
-from mgx_mlir.codegen.meaning.ops.resize import axes_of, repeats_exactly
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal

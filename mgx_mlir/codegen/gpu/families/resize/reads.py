@@ -14,11 +14,11 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.resize.match import Formula, Taps
+from mgx_mlir.codegen.loops.body import Body, Function
+from mgx_mlir.codegen.loops.ops.movement import word
+from mgx_mlir.codegen.loops.ops.resize import nearest_place, taps_of
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body
 from mgx_mlir.codegen.meaning.index import Index as Result
-from mgx_mlir.codegen.meaning.ops.movement import word
-from mgx_mlir.codegen.meaning.ops.resize import nearest_place, taps_of
 
 # Up to this number of taps the code is unrolled; more are a loop.
 _UNROLLED = 4
@@ -95,7 +95,8 @@ class Computed(Reads):
     def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
         assert isinstance(tap, int)  # few taps are unrolled
         if index not in self._known:
-            own, body = self.formula, Body(ir.InsertionPoint.current.block, [])
+            own, block = self.formula, ir.InsertionPoint.current.block
+            body = Body(block, [], Function(block))
             at = Result.runtime(emit.value(index), 0, own.axis.wanted - 1)
             if word(own.op.mode) == "nearest":
                 taps: list[Any] = [(nearest_place(own.op, own.axis)(body, at), None)]

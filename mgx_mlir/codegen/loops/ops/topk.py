@@ -18,12 +18,12 @@ from mlir import ir
 from mlir.dialects import arith
 from mlir.dialects import math as math_ops
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import load
 from mgx_mlir.codegen.meaning.element import I64, SIGNED, Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, index_constant
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -125,8 +125,7 @@ def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]
 
     extents = [n for d, n in enumerate(shape) if d != axis]
     inits = [kernel.empty(shape, x.element), kernel.empty(shape, index_element)]
-    values, indices = kernel.rows(extents, inits, [[axis], [axis]], find)
-    return [kernel.memory(values, x.element), kernel.memory(indices, index_element)]
+    return [*kernel.rows(extents, inits, [[axis], [axis]], find)]
 
 
 def _last_bit(number: Number) -> Index:

@@ -6,27 +6,15 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel
+from mgx_mlir.codegen.loops.value import Computed, reshape
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.meaning.index import Index
-from mgx_mlir.codegen.meaning.kernel import Kernel
-from mgx_mlir.codegen.meaning.reducers import SUM, Fold, highest, lowest, maximum, sum_element
-from mgx_mlir.codegen.meaning.value import Computed, Stored, reshape
+from mgx_mlir.codegen.meaning.reducers import SUM, Fold
 from mgx_mlir.sizes.arithmetic import Number
-
-__all__ = [
-    "SUM",
-    "Fold",
-    "accumulate",
-    "highest",
-    "lowest",
-    "maximum",
-    "reduce_axes",
-    "rounded",
-    "sum_element",
-]
 
 
 def accumulate(
@@ -37,7 +25,7 @@ def accumulate(
     term: Callable[[Body, Indices], ir.Value],
     fold: Fold = SUM,
     neighbours: bool = False,
-) -> Stored:
+) -> Lazy:
     """Combines terms over the loops after the first `parallel`, whose extents are the result's
     shape.
 
@@ -45,7 +33,7 @@ def accumulate(
     Kernel.generic.
     """
     initial, combined = fold
-    inits = [(kernel.filled(extents[:parallel], element, initial), range(parallel))]
+    start = kernel.filled(extents[:parallel], element, initial)
 
     def emit(body: Body, dims: Indices) -> list[ir.Value]:
         return [term(body, dims)]
@@ -55,8 +43,7 @@ def accumulate(
     ) -> list[ir.Value]:
         return [combined(a, element, total[0], more[0])]
 
-    result = kernel.generic(extents, parallel, inits, emit, combine, neighbours)[0]
-    return kernel.memory(result, element)
+    return kernel.generic(extents, parallel, [start], emit, combine, neighbours)[0]
 
 
 def reduce_axes(

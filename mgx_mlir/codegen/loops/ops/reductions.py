@@ -7,13 +7,13 @@ from typing import get_args
 
 from mlir import ir
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.reduce import reduce_axes
+from mgx_mlir.codegen.loops.value import Computed, reshape
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import load, store
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.reduce import reduce_axes
-from mgx_mlir.codegen.meaning.reducers import ArgReducer, Reduction, lowest, maximum, reducer_of
-from mgx_mlir.codegen.meaning.value import Computed, reshape
+from mgx_mlir.codegen.meaning.reducers import ArgReducer, Reduction, lowest, reducer_of
 from mgx_mlir.dialects import mgx
 
 
@@ -51,7 +51,7 @@ def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy
     target, rank = reducer.index, len(source.shape)
     kept = [d for d in range(rank) if d != axis]
     extents = [*(source.shape[d] for d in kept), source.shape[axis]]
-    inits = [
+    starts = [
         kernel.filled(extents[:-1], element, start)
         for element, start in zip((source.element.computed(), target), reducer.initial, strict=True)
     ]
@@ -66,10 +66,9 @@ def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy
     ) -> Sequence[ir.Value]:
         return reducer.combine(a, (best[0], best[1]), (more[0], more[1]))
 
-    starts = [(init, range(len(kept))) for init in inits]
     results = kernel.generic(extents, len(kept), starts, emit, combine)
     shape = [1 if d == axis else n for d, n in enumerate(source.shape)]
-    return reshape(kernel.memory(results[1], target), shape)
+    return reshape(results[1], shape)
 
 
 @lowers(mgx.SoftmaxOp)
@@ -104,7 +103,7 @@ def logsoftmax(kernel: Kernel, op: mgx.LogsoftmaxOp, operands: Sequence[Lazy]) -
 def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
     """x - max(x) along the axis, in the type where x is computed: its exponential is at most 1."""
     element = source.element.computed()
-    row_maximum = reduce_axes(kernel, source, [axis], (lowest(element), maximum))
+    row_maximum = reduce_axes(kernel, source, [axis], (lowest(element), Arithmetic.maximum))
 
     def difference(body: Body, indices: Indices) -> ir.Value:
         own = body.at(source, indices), body.at(row_maximum, _row(indices, axis))

@@ -18,15 +18,15 @@ from mlir import ir
 from mlir.dialects import arith
 from mlir.dialects import math as mlir_math
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.ops.movement import word
+from mgx_mlir.codegen.loops.value import LazyView, reshape
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32, I32, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, fixed
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.ops.movement import word
 from mgx_mlir.codegen.meaning.real import real, value_of
-from mgx_mlir.codegen.meaning.value import LazyView, reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number, exact

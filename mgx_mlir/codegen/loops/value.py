@@ -8,26 +8,13 @@ many times puts a costly value into memory first (`Kernel.settled`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mlir import ir
 
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.body import Body, Held, Indices, Lazy
 from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.meaning.index import Index, delinear, linear
 from mgx_mlir.sizes.arithmetic import Number, exact
-
-
-class Stored(Lazy):
-    """A tensor in memory. `owned`: the kernel made it, and may return it. `base`: the memory."""
-
-    value: Any
-    base: Any
-    owned: bool
-
-    def reshaped(self, shape: tuple[Number, ...]) -> Stored:
-        """The same memory in another shape."""
-        raise NotImplementedError
 
 
 class LazyView(Lazy):
@@ -73,8 +60,8 @@ def reshape(source: Lazy, shape: Sequence[Number]) -> Lazy:
     shape = tuple(shape)
     if source.shape == shape:
         return source
-    if isinstance(source, Stored):
-        return source.reshaped(shape)
+    if isinstance(source, Held):
+        return Held(source.place, shape, source.element, source.owned)
     if isinstance(source, Reshaped):
         return reshape(source.source, shape)
     return Reshaped(source, shape)

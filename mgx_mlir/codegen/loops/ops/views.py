@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.meaning.body import Indices, Lazy
+from mgx_mlir.codegen.loops.body import Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.value import LazyView, reshape
 from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.meaning.index import Index
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.value import LazyView, reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number

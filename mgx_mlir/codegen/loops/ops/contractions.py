@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.reduce import accumulate, rounded
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import change, load
 from mgx_mlir.codegen.meaning.element import Element, element_of
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.reduce import accumulate, rounded
 from mgx_mlir.dialects import mgx
 
 # An operand of a contraction is read once for each row or column of the other one.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.meaning.index import delinear, index_constant
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.dialects import mgx
 
 

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.ops.contractions import OPERAND_COST, multiply
+from mgx_mlir.codegen.loops.ops.movement import word
+from mgx_mlir.codegen.loops.reduce import accumulate, rounded
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.convert import change, load, store
 from mgx_mlir.codegen.meaning.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, index_constant
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.ops.contractions import OPERAND_COST, multiply
-from mgx_mlir.codegen.meaning.ops.movement import word
-from mgx_mlir.codegen.meaning.reduce import accumulate, lowest, rounded, sum_element
+from mgx_mlir.codegen.meaning.reducers import lowest, sum_element
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import pad_value_of
 from mgx_mlir.sizes.arithmetic import Number

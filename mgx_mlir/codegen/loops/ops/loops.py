@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mgx_mlir.codegen.meaning.body import Lazy
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.body import Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.dialects import mgx
 
 

@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.ops.movement import runtime_index
+from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.boxes import overlaps
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import SIGNED, Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, delinear, fixed, index_constant
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.ops.movement import runtime_index
-from mgx_mlir.codegen.meaning.value import Computed, reshape
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting.queries import splat
@@ -49,8 +49,7 @@ def prefix_scan(
         return [body.loop(0, size, [nothing, slices[0]], step)[1]]
 
     extents = [n for d, n in enumerate(x.shape) if d != axis]
-    result = kernel.rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
-    return kernel.memory(result, x.element)
+    return kernel.rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
 
 
 def _multiples(op: mgx.PrefixScanSumOp, x: Lazy, step: int) -> Lazy:
@@ -121,8 +120,7 @@ def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
         return body.loop(0, chosen.shape[axis], slices, step)
 
     extents = [n for d, n in enumerate(chosen.shape) if d != axis]
-    result = kernel.rows(extents, [kernel.copied(x)], [[axis]], apply)[0]
-    return kernel.memory(result, x.element)
+    return kernel.rows(extents, [kernel.copied(x)], [[axis]], apply)[0]
 
 
 @lowers(*_SCATTERNDS)
@@ -132,28 +130,20 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     combine, depth = _SCATTERNDS[type(op)], fixed(chosen.shape[-1])
     outer, shape = chosen.shape[:-1], x.shape
     count = math.prod(outer)
-    if 1 in shape[:depth] and 1 in shape[depth:]:
-        # MLIR takes one dimension of 1 for another when it folds slices: none is left in front.
-        kept = [d for d in range(depth) if shape[d] != 1]
-        x = reshape(x, [*(shape[d] for d in kept), *shape[depth:]])
-    else:
-        kept = [*range(depth)]
 
     def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
             which = delinear(i, outer)
             place = [
                 body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), shape[d]))
-                for d in kept
+                for d in range(depth)
             ]
             new = body.at(updates, (*which, *row))
             return [_updated(body, x.element, combine, carried[0], place, new)]
 
         return body.loop(0, count, slices, step)
 
-    inits = [kernel.copied(x)]
-    result = kernel.rows(shape[depth:], inits, [[*range(len(kept))]], apply)[0]
-    return reshape(kernel.memory(result, x.element), shape)
+    return kernel.rows(shape[depth:], [kernel.copied(x)], [[*range(depth)]], apply)[0]
 
 
 @lowers(mgx.NonzeroOp)
@@ -195,9 +185,8 @@ def nonzero(kernel: Kernel, op: mgx.NonzeroOp, operands: Sequence[Lazy]) -> Lazy
         return body.loop(0, x.size, [index_constant(0), slices[0]], step)[1:]
 
     if columns == 0:
-        return kernel.memory(kernel.empty((rank, 0), element), element)
-    init = kernel.filled((rank, columns), element, 0)
-    return kernel.memory(kernel.rows([], [init], [[0, 1]], collect)[0], element)
+        return kernel.started(kernel.empty((rank, 0), element))
+    return kernel.rows([], [kernel.filled((rank, columns), element, 0)], [[0, 1]], collect)[0]
 
 
 @lowers(mgx.SuppressOp)
@@ -243,4 +232,4 @@ def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> La
     inits = [kernel.empty(candidates.shape, candidates.element)]
     inits.append(kernel.filled(candidates.shape, index, 0))
     axes = [[len(rows)], [len(rows)]]
-    return kernel.memory(kernel.rows(rows, inits, axes, row_of)[0], candidates.element)
+    return kernel.rows(rows, inits, axes, row_of)[0]

@@ -8,12 +8,12 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.element import element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, index_constant
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.pointwise import emit_pointwise, pointwise_ops
-from mgx_mlir.codegen.meaning.value import Computed
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError

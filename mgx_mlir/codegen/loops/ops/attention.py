@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.kernel import Kernel, lowers
+from mgx_mlir.codegen.loops.ops.contractions import OPERAND_COST, multiply
+from mgx_mlir.codegen.loops.reduce import accumulate, reduce_axes, rounded
+from mgx_mlir.codegen.loops.value import Computed, reshape
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.body import Body, Indices, Lazy
 from mgx_mlir.codegen.meaning.element import Element
-from mgx_mlir.codegen.meaning.kernel import Kernel, lowers
-from mgx_mlir.codegen.meaning.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
-from mgx_mlir.codegen.meaning.reduce import accumulate, lowest, maximum, reduce_axes, rounded
-from mgx_mlir.codegen.meaning.value import Computed, reshape
+from mgx_mlir.codegen.meaning.reducers import lowest
 from mgx_mlir.dialects import mgx
 
 
@@ -23,7 +24,7 @@ def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> 
     wide = q.element.computed()
     scores = kernel.stored(_scores(kernel, op, q, k, operands[3:]))
     rank = len(scores.shape)
-    row_maximum = reduce_axes(kernel, scores, [rank - 1], (lowest(wide), maximum))
+    row_maximum = reduce_axes(kernel, scores, [rank - 1], (lowest(wide), Arithmetic.maximum))
     powers = kernel.stored(
         Computed(
             scores.shape,
