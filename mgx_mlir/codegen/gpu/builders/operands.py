@@ -18,6 +18,7 @@ from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.meaning.element import BOOL, Element
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import View
 from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
 
 
@@ -33,6 +34,17 @@ class MemoryOperand:
     offset: int
     outer: Axis
     inner: Axis
+
+    @staticmethod
+    def flat(argument: int, element: Element, size: int) -> MemoryOperand:
+        """A tensor of so many elements as one row."""
+        return MemoryOperand(argument, element, 0, Axis(()), Axis.of((size, 1)))
+
+    @staticmethod
+    def row(view: View, element: Element) -> MemoryOperand:
+        """A view as one row, in row-major order."""
+        inner = view.axis(0, len(view.dims))
+        return MemoryOperand(view.argument, element, view.offset, Axis(()), inner)
 
     @property
     def repeated(self) -> bool:

@@ -21,7 +21,6 @@ from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
 from mgx_mlir.codegen.loops.ops.windows import beta_power
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import common_factor
 
@@ -42,7 +41,7 @@ def choose(lrn: Lrn, target: Target) -> LrnSchedule | Refusal:
     """The most channels, up to 8, with which all compute units stay busy."""
     if not isinstance(lrn.pixels, int) and not lrn.source.forwards:
         return Refusal("images that are read backwards")
-    result = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((lrn.pixels, 1)))
+    result = MemoryOperand.flat(0, lrn.source.element, lrn.pixels)
     lanes = min(4, vector_lanes(lrn.pixels, [lrn.source, result]))
     channels = math.gcd(common_factor(lrn.channels), 8)
     size = lrn.images * lrn.channels * lrn.pixels // lanes
@@ -83,7 +82,7 @@ def build(lrn: Lrn, launches: Launches, schedule: LrnSchedule, _target: Target) 
             y = a.div(values[number + before], beta_power(a, base, lrn.beta))
             y = store(a, lrn.source.element, y)
             offset = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
-            target = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
+            target = MemoryOperand.flat(0, lrn.source.element, total)
             target.store(y, work.buffers[OUTPUT], 0, emit.add(offset, pixel), work.inside)
 
 

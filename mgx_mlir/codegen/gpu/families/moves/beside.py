@@ -13,12 +13,10 @@ from mlir import ir
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front, is_free
 from mgx_mlir.codegen.gpu.families.moves.generator import build, choose
-from mgx_mlir.codegen.gpu.families.moves.match import Copy, Moves, Part, move_of, places_of
+from mgx_mlir.codegen.gpu.families.moves.match import Moves, Part, copy_of, move_of, moves_of
 from mgx_mlir.codegen.gpu.families.pointwise.match import Result, elements_of
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import through_reshapes
-from mgx_mlir.codegen.problem.problem import Axis
-from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import definition
@@ -42,11 +40,16 @@ def match_beside(kernel: mgx.KernelOp) -> Moves | Refusal | None:
         if value in made:
             stored.setdefault(value, []).append(Result(value, number, element_of(value.type)))
             continue
-        more = (
-            _concat(op, number, stored, made)
-            if isinstance(op, mgx.ConcatOp)
-            else _moved(value, number)
-        )
+
+        def is_made(operand: ir.Value, place: MemoryOperand, number: int = number) -> bool:
+            if (own := through_reshapes(operand)) not in made:
+                return False
+            result = Result(own, number, element_of(own.type), place)
+            stored.setdefault(own, []).append(result)
+            return True
+
+        is_concat = isinstance(op, mgx.ConcatOp)
+        more = moves_of(op, number, is_made) if is_concat else _moved(value, number)
         if isinstance(more, Refusal):
             return more
         parts += more
@@ -62,33 +65,6 @@ def match_beside(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     return Moves("works beside each other", tuple(parts))
 
 
-def _concat(
-    op: mgx.ConcatOp,
-    number: int,
-    stored: dict[ir.Value, list[Result]],
-    made: set[ir.Value],
-) -> list[Part] | Refusal:
-    """The copies of a concat; operands that the kernel computes are noted in `stored`."""
-    operands = list(op.operands)
-    sizes = [shape_of(value.type) for value in operands]
-    parts: list[Part] = []
-    for value, size, place in zip(
-        operands, sizes, places_of(op, sizes, shape_of(op.y.type), number), strict=True
-    ):
-        source = through_reshapes(value)
-        if math.prod(size) == 0:
-            continue
-        if source in made:
-            result = Result(source, number, element_of(source.type), place)
-            stored.setdefault(source, []).append(result)
-            continue
-        copy = _copy(value, place)
-        if isinstance(copy, Refusal):
-            return copy
-        parts.append(copy)
-    return parts
-
-
 def _moved(value: ir.Value, number: int) -> list[Part] | Refusal:
     """The part that stores a view of an input, or the result of a gather or a padding."""
     op = definition(value)
@@ -98,21 +74,8 @@ def _moved(value: ir.Value, number: int) -> list[Part] | Refusal:
         if found is None or isinstance(found, Refusal):
             return found or Refusal(f"{op.operation.name}: beside other work")
         return [replace(found, target=replace(found.target, argument=number))]
-    place = MemoryOperand(number, element_of(value.type), 0, Axis(()), Axis.of((size, 1)))
-    copy = _copy(value, place)
+    copy = copy_of(value, MemoryOperand.flat(number, element_of(value.type), size))
     return copy if isinstance(copy, Refusal) else [copy]
-
-
-def _copy(value: ir.Value, place: MemoryOperand) -> Copy | Refusal:
-    size, constant = math.prod(shape_of(value.type)), splat_constant(value)
-    if constant is not None:
-        return Copy(size, constant, place)
-    view = resolve(value)
-    if view is None:
-        return Refusal("works beside each other: an input that is no strided view")
-    inner = Axis.of(*(factor for dim in view.dims for factor in dim))
-    element = element_of(value.type)
-    return Copy(size, MemoryOperand(view.argument, element, view.offset, Axis(()), inner), place)
 
 
 _program = Scheduled(match_beside, choose, build, launches=inputs_in_front)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -99,59 +99,46 @@ def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
     anchor = anchor_of(kernel, *([mgx.ConcatOp] if concats else mgx.MOVERS), beside=_is_copied)
     if anchor is None or isinstance(anchor, Refusal):
         return anchor
-    if isinstance(anchor, mgx.ConcatOp) and any(_gather_of(value) for value in anchor.xs):
-        return _with_gathers(anchor)
-    name, result = anchor.OPERATION_NAME, ir.RankedTensorType(anchor.results[0].type)
-    # Constants among the operands take no memory.
-    operands, element, shape = list(anchor.operands), element_of(result), shape_of(result)
-    copied = [conversion_of(definition(value)) or value for value in operands]
-    views = [resolve(value) for value in copied]
-    elements = [element_of(value.type) for value in copied]
-    if (
-        isinstance(anchor, mgx.ConcatOp)
-        and not element.is_byte_float
-        and (element.bits == 1 or element.bits > 4)
-    ):
-        constants = [splat_constant(value) for value in operands]
-        pairs = [view or constant for view, constant in zip(views, constants, strict=True)]
-        parts = [part for part in pairs if part is not None]
-        if len(parts) == len(pairs):
-            sizes = [shape_of(value.type) for value in operands]
-            return Moves(name, _concat(anchor, parts, sizes, elements, shape))
-    if any(view is None for view in views):
-        return Refusal(f"{name}: an input that is no strided view")
-    found = [view for view in views if view is not None]
-    if isinstance(anchor, mgx.ConcatOp):
-        return Moves(name, _concat(anchor, found, [v.shape for v in found], elements, shape))
-    made = move_of(anchor)
-    return made if made is None or isinstance(made, Refusal) else Moves(name, (made,))
+    made = moves_of(anchor) if isinstance(anchor, mgx.ConcatOp) else move_of(anchor)
+    if made is None or isinstance(made, Refusal):
+        return made
+    return Moves(anchor.OPERATION_NAME, tuple(made) if isinstance(made, list) else (made,))
 
 
-def _gather_of(value: ir.Value) -> Gathering | None:
-    """The gather that makes an operand of a concat in its kernel."""
-    made = definition(value)
-    return made if isinstance(made, mgx.GATHERS) else None
+def moves_of(
+    op: mgx.ConcatOp,
+    number: int = 0,
+    stored: Callable[[ir.Value, MemoryOperand], bool] = lambda _value, _place: False,
+) -> list[Move] | Refusal:
+    """The moves of a concat's operands to their places in result `number`.
 
-
-def _with_gathers(op: mgx.ConcatOp) -> Moves | Refusal:
-    """A concat that chooses elements of some operands as it writes them."""
-    name, shape = op.OPERATION_NAME, shape_of(op.y.type)
-    sizes = [shape_of(value.type) for value in op.xs]
-    parts: list[Move] = []
-    for value, size, target in zip(op.xs, sizes, places_of(op, sizes, shape), strict=True):
-        if (gather := _gather_of(value)) is not None:
-            found = move_of(gather)
-            if found is None or isinstance(found, Refusal):
-                return found or Refusal(f"{name}: an input that is no strided view")
-            parts.append(replace(found, target=target))
+    Gathers choose elements as they are written. stored: whether something else stores an operand at
+    its place.
+    """
+    sizes, parts = [shape_of(value.type) for value in op.xs], list[Move]()
+    places = places_of(op, sizes, shape_of(op.y.type), number)
+    for value, size, place in zip(op.xs, sizes, places, strict=True):
+        if math.prod(size) == 0 or stored(value, place):
             continue
-        source = conversion_of(definition(value)) or value
-        view = resolve(source) or splat_constant(value)
-        if view is None:
-            return Refusal(f"{name}: an input that is no strided view")
-        element = element_of(source.type)
-        parts += _copy(view, size, element, target)
-    return Moves(name, tuple(parts))
+        gather = definition(value)
+        found = move_of(gather) if isinstance(gather, mgx.GATHERS) else copy_of(value, place)
+        if found is None or isinstance(found, Refusal):
+            return found or Refusal(f"{op.OPERATION_NAME}: an input that is no strided view")
+        parts.append(replace(found, target=place))
+    return parts
+
+
+def copy_of(value: ir.Value, place: MemoryOperand) -> Copy | Refusal:
+    """The copy of a view of an input, which may be converted, or of a constant, to its place."""
+    size, constant = math.prod(shape_of(value.type)), splat_constant(value)
+    element = place.element
+    if constant is not None and not element.is_byte_float and not 1 < element.bits <= 4:
+        return Copy(size, constant, place)
+    source = conversion_of(definition(value)) or value
+    view = resolve(source)
+    if view is None:
+        return Refusal("a copy: an input that is no strided view")
+    return Copy(size, MemoryOperand.row(view, element_of(source.type)), place)
 
 
 def move_of(op: ir.OpView) -> Move | Refusal | None:
@@ -176,35 +163,6 @@ def _is_copied(op: ir.OpView) -> bool:
     taken = isinstance(op, mgx.GATHERS) or conversion_of(op) is not None
     readers = users(op.results[0]) if taken else []
     return [type(reader) for reader in readers] == [mgx.ConcatOp]
-
-
-def _concat(
-    op: mgx.ConcatOp,
-    views: Sequence[View | ir.Attribute],
-    sizes: Sequence[tuple[int, ...]],
-    elements: Sequence[Element],
-    shape: tuple[int, ...],
-) -> tuple[Move, ...]:
-    """The copies of a concat of views of inputs, and of constants.
-
-    elements: those of the views' memory, which are converted to the result's.
-    """
-    parts: list[Move] = []
-    targets = places_of(op, sizes, shape)
-    for view, own_shape, own_element, target in zip(views, sizes, elements, targets, strict=True):
-        parts += _copy(view, own_shape, own_element, target)
-    return tuple(parts)
-
-
-def _copy(
-    view: View | ir.Attribute, shape: tuple[int, ...], element: Element, target: MemoryOperand
-) -> list[Copy]:
-    """The copy of a view, or of a constant, to its place; none of no elements."""
-    size = math.prod(shape)
-    source: Source = view  # type: ignore[assignment]
-    if isinstance(view, View):
-        source = MemoryOperand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
-    return [] if size == 0 else [Copy(size, source, target)]
 
 
 def places_of(
@@ -243,7 +201,7 @@ def _gather(
         MemoryOperand(view.argument, element, view.offset, outer, inner),
         places,
         math.prod(view.shape[depth:]),
-        MemoryOperand(0, element, 0, Axis(()), Axis.of((size, 1))),
+        MemoryOperand.flat(0, element, size),
     )
 
 
@@ -274,7 +232,7 @@ def _pad(op: mgx.PadOp, view: View, element: Element, shape: tuple[int, ...]) ->
         source,
         tuple(spans),
         value,
-        MemoryOperand(0, element, 0, Axis(()), Axis.of((size, 1))),
+        MemoryOperand.flat(0, element, size),
     )
 
 

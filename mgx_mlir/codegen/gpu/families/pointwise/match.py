@@ -13,7 +13,6 @@ from mgx_mlir.codegen.gpu.families.family import is_free
 from mgx_mlir.codegen.gpu.families.rows.match import RowBody, Source
 from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.problem.match import through_reshapes
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -49,9 +48,7 @@ class Elements(RowBody):
         return (*self.read, *(self.operand_of(r) for r in self.results))
 
     def operand_of(self, result: Result) -> MemoryOperand:
-        return result.part or MemoryOperand(
-            result.number, result.element, 0, Axis(()), Axis.of((self.size, 1))
-        )
+        return result.part or MemoryOperand.flat(result.number, result.element, self.size)
 
 
 def match_elements(kernel: mgx.KernelOp) -> Elements | Refusal | None:
@@ -115,5 +112,4 @@ def _source(value: ir.Value, size: int) -> Source | None:
     view = resolve(value)
     if view is None or math.prod(view.shape) != size:
         return None
-    inner = Axis.of(*(factor for dim in view.dims for factor in dim))
-    return MemoryOperand(view.argument, element_of(value.type), view.offset, Axis(()), inner)
+    return MemoryOperand.row(view, element_of(value.type))

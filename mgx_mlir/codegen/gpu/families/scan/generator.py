@@ -29,7 +29,6 @@ from mgx_mlir.codegen.gpu.families.scan.space import (
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import I32, Element
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -158,7 +157,7 @@ def _widened(element: Element, wide: Element, x: ir.Value) -> ir.Value:
 
 def _indices(work: NonZero, functions: _Functions) -> None:
     target, size = work.target, len(work.shape) * work.columns
-    whole = MemoryOperand(0, target.element, 0, Axis(()), Axis.of((size, 1)))
+    whole = MemoryOperand.flat(0, target.element, size)
     lanes = vector_lanes(size, [whole])
     with functions.launches.each([], [OUTPUT], size, lanes) as all_:
         zeros = Arithmetic([lanes]).constant(0, target.element.storage())

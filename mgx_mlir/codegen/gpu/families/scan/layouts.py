@@ -182,7 +182,7 @@ class Along(Layout):
     @property
     def totals(self) -> MemoryOperand:
         size = self.rows * self.schedule.parts
-        return MemoryOperand(0, self.element, 0, Axis(()), Axis.of((size, 1)))
+        return MemoryOperand.flat(0, self.element, size)
 
     def keep(self, total: ir.Value, buffer: ir.Value) -> None:
         first = [emit.compare("eq", self.along, 0), *self.guards]

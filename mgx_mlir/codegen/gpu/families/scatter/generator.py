@@ -30,7 +30,6 @@ from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import I32, I64, UNSIGNED, Element
-from mgx_mlir.codegen.problem.problem import Axis
 
 
 class Generator:
@@ -42,7 +41,7 @@ class Generator:
 
     def words(self, element: Element) -> MemoryOperand:
         """A contiguous operand with one element for each of the result."""
-        return MemoryOperand(0, element, 0, Axis(()), Axis.of((self.scatter.size, 1)))
+        return MemoryOperand.flat(0, element, self.scatter.size)
 
     @property
     def x(self) -> list[Argument]:

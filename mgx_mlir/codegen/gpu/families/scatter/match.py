@@ -10,7 +10,6 @@ from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.meaning.element import Element, element_of
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -87,9 +86,7 @@ def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     source: Source | None = splat_constant(x)
     view = resolve(x)
     if view is not None:
-        source = MemoryOperand(
-            view.argument, element, view.offset, Axis(()), view.axis(0, len(shape))
-        )
+        source = MemoryOperand.row(view, element)
     if source is None or None in views:
         return Refusal(f"{name}: an input that is no strided view")
     indices, updates = (view for view in views if view is not None)

@@ -11,7 +11,6 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.meaning.element import I32, SIGNED, Element, element_of
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
@@ -72,4 +71,4 @@ def match_suppress(kernel: mgx.KernelOp) -> Suppress | Refusal | None:
 def flat(suppress: Suppress) -> MemoryOperand:
     """The result as one row."""
     size = suppress.rows * suppress.size
-    return MemoryOperand(0, suppress.kept.element, 0, Axis(()), Axis.of((size, 1)))
+    return MemoryOperand.flat(0, suppress.kept.element, size)
