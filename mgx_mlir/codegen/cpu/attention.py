@@ -12,7 +12,7 @@ computed, so nothing is rounded in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TypeAlias
@@ -25,6 +25,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.attention_cut import FEW, AttentionCut, Tile
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.frame import Memory
 from mgx_mlir.codegen.cpu.pack import Copy, Packed
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
 from mgx_mlir.codegen.problem.attention import Attention
@@ -38,13 +39,14 @@ STRAIGHT = 4
 def emit_attention(
     attention: Attention,
     cut: AttentionCut,
-    inputs: Mapping[int, ir.Value],
-    outputs: Sequence[ir.Value],
+    inputs: Memory,
+    _others: Sequence[ir.Value],
+    store: Epilogue,
     begin: ir.Value,
     end: ir.Value,
 ) -> None:
     """Builds the work of items begin .. end at the insertion point, by the inputs' memory."""
-    _Emitter(attention, cut, inputs, outputs).emit(begin, end)
+    _Emitter(attention, cut, inputs, store).emit(begin, end)
 
 
 @dataclass(frozen=True)
@@ -70,16 +72,12 @@ _Right: TypeAlias = "Callable[[Index, int], ir.Value]"
 
 class _Emitter:
     def __init__(
-        self,
-        attention: Attention,
-        cut: AttentionCut,
-        inputs: Mapping[int, ir.Value],
-        outputs: Sequence[ir.Value],
+        self, attention: Attention, cut: AttentionCut, inputs: Memory, store: Epilogue
     ) -> None:
         self.attention, self.cut, self.inputs = attention, cut, inputs
         self.element, self.lanes = attention.score, cut.lanes
         self.scored = Epilogue(attention.scores(), inputs, [])
-        self.stored = Epilogue(attention.result, inputs, outputs)
+        self.stored = store
         # Whether there is one block of keys, after which a row's softmax is known.
         self.once = isinstance(attention.N, int) and cut.keys >= attention.N
         self.wide, self.deep = (

@@ -9,7 +9,7 @@ elements of a window that are inside of the image. Images with channels first ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -18,7 +18,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.channel_windows import Channels, ChannelWindows
 from mgx_mlir.codegen.cpu.convolution import add_transpose
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.frame import Frame, Memory
 from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.windows import PADDED, by_pixels, groups_of
@@ -145,29 +145,22 @@ def _without_last(image: Image) -> Image:
     return replace(image, channel=Axis(()), **fewer)
 
 
-def add_channels(
-    functions: Functions,
-    work: Channels,
-    inputs: Mapping[int, Place],
-    outputs: Sequence[Place],
-    machine: Machine,
-) -> None:
+def add_channels(work: Channels, machine: Machine, frame: Frame) -> None:
     """Adds the function of the work, and those of copies: channels of the kernel may come first."""
-    inputs, made = dict(inputs), outputs
+    functions, outputs, made = frame.functions, frame.outputs, frame.outputs
     if work.copy is not None:
-        inputs[PADDED] = work.copy.add(functions, inputs)
+        frame = replace(frame, inputs={**frame.inputs, PADDED: work.copy.add(frame)})
     if work.is_turned:
         made = [Place(output.type, output.size) for output in outputs]
-    used = work.arguments()
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        read = dict(zip(used, pointers, strict=False))
-        epilogue = Epilogue(work.match, read, pointers[len(used) :])
+    def rows(
+        read: Memory, _others: Sequence[ir.Value], store: Epilogue, begin: ir.Value, end: ir.Value
+    ) -> None:
         lanes = machine.lanes(work.match.problem.accumulator)
-        own = ChannelWindows(work, read, epilogue, lanes, machine.registers)
+        own = ChannelWindows(work, read, store, lanes, machine.registers)
         emit.loop(begin, end, 1, own.row)
 
-    functions.add_on([*(inputs[number] for number in used), *made], work.rows, body)
+    replace(frame, outputs=made).add(work.match, work.arguments(), work.rows, rows)
     if work.is_turned:
         sizes = work.image.batch.size, math.prod(work.image.outputs), work.channels
         for place, output in zip(made, outputs, strict=True):

@@ -6,7 +6,7 @@ second, whose schedule is that of a usual image.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -17,8 +17,9 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.frame import Frame, Memory
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.operands import add_computing
+from mgx_mlir.codegen.cpu.operands import with_computed
 from mgx_mlir.codegen.cpu.padded import Windows
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine
 from mgx_mlir.codegen.cpu.windows import WindowProduct
@@ -43,51 +44,38 @@ def windows_work(found: WindowProduct, schedule: CpuSchedule, machine: Machine) 
     return schedule.work(problem) + COPY * elements / machine.lanes("f32")
 
 
-def add_windows(
-    functions: Functions,
-    found: WindowProduct,
-    schedule: CpuSchedule,
-    inputs: Mapping[int, Place],
-    outputs: Sequence[Place],
-    share: Number = 1,
-) -> None:
-    """Adds the functions of a convolution whose results go to `outputs`.
-
-    share: 1 where a run takes them, 0 where it takes others; for images with channels last.
-    """
+def add_windows(frame: Frame, found: WindowProduct, schedule: CpuSchedule) -> None:
+    """Adds the functions of a convolution."""
     if found.pixels is not None:
-        made = [Place(output.type, output.size) for output in outputs]
-        add_windows(functions, replace(found, pixels=None), schedule, inputs, made)
+        made = [Place(output.type, output.size) for output in frame.outputs]
+        add_windows(replace(frame, outputs=made), replace(found, pixels=None), schedule)
         channels = found.match.problem.batch * found.match.problem.N
         back = exact(found.rows, found.pixels), found.pixels, channels
-        for place, output in zip(made, outputs, strict=True):
-            add_transpose(functions, place, output, back)
+        for place, output in zip(made, frame.outputs, strict=True):
+            add_transpose(frame.functions, place, output, back)
         return
-    inputs = {**inputs, **add_computing(functions, found.made, inputs)}
-    inputs |= {copy.argument: copy.add(functions, inputs, share) for copy in found.copies}
+    frame = with_computed(frame, found.made)
+    copies = {copy.argument: copy.add(frame) for copy in found.copies}
+    frame = replace(frame, inputs={**frame.inputs, **copies})
     match, problem = found.match, found.match.problem
-    packed = _add_packing(functions, found, schedule, inputs)
+    packed = _add_packing(frame, found, schedule)
     a = problem.a
     images = a.parts if isinstance(a, Windows) else (a,)
     used = sorted({x.argument for x in (*images, *match.reads)})
-    places = [*(inputs[number] for number in used), *outputs, packed]
     blocks = problem.batch * schedule.column_blocks(problem)
     items = blocks * ceil_div(found.rows, schedule.item_rows)
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        read = dict(zip(used, pointers, strict=False))
+    def work(
+        read: Memory, others: Sequence[ir.Value], store: Epilogue, begin: ir.Value, end: ir.Value
+    ) -> None:
         own = replace(problem, a=replace(a, memory=read)) if isinstance(a, Windows) else problem
-        epilogue = Epilogue(match, read, pointers[len(used) : -1])
         rows = None if isinstance(found.rows, int) else index_constant(found.rows)
-        left, right = read[a.argument], pointers[-1]
-        emit_contraction(own, schedule, left, right, epilogue, begin, end, rows)
+        emit_contraction(own, schedule, read[a.argument], others[0], store, begin, end, rows)
 
-    functions.add_on(places, share * items, body)
+    frame.add(match, used, items, work, [packed])
 
 
-def _add_packing(
-    functions: Functions, found: WindowProduct, schedule: CpuSchedule, inputs: Mapping[int, Place]
-) -> Place:
+def _add_packing(frame: Frame, found: WindowProduct, schedule: CpuSchedule) -> Place:
     """Adds the function that packs all filters, which runs once for weights."""
     problem, element = found.match.problem, schedule.packed_element(found.match.problem)
     size = schedule.packed_size(problem)
@@ -105,9 +93,9 @@ def _add_packing(
             emit_packing(own, schedule, source, target, *pieces, rows)
             first, before = first + count * blocks, before + filters.row.size
 
-    places = [*(inputs[filters.argument] for filters in found.filters), packed]
+    places = [*(frame.inputs[filters.argument] for filters in found.filters), packed]
     kept = size * emit.element_bytes(element)
-    functions.add_on(places, sum(parts) * blocks, body, kept)
+    frame.functions.add_on(places, sum(parts) * blocks, body, kept)
     return packed
 
 
@@ -166,19 +154,17 @@ def add_transpose(
 
 
 def add_winograd(
-    functions: Functions,
+    frame: Frame,
     found: WindowProduct,
     squares: Squares,
     plan: WinogradSchedule,
     schedule: CpuSchedule,
-    inputs: Mapping[int, Place],
-    outputs: Sequence[Place],
 ) -> None:
     """Adds the functions of a convolution, and those of its product for few pixels."""
     many: Number = 1
     if not isinstance(found.rows, int):
         many = is_more(found.rows, MANY - 1)
-        add_windows(functions, found, schedule, inputs, outputs, 1 - many)
+        add_windows(replace(frame, share=1 - many), found, schedule)
     size = plan.filter_size(squares)
     made = Place(emit.element_type(ELEMENT), size)
 
@@ -187,15 +173,14 @@ def add_winograd(
         emit_filters(squares, plan, source, target, begin, end)
 
     kept = size * emit.element_bytes(ELEMENT)
-    weights = inputs[squares.filters.argument]
-    functions.add_on([weights, made], plan.filter_items(squares), transform, kept)
+    weights = frame.inputs[squares.filters.argument]
+    frame.functions.add_on([weights, made], plan.filter_items(squares), transform, kept)
     match, image = found.match, squares.image
     used = sorted({image.argument, *(x.argument for x in match.reads)})
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        read = dict(zip(used, pointers, strict=False))
-        epilogue = Epilogue(match, read, pointers[len(used) : -1])
-        emit_winograd(squares, plan, pointers[-1], read[image.argument], epilogue, begin, end)
+    def work(
+        read: Memory, others: Sequence[ir.Value], store: Epilogue, begin: ir.Value, end: ir.Value
+    ) -> None:
+        emit_winograd(squares, plan, others[0], read[image.argument], store, begin, end)
 
-    places = [*(inputs[number] for number in used), *outputs, made]
-    functions.add_on(places, many * plan.items(squares), body)
+    replace(frame, share=many).add(match, used, plan.items(squares), work, [made])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -16,9 +16,10 @@ from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
 from mgx_mlir.codegen.cpu.channels import add_channels, channels_of
 from mgx_mlir.codegen.cpu.convolution import add_windows, add_winograd, windows_work
+from mgx_mlir.codegen.cpu.frame import Add, Frame
 from mgx_mlir.codegen.cpu.lines import add_lines, lines_of
 from mgx_mlir.codegen.cpu.nests import Functions, HostKernel, compile_nests
-from mgx_mlir.codegen.cpu.products import Add, product_offers
+from mgx_mlir.codegen.cpu.products import product_offers
 from mgx_mlir.codegen.cpu.repeat import compile_repeat
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
 from mgx_mlir.codegen.cpu.windows import WindowProduct, window_product
@@ -62,7 +63,7 @@ class Work:
         types, results = kernel_types(self.kernel)
         inputs = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(types)}
         outputs = [_place(type_, Argument("output", n)) for n, type_ in enumerate(results)]
-        add(functions, inputs, outputs)
+        add(Frame(functions, inputs, outputs))
         return functions.finish(self.kernel, self.target, explicit=True)
 
     def offer(self, words: str, clocks: float, add: Add) -> Offer:
@@ -101,7 +102,7 @@ def _reduced(kernel: mgx.KernelOp, parts: ReducedProduct, target: Target) -> Cod
     functions = Functions.of(kernel, target)
     inputs = {n: _place(x, Argument("input", n)) for n, x in enumerate(parts.inputs)}
     rows = _place(parts.value.type, parts.place)
-    offer.generate()(functions, inputs, [rows])
+    offer.generate()(Frame(functions, inputs, [rows]))
     places = lower_nests(parts.reduction, functions, HostKernel(functions), [rows])
     for number, place in zip(parts.results, places, strict=True):
         place.argument = Argument("output", number)
@@ -144,10 +145,7 @@ def _windows(work: Work) -> Offer | Refusal:
     if isinstance(product, Refusal):
         return product
     plan = replace(choose(product.match.problem, work.machine), shared=True)
-
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
-        add_windows(functions, product, plan, inputs, outputs)
-
+    add = partial(add_windows, found=product, schedule=plan)
     return work.offer(str(plan), windows_work(product, plan, work.machine) / 2, add)
 
 
@@ -173,10 +171,7 @@ def _winograd(work: Work) -> Offer | Refusal:
     high, wide = squares.usual.image.outputs
     # The estimate of as many pixels as that of windows has.
     usual = product.match.problem.M / (squares.usual.images * high * wide)
-
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
-        add_winograd(functions, product, squares, found[1], plan, inputs, outputs)
-
+    add = partial(add_winograd, found=product, squares=squares, plan=found[1], schedule=plan)
     return work.offer(str(found[1]), usual * found[0] / 2, add)
 
 
@@ -185,10 +180,7 @@ def _channels(work: Work) -> Offer | Refusal:
     channels = channels_of(work.kernel, work.match)
     if isinstance(channels, Refusal):
         return channels
-
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
-        add_channels(functions, channels, inputs, outputs, work.machine)
-
+    add = partial(add_channels, channels, work.machine)
     return work.offer(str(channels), channels.clocks(work.machine.lanes("f32")), add)
 
 
@@ -200,13 +192,9 @@ def _attention(work: Work) -> Offer | Refusal:
     cut = AttentionCut.of(attention, work.machine)
     used = [number for number, _ in attention.used_arguments()]
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        read = dict(zip(used, pointers, strict=False))
-        emit_attention(attention, cut, read, pointers[len(used) :], begin, end)
-
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
-        places = [*(inputs[number] for number in used), *outputs]
-        functions.add_on(places, cut.items(attention), body)
+    def add(frame: Frame) -> None:
+        emit = partial(emit_attention, attention, cut)
+        frame.add(attention.result, used, cut.items(attention), emit)
 
     return work.offer(str(cut), cut.clocks(attention), add)
 

@@ -10,7 +10,7 @@ of it has first all pixels of the first step, then those of the second.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -20,7 +20,7 @@ from mgx_mlir.codegen.cpu.channel_windows import USUAL_SIDE
 from mgx_mlir.codegen.cpu.contraction import emit_contraction
 from mgx_mlir.codegen.cpu.convolution import add_transpose
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.frame import Frame, Memory
 from mgx_mlir.codegen.cpu.pack import Line
 from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.schedule import PACK_VECTOR, CpuSchedule, Machine, choose
@@ -121,23 +121,21 @@ def _by_lines(source: Matrix, batch: int, count: int, width: int) -> Matrix | No
     return replace(source, batch=Axis.of(*images, *lines), column=found[1])
 
 
-def add_lines(
-    work: Lines, functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]
-) -> None:
+def add_lines(work: Lines, frame: Frame) -> None:
     """Adds the functions of a convolution by lines: the copy of its image, and the product."""
     match, problem, copy = work.match, work.match.problem, work.copy
-    image = copy.add(functions, inputs)
+    image = copy.add(frame)
     if work.step > 1:
         before, image = image, Place(image.type, image.size)
         lines = copy.image.batch.size * math.prod(copy.sizes[:-1])
-        add_transpose(functions, before, image, (lines, copy.sizes[-1] // work.step, work.step))
+        sizes = lines, copy.sizes[-1] // work.step, work.step
+        add_transpose(frame.functions, before, image, sizes)
     used = sorted({problem.a.argument, *(x.argument for x in match.reads)})
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        *pointers, right = pointers
-        read = dict(zip(used, pointers, strict=False))
-        store, left = Epilogue(match, read, pointers[len(used) :]), read[problem.a.argument]
-        emit_contraction(problem, work.schedule, left, right, store, begin, end)
+    def product(
+        read: Memory, others: Sequence[ir.Value], store: Epilogue, begin: ir.Value, end: ir.Value
+    ) -> None:
+        left = read[problem.a.argument]
+        emit_contraction(problem, work.schedule, left, others[0], store, begin, end)
 
-    places = [*(inputs[number] for number in used), *outputs, image]
-    functions.add_on(places, work.schedule.items(problem), body)
+    frame.add(match, used, work.schedule.items(problem), product, [image])

@@ -9,7 +9,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.frame import Frame
 from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match
@@ -23,7 +23,6 @@ from mgx_mlir.codegen.problem.problem import (
     pixels,
 )
 from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.arithmetic import Number
 
 # Numbers of inputs that are computed count down from it.
 _FIRST_MADE = -20
@@ -61,22 +60,14 @@ def computed_first(match: Match) -> tuple[dict[int, Computing], Match]:
     return made, replace(match, problem=first, added=tuple(others))
 
 
-def add_computing(
-    functions: Functions,
-    made: Mapping[int, Computing],
-    inputs: Mapping[int, Place],
-    share: Number = 1,
-) -> dict[int, Place]:
-    """Adds the functions that compute operands. Gives their memory, by number.
-
-    share: 1 where a run takes them, 0 where it takes others.
-    """
+def with_computed(frame: Frame, made: Mapping[int, Computing]) -> Frame:
+    """The frame with operands among its inputs; adds the functions that compute them."""
     found: dict[int, Place] = {}
     for number, work in made.items():
-        found[number] = Place(emit.memory_type(work.result.element), share * work.size)
-        read = [inputs[n] for n in work.arguments]
-        functions.add_on([*read, found[number]], share * work.items, work.emit)
-    return found
+        found[number] = Place(emit.memory_type(work.result.element), frame.share * work.size)
+        read = [frame.inputs[n] for n in work.arguments]
+        frame.functions.add_on([*read, found[number]], frame.share * work.items, work.emit)
+    return replace(frame, inputs={**frame.inputs, **found})
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
-from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.frame import Frame
 from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Packing
 from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.arithmetic import Number, maximum
+from mgx_mlir.sizes.arithmetic import maximum
 
 
 def window_starts(image: Image, pixel: Index) -> list[Index]:
@@ -222,12 +222,9 @@ class Padding:
         )  # fmt: skip
         return own, Axis.of((groups, channels // groups))
 
-    def add(self, functions: Functions, inputs: Mapping[int, Place], share: Number = 1) -> Place:
-        """Adds the function that makes the copy, or not where `share` is 0; gives its memory.
-
-        Items are its lines.
-        """
-        source = inputs[self.image.argument]
+    def add(self, frame: Frame) -> Place:
+        """Adds the function that makes the copy; gives its memory. Items are its lines."""
+        source, share, functions = frame.inputs[self.image.argument], frame.share, frame.functions
         type_ = emit.memory_type(self.element) if self.element else source.type
         target = Place(type_, share * self.size)
         lines = self.image.batch.size * math.prod(self.sizes[:-1])

@@ -14,8 +14,8 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.contraction import Store, emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.operands import Computing, add_computing, computed_first
+from mgx_mlir.codegen.cpu.frame import Add, Frame, Memory
+from mgx_mlir.codegen.cpu.operands import Computing, computed_first, with_computed
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, usual
 from mgx_mlir.codegen.cpu.skinny import (
     Skinny,
@@ -43,58 +43,50 @@ COMPUTED = 6.0
 
 @dataclass(frozen=True)
 class Product:
-    """A product whose functions go to `functions`: its operands, results, and sums to add.
+    """A product whose functions go to a frame, and the sums of others that are added."""
 
-    share: 1 where a run takes its functions, 0 where it takes others.
-    """
-
-    functions: Functions
+    frame: Frame
     match: Match
-    inputs: Mapping[int, Place]
-    outputs: Sequence[Place]
-    before: Sequence[Place]
-    share: Number = 1
+    before: Sequence[Place] = ()
 
     def add_skinny(self, cut: Skinny) -> None:
         """Adds the function of few rows."""
-        self._add(self.share * cut.items(self.match.problem), partial(emit_skinny, cut=cut))
+        self._add(cut.items(self.match.problem), partial(emit_skinny, cut=cut))
 
     def add_tiles(self, schedule: CpuSchedule) -> None:
         """Adds the functions of register tiles."""
         problem = self.match.problem
         packed = [self._add_packing(schedule)] if schedule.shared else []
         generate = partial(emit_contraction, schedule=schedule)
-        self._add(self.share * schedule.items(problem), generate, packed)
+        self._add(schedule.items(problem), generate, packed)
 
     def _add(
         self, items: Number, generate: Callable[..., None], packed: Sequence[Place] = ()
     ) -> None:
         match, problem = self.match, self.match.problem
-        used = [number for number, _ in used_arguments(match)]
 
-        def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-            read, rest = dict(zip(used, pointers, strict=False)), pointers[len(used) :]
-            count = len(self.outputs)
-            epilogue = Epilogue(match, read, rest[:count])
-            sums = rest[count : count + len(self.before)]
-            store = _Total(problem, sums, epilogue) if sums else epilogue
-            b: ir.Value | Vectors = pointers[-1] if packed else read[problem.b.argument]
+        def work(
+            read: Memory, others: Sequence[ir.Value], end_: Epilogue, begin: ir.Value, end: ir.Value
+        ) -> None:
+            sums = others[: len(self.before)]
+            store = _Total(problem, sums, end_) if sums else end_
+            b: ir.Value | Vectors = others[-1] if packed else read[problem.b.argument]
             if isinstance(problem.b, Computed):
                 b = partial(vector_of, problem.b, read)
             a = read[problem.a.argument]
             generate(problem, a=a, b=b, store=store, begin=begin, end=end)
 
-        places = [*(self.inputs[number] for number in used), *self.outputs, *self.before, *packed]
-        self.functions.add_on(places, items, body)
+        used = [number for number, _ in used_arguments(match)]
+        self.frame.add(match, used, items, work, [*self.before, *packed])
 
     def _add_packing(self, schedule: CpuSchedule) -> Place:
         """Adds the function that packs B, which runs once for a weight."""
-        problem, operand = self.match.problem, self.inputs[self.match.problem.b.argument]
+        problem, operand = self.match.problem, self.frame.inputs[self.match.problem.b.argument]
         size: Number = schedule.packed_size(problem)
         element = schedule.packed_element(problem)
         # A copy for each of a symbolic number of matrices is made in each run.
         is_weight = operand.argument is not None and _is_given(problem.b) and isinstance(size, int)
-        share = 1 if is_weight else self.share
+        share = 1 if is_weight else self.frame.share
         size = share * size
         packed = Place(emit.memory_type(element), size)
 
@@ -104,7 +96,7 @@ class Product:
 
         kept = size * emit.element_bytes(element) if is_weight else 0
         items = share * schedule.pack_items(problem)
-        self.functions.add_on([operand, packed], items, body, cast("int", kept))
+        self.frame.functions.add_on([operand, packed], items, body, cast("int", kept))
         return packed
 
 
@@ -126,10 +118,6 @@ class _Total:
             more = emit.load_vector(memory, place, lanes, mask)
             sums = emit.plus(sums, more, problem.accumulator)
         self.store(sums, batch, m, n, mask)
-
-
-# Adds the functions of a product to some, with the memory of its inputs and results.
-Add = Callable[[Functions, Mapping[int, Place], Sequence[Place]], None]
 
 
 def product_offers(match: Match, machine: Machine) -> dict[str, Callable[[], Offer | Refusal]]:
@@ -160,8 +148,8 @@ def _few_rows(match: Match, machine: Machine) -> Offer | Refusal:
     if cut is None:
         return Refusal("too many rows, or operands that are not contiguous")
 
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
-        _begun(functions, match, inputs, outputs, machine, reads).add_skinny(cut)
+    def add(frame: Frame) -> None:
+        _begun(frame, match, machine, reads).add_skinny(cut)
 
     return _offer(str(cut), cut.work(plain.problem) + _work_of(made, machine), add)
 
@@ -171,8 +159,8 @@ def _tiles(match: Match, machine: Machine) -> Offer:
     made, plain = ({}, match) if expands else computed_first(match)
     plan = choose(plain.problem, machine)
 
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
-        _begun(functions, match, inputs, outputs, machine, expands).add_tiles(plan)
+    def add(frame: Frame) -> None:
+        _begun(frame, match, machine, expands).add_tiles(plan)
 
     return _offer(str(plan), plan.work(plain.problem) + _work_of(made, machine), add)
 
@@ -198,12 +186,11 @@ def _regimes(match: Match, machine: Machine) -> Offer | Refusal:
         plain = replace(plain, problem=replace(plain.problem, b=b))
     plan = choose(plain.problem, machine)
 
-    def add(functions: Functions, inputs: Mapping[int, Place], outputs: Sequence[Place]) -> None:
+    def add(frame: Frame) -> None:
         if many != 1 and cut is not None:
-            Product(functions, few, inputs, outputs, (), 1 - many).add_skinny(cut)
+            Product(replace(frame, share=1 - many), few).add_skinny(cut)
         if many != 0:
-            all_ = {**inputs, **add_computing(functions, made, inputs, many)}
-            Product(functions, plain, all_, outputs, (), many).add_tiles(plan)
+            Product(with_computed(replace(frame, share=many), made), plain).add_tiles(plan)
 
     words = str(plan) if many == 1 else f"{cut}; {plan}"
     return _offer(words, plan.work(replace(given, a=plain.problem.a, b=plain.problem.b)), add)
@@ -214,14 +201,7 @@ def _work_of(made: Mapping[int, Computing], machine: Machine) -> float:
     return sum(COMPUTED * work.size / machine.lanes("f32") for work in made.values())
 
 
-def _begun(
-    functions: Functions,
-    match: Match,
-    inputs: Mapping[int, Place],
-    outputs: Sequence[Place],
-    machine: Machine,
-    computes: bool,
-) -> Product:
+def _begun(frame: Frame, match: Match, machine: Machine, computes: bool) -> Product:
     """A product after the functions of sums that are added, and of operands computed first.
 
     computes: the product computes operands as it reads them.
@@ -233,13 +213,13 @@ def _begun(
         alone = Match(term, element, None, (), (0,), (element,))
         offer = best_offer(product_offers(alone, machine))
         assert isinstance(offer, Offer)
-        offer.generate()(functions, inputs, [sums])
+        offer.generate()(replace(frame, outputs=[sums]))
         before.append(sums)
     match = replace(match, added=())
     if not computes:
         made, match = computed_first(match)
-        inputs = {**inputs, **add_computing(functions, made, inputs)}
-    return Product(functions, match, inputs, outputs, before)
+        frame = with_computed(frame, made)
+    return Product(frame, match, before)
 
 
 def expands_once(problem: Contraction, machine: Machine) -> bool:
