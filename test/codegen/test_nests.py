@@ -105,7 +105,7 @@ def test_rows_of_a_softmax_share_a_function_and_the_memory_of_the_result():
     (shared,) = Shared.all(nests)
     assert str(shared.rows) == "m"
     result = nests[-1].nest.results[0].place
-    assert [n.nest.results[0].value.home is result for n in nests] == [False, True, False, True]
+    assert [n.nest.results[0].place.home is result for n in nests] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(("op", "count"), [("exp", 3), ("neg", 2)])

@@ -64,7 +64,7 @@ def test_each_reduction_starts_from_its_own_tensor() -> None:
             "%a: tensor<4x1xf32>, %b: tensor<4x1xf32>",
         )
     )
-    assert len({result.value for nest in found.nests for result in nest.results}) == 2
+    assert len({result.place for nest in found.nests for result in nest.results}) == 2
 
 
 def test_weights_and_sizes_without_a_name_are_refused_with_the_location() -> None:
