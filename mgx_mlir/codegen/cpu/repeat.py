@@ -14,14 +14,13 @@ from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
-from mgx_mlir.codegen.cpu.extremes import widen_extremes
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import finished
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError
-from mgx_mlir.codegen.loops.body import Body, Build, Indices, Lazy
+from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError, RowReduction, is_extreme
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
-from mgx_mlir.codegen.loops.nest import Nest
+from mgx_mlir.codegen.loops.nest import Facts, Nest
 from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.loops.repeat import (
     PartBody,
@@ -69,10 +68,9 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
             lower_nests(kernel, group, _Kernel(group, packed))
 
         function = PartFunction(entry, parts=parts)
-        group = _Group(function, machine.lanes("f32"), machine.registers // 2)
+        group = _Group(function, machine.lanes("f32"), machine.registers // 2, symbols)
         with symbol_values(dict(zip(symbols, values, strict=True))):
             emit.loop(begin, end, 1, one)
-        widen_extremes(entry, machine.lanes("f32"))
         places.extend(function.pointers)
         return [Argument("size", 0)] * len(symbols) + [Argument("scratch", 0)] * len(places)
 
@@ -123,6 +121,17 @@ class _Vectors(Lanes, PartBody):
         self.over(len(extents) - 1, lanes)
 
 
+class _Reduction(RowReduction):
+    """A reduction whose terms are read in the function's own part only."""
+
+    def _body(self, dim: int, mask: ir.Value | None) -> Lanes:
+        assert isinstance(self.function, PartFunction)
+        dims, block = [emit.value(index) for index in self.dims], ir.InsertionPoint.current.block
+        body = _Vectors(block, dims, self.function, self.facts.nest.space, self.lanes)
+        body.over(dim, self.lanes, mask)
+        return body
+
+
 @dataclass
 class _Group:
     """See `repeat.Group`."""
@@ -131,6 +140,7 @@ class _Group:
     # Elements of a vector, and vectors of sums that stay in registers, at most.
     lanes: int
     vectors: int
+    symbols: Sequence[str]
 
     def cuts(self, shape: Sequence[Number], depth: int) -> int:
         return 0
@@ -144,72 +154,67 @@ class _Group:
     def end(self) -> None:
         """Nothing: each nest is built as it comes."""
 
-    def add(self, nest_: Nest) -> None:
+    def add(self, nest: Nest) -> None:
         """Loops over the elements; for neighbours over some vectors of them."""
-        parts, extents, neighbours = self.function.parts, nest_.space, nest_.neighbours
-        build = nest_.build
-        if tuple(extents[: len(parts)]) != parts:
+        parts = self.function.parts
+        if tuple(nest.space[: len(parts)]) != parts:
             raise PartsMeetError
+        self._loops(nest, list(self.function.part), nest.space[len(parts) :])
 
-        def nest(dims: list[ir.Value], left: Sequence[Number]) -> None:
-            if len(left) < 2:
-                self._row(dims, extents, build, 1, neighbours)
-                return
-            first: emit.Index = 0
-            size = _bound(left[0])
-            for rows in ROWS if neighbours and len(left) == 2 else (1,):
-                last = emit.mul(emit.div(size, rows), rows)
-
-                def some(i: emit.Index, rows: int = rows) -> None:
-                    if len(left) > 2:
-                        nest([*dims, emit.value(i)], left[1:])
-                    else:
-                        self._row([*dims, emit.value(i)], extents, build, rows, neighbours)
-
-                emit.loop(first, last, rows, some)
-                first = last
-
-        nest(list(self.function.part), extents[len(parts) :])
-
-    def _row(
-        self,
-        dims: list[ir.Value],
-        extents: Sequence[Number],
-        build: Build,
-        rows: int,
-        neighbours: bool,
-    ) -> None:
-        """The elements of one row, or of some from the one with the indices `dims` on."""
-        if len(dims) == len(extents):
-            self._one(dims, extents, build)
+    def _loops(self, nest: Nest, dims: list[ir.Value], left: Sequence[Number]) -> None:
+        if len(left) < 2:
+            self._row(nest, dims, 1)
             return
         first: emit.Index = 0
-        count = self.vectors // rows if neighbours else 1
+        size = _bound(left[0])
+        for rows in ROWS if nest.neighbours and len(left) == 2 else (1,):
+            last = emit.mul(emit.div(size, rows), rows)
+
+            def some(i: emit.Index, rows: int = rows) -> None:
+                if len(left) > 2:
+                    self._loops(nest, [*dims, emit.value(i)], left[1:])
+                else:
+                    self._row(nest, [*dims, emit.value(i)], rows)
+
+            emit.loop(first, last, rows, some)
+            first = last
+
+    def _row(self, nest: Nest, dims: list[ir.Value], rows: int) -> None:
+        """The elements of one row, or of some from the one with the indices `dims` on."""
+        if len(dims) == len(nest.space):
+            self._one(nest, dims)
+            return
+        first: emit.Index = 0
+        count = self.vectors // rows if nest.neighbours else 1
         while count:
-            first = self._vectors(dims, extents, build, first, count, rows)
+            first = self._vectors(nest, dims, first, count, rows)
             count //= 2
         for row in range(rows):
             own = [*dims[:-1], emit.value(emit.add(dims[-1], row))] if row else dims
 
             def one(i: emit.Index, own: list[ir.Value] = own) -> None:
-                self._one([*own, emit.value(i)], extents, build)
+                self._one(nest, [*own, emit.value(i)])
 
-            emit.loop(first, _bound(extents[-1]), 1, one)
+            emit.loop(first, _bound(nest.space[-1]), 1, one)
 
-    def _one(self, dims: list[ir.Value], extents: Sequence[Number], build: Build) -> None:
-        self.function.element(dims, extents, build)
+    def _one(self, nest: Nest, dims: list[ir.Value]) -> None:
+        found = None
+        if is_extreme(nest):
+            places = [*dims, *(0 for _ in nest.reduced)]
+            facts = Facts.of(nest, self.symbols)
+            if facts.reduction:
+                found = _Reduction(self.function, facts, places, self.lanes).build()
+        if found is None:
+            self.function.element(dims, nest.space, nest.build)
+            return
+        body = self.function.body(ir.InsertionPoint.current.block, dims, nest.space)
+        nest.put(body, nest.dims(), found)
 
     def _vectors(
-        self,
-        dims: list[ir.Value],
-        extents: Sequence[Number],
-        build: Build,
-        first: emit.Index,
-        count: int,
-        rows: int,
+        self, nest: Nest, dims: list[ir.Value], first: emit.Index, count: int, rows: int
     ) -> emit.Index:
         """Loops over `count` vectors of each row at a time, from an element on; gives the next."""
-        step = count * self.lanes
+        step, extents = count * self.lanes, nest.space
         size = extents[-1]
         if not isinstance(size, int) or not isinstance(first, int):
             return first
@@ -225,7 +230,7 @@ class _Group:
                 *outer, column = body.own
                 lines = [[*outer[:-1], outer[-1] + row] if row else outer for row in range(rows)]
                 columns = [column + n * self.lanes for n in range(count)]
-                build(body, [(*line, place) for line in lines for place in columns])
+                nest.build(body, [(*line, place) for line in lines for place in columns])
                 scf.YieldOp([])
             loop.operation.verify()  # a number for all lanes may stand where they differ
         except (NoVectorsError, ir.MLIRError):

@@ -23,7 +23,7 @@ from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.loops.body import Body, Function
-from mgx_mlir.codegen.loops.nest import Facts, constant_of
+from mgx_mlir.codegen.loops.nest import Facts, Nest, constant_of
 from mgx_mlir.codegen.loops.place import Place, memory_type
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import Element
@@ -227,6 +227,11 @@ class Elements:
         nest.put(body, nest.dims(), nest.emit(body, nest.dims()))
 
 
+def is_extreme(nest: Nest) -> bool:
+    """Whether the result is the largest or the least of floats."""
+    return len(nest.starts) == 1 and nest.starts[0].value in (math.inf, -math.inf)
+
+
 @dataclass(frozen=True)
 class RowReduction:
     """A reduction along the last of some loops, by vectors of its terms."""
@@ -244,7 +249,7 @@ class RowReduction:
         starts = [constant_of(start) for start in self.facts.nest.starts]
         each = len(starts)
         wide = [vector.broadcast(ir.VectorType.get([self.lanes], x.type), x) for x in starts]
-        nans = [emit.constant(0, "i1", self.lanes)] if self._is_extreme else []
+        nans = [emit.constant(0, "i1", self.lanes)] if is_extreme(self.facts.nest) else []
         found = self._loops(0, [*wide * self._vectors, *nans])
         groups = [found[n * each : (n + 1) * each] for n in range(self._vectors)]
         while len(groups) > 1:
@@ -252,13 +257,11 @@ class RowReduction:
             pairs = zip(groups[:half], groups[half:], strict=True)
             groups = [self._combine(self.lanes, *pair) for pair in pairs]
         (total,) = groups
-        return self._extreme(total[0], found[-1]) if self._is_extreme else self._folded(total)
-
-    @property
-    def _is_extreme(self) -> bool:
-        """Whether the result is the largest or the least of floats."""
-        starts = self.facts.nest.starts
-        return len(starts) == 1 and starts[0].value in (math.inf, -math.inf)
+        return (
+            self._extreme(total[0], found[-1])
+            if is_extreme(self.facts.nest)
+            else self._folded(total)
+        )
 
     @property
     def _vectors(self) -> int:
@@ -306,7 +309,7 @@ class RowReduction:
     def _combine(
         self, lanes: int, total: Sequence[ir.Value], more: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        if self._is_extreme:
+        if is_extreme(self.facts.nest):
             return [self._more(*total, *more)]
         combine = self.facts.nest.combine
         assert combine is not None
@@ -349,7 +352,7 @@ class RowReduction:
         each, found, seen = len(nest.starts), list[ir.Value](), list[ir.Value]()
         for n in range(vectors):
             group.bind(self.dims, emit.add(first, n * self.lanes))
-            body = _Row(self.function, self.dims, group.dims[-1], self.lanes, mask)
+            body = self._body(group.dims[-1], mask)
             terms = [body.wide(x) for x in nest.emit(body, nest.dims())]
             own = carried[n * each : (n + 1) * each]
             more = self._combine(self.lanes, own, terms)
@@ -358,7 +361,11 @@ class RowReduction:
                 terms = [arith.select(mask, x, y) for x, y in zip(terms, own, strict=True)]
             found, seen = [*found, *more], [*seen, *terms]
         rest = carried[vectors * each :]
-        return [*found, *(self._nans(seen, rest) if self._is_extreme else rest)]
+        return [*found, *(self._nans(seen, rest) if is_extreme(self.facts.nest) else rest)]
+
+    def _body(self, dim: int, mask: ir.Value | None) -> Lanes:
+        """The body of a vector of terms along a dimension."""
+        return _Row(self.function, self.dims, dim, self.lanes, mask)
 
     def _nans(self, terms: Sequence[ir.Value], carried: Sequence[ir.Value]) -> list[ir.Value]:
         """What is carried, the last of which are the lanes that had a term that is NaN."""
