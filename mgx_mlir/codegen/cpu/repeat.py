@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, scf
+from mlir.dialects import scf
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.formulas import Formulas
@@ -18,7 +18,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import finished
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError, RowReduction, is_extreme
-from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.body import Body, Lazy
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
 from mgx_mlir.codegen.loops.nest import Facts, Nest
 from mgx_mlir.codegen.loops.place import Place
@@ -29,7 +29,7 @@ from mgx_mlir.codegen.loops.repeat import (
     RepeatKernel,
     loop_of,
 )
-from mgx_mlir.codegen.meaning.index import index_constant, linear, symbol_values
+from mgx_mlir.codegen.meaning.index import index_constant, symbol_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.sizes.arithmetic import Number
@@ -87,23 +87,9 @@ class _Kernel(RepeatKernel):
         self._function, self._packed = group.function, packed
 
     def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
-        """The product by packed weights; rows that it reads are laid out for it first."""
+        """The product by packed weights of rows in memory."""
         weights = next((p for p in self._packed if p.serves(op, self.values)), None)
-        if weights is None:
-            return None
-        (left,) = operands[:1]
-        rows = left.shape[0]
-        codes = weights.codes(rows)
-
-        def lay(body: Body, dims: Indices) -> Sequence[ir.Value]:
-            value = body.at(left, dims)
-            if weights.joined == 2:
-                value = arith.extsi(body.arithmetic.type(codes.type), value)
-            body.put(value, codes, linear(dims, (rows, weights.row)))
-            return ()
-
-        self._group.add(Nest.of(left.shape, lay, neighbours=True))
-        return weights.product(self._function, codes, rows)
+        return weights and weights.product(self._function, self.stored(operands[0]))
 
 
 class _Vectors(Lanes, PartBody):
