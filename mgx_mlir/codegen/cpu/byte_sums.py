@@ -15,10 +15,10 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
-from mgx_mlir.codegen.cpu.function import KernelBuilder
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
 from mgx_mlir.codegen.loops.body import Function, Held, Lazy
-from mgx_mlir.codegen.loops.place import UNBOUNDED, Place, element_bytes
+from mgx_mlir.codegen.loops.place import Place, element_bytes
 from mgx_mlir.codegen.meaning.element import I32, element_of, sizes_of
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.dialects import mgx
@@ -53,6 +53,10 @@ class PackedBytes:
         own = isinstance(weights, Held) and weights.place.argument == self.source.argument
         return own and _rows(op.operands[0].type) == self.problem.M
 
+    def pack(self, pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        """Builds the packing of pieces begin .. end of the weights."""
+        emit_packing(self.problem, self.schedule, *pointers, begin, end)
+
     def product(self, function: Function, left: Held) -> Held:
         """Builds the sums of products of rows in memory, at the insertion point."""
         problem, schedule = self.problem, self.schedule
@@ -67,10 +71,8 @@ class PackedBytes:
         return Held(result, (problem.M, problem.N), I32)
 
 
-def pack_weights(
-    kernel: mgx.KernelOp, builder: KernelBuilder, machine: Machine
-) -> list[PackedBytes]:
-    """Adds the launches that pack the weights of a kernel's products of bytes, one each."""
+def pack_weights(kernel: mgx.KernelOp, functions: Functions, machine: Machine) -> list[PackedBytes]:
+    """Adds the functions that pack the weights of a kernel's products of bytes, one each."""
     if machine.joined == 1:
         return []
     found: dict[int, PackedBytes] = {}
@@ -82,24 +84,11 @@ def pack_weights(
         depth, columns = ir.RankedTensorType(w.type).shape
         found[number] = PackedBytes.of(number, rows, (depth, columns), machine)
     for own in found.values():
-        _add(builder, own)
+        items, size = own.schedule.pack_items(own.problem), own.place.size
+        assert isinstance(size, int)
+        kept = size * element_bytes(own.place.type)
+        functions.add_on([own.source, own.place], items, own.pack, kept)
     return list(found.values())
-
-
-def _add(builder: KernelBuilder, own: PackedBytes) -> None:
-    problem, schedule = own.problem, own.schedule
-
-    def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> Sequence[Argument]:
-        unknown, places = ir.Location.unknown(), (own.source, own.place)
-        types = [ir.MemRefType.get([UNBOUNDED], place.type) for place in places]
-        source, target = (entry.add_argument(type_, unknown) for type_ in types)
-        emit_packing(problem, schedule, source, target, begin, end)
-        return [Argument("scratch", 0)] * len(places)
-
-    builder.add_function(schedule.pack_items(problem), build)
-    size = own.place.size * element_bytes(own.place.type)
-    assert isinstance(size, int)
-    builder.launches[-1] = replace(builder.launches[-1], kept=size)
 
 
 def _argument(kernel: mgx.KernelOp, value: ir.Value) -> int | None:

@@ -42,25 +42,6 @@ def compile_nests(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     return replace(functions.finish(kernel, target), why=why)
 
 
-def finished(
-    kernel: mgx.KernelOp,
-    builder: KernelBuilder,
-    places: Sequence[Sequence[Place]],
-    formulas: Formulas,
-    target: Target,
-    explicit: bool = False,
-) -> CodeObject:
-    """The code object of functions that use these places. Launches of what is kept get no sizes."""
-    symbols = kernel_symbols(kernel)
-    kept = [own for own, x in zip(places, builder.launches, strict=True) if x.kept]
-    lasting = {place for own in kept for place in own}
-    arguments, scratch = launch_arguments(symbols, places, formulas, lasting)
-    pairs = zip(arguments, builder.launches, strict=True)
-    builder.resolve([own[len(symbols) if launch.kept else 0 :] for own, launch in pairs])
-    code = replace(builder.finish(target, explicit), scratch_bytes=scratch)
-    return replace(code, formulas=tuple(formulas.texts)) if is_symbolic(kernel) else code
-
-
 # The cost from which on a value is read from memory, not computed twice: that of a function.
 _WORTH = 4
 
@@ -86,8 +67,6 @@ class Functions:
         self.places: list[tuple[Place, ...]] = []
         # Nests whose functions are not built yet.
         self._nests: list[Facts] = []
-        # By the number of a function that gets no sizes: the bytes that it makes (`Launch.kept`).
-        self.kept: dict[int, int] = {}
 
     @staticmethod
     def of(kernel: mgx.KernelOp, target: Target) -> Functions:
@@ -100,10 +79,14 @@ class Functions:
     def finish(self, kernel: mgx.KernelOp, target: Target, explicit: bool = False) -> CodeObject:
         """The code object of the functions."""
         self.end()
-        for number, size in self.kept.items():
-            launch = self.builder.launches[number]
-            self.builder.launches[number] = replace(launch, kept=size)
-        return finished(kernel, self.builder, self.places, self.formulas, target, explicit)
+        builder, texts = self.builder, self.formulas.texts
+        kept = [own for own, x in zip(self.places, builder.launches, strict=True) if x.kept]
+        lasting = {place for own in kept for place in own}
+        arguments, scratch = launch_arguments(self.symbols, self.places, self.formulas, lasting)
+        pairs = zip(arguments, builder.launches, strict=True)
+        builder.resolve([own[len(self.symbols) if x.kept else 0 :] for own, x in pairs])
+        code = replace(builder.finish(target, explicit), scratch_bytes=scratch)
+        return replace(code, formulas=tuple(texts)) if is_symbolic(kernel) else code
 
     def add_on(
         self,
@@ -114,12 +97,9 @@ class Functions:
     ) -> None:
         """Adds a function with pointers to `places`; `body` as `KernelBuilder.add`'s.
 
-        One that makes something to keep gets no sizes.
+        One that makes bytes to keep (`Launch.kept`) gets no sizes.
         """
         names = () if kept else self.symbols
-        if kept:
-            self.kept[len(self.places)] = kept
-
         self.end()
 
         def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
@@ -132,6 +112,23 @@ class Functions:
             return [Argument("size", 0)] * len(names) + [Argument("scratch", 0)] * len(places)
 
         self.places.append(tuple(places))
+        self.builder.add_function(self.formulas.number(items), function)
+        if kept:
+            self.builder.launches[-1] = replace(self.builder.launches[-1], kept=kept)
+
+    def add_built(
+        self, items: Number, build: Callable[[ir.Block, ir.Value, ir.Value], Function]
+    ) -> None:
+        """Adds a function whose pointers are known once `build`, given its block, has built it."""
+
+        def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
+            unknown, index = ir.Location.unknown(), ir.IndexType.get()
+            values = [entry.add_argument(index, unknown) for _ in self.symbols]
+            with symbol_values(dict(zip(self.symbols, values, strict=True))):
+                pointers = build(entry, begin, end).pointers
+            self.places.append(tuple(pointers))
+            return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(pointers)
+
         self.builder.add_function(self.formulas.number(items), function)
 
     def add(self, nest: Nest) -> None:
@@ -149,19 +146,13 @@ class Functions:
             self._build(shared)
 
     def _build(self, shared: Shared) -> None:
-        def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
-            index = ir.IndexType.get()
-            values = [entry.add_argument(index, ir.Location.unknown()) for _ in self.symbols]
+        def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> Function:
             made = Function(entry)
-            with symbol_values(dict(zip(self.symbols, values, strict=True))):
-                shared.build(made, self.lanes, begin, self._copied(shared, made, begin, end))
+            shared.build(made, self.lanes, begin, self._copied(shared, made, begin, end))
             block_sums(entry, SUM_DEPTH)
-            self.places.append(tuple(made.pointers))
-            return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(
-                made.pointers
-            )
+            return made
 
-        self.builder.add_function(self.formulas.number(shared.items), function)
+        self.add_built(shared.items, function)
 
     def _copied(self, shared: Shared, made: Function, begin: ir.Value, end: ir.Value) -> ir.Value:
         """The end of the work; its begin where it copies an input to itself."""

@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import scf
 
-from mgx_mlir.artifact.code_object import Argument, CodeObject
-from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
 from mgx_mlir.codegen.cpu.function import KernelBuilder
-from mgx_mlir.codegen.cpu.nests import finished
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError, RowReduction, is_extreme
 from mgx_mlir.codegen.loops.body import Body, Lazy
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
 from mgx_mlir.codegen.loops.nest import Facts, Nest
-from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.loops.repeat import (
     PartBody,
     PartFunction,
@@ -29,7 +27,7 @@ from mgx_mlir.codegen.loops.repeat import (
     RepeatKernel,
     loop_of,
 )
-from mgx_mlir.codegen.meaning.index import index_constant, symbol_values
+from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.kernel_loops import leading_sizes
 from mgx_mlir.sizes.arithmetic import Number
@@ -55,28 +53,24 @@ def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
 
 
 def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) -> CodeObject:
-    symbols, formulas, machine = kernel_symbols(kernel), Formulas(), Machine.of(target)
-    builder = KernelBuilder(kernel.sym_name.value, ir.Module.create())
-    packed = [] if parts else pack_weights(kernel, builder, machine)
-    places: list[Place] = []
+    symbols, machine = kernel_symbols(kernel), Machine.of(target)
+    builder, lanes = KernelBuilder(kernel.sym_name.value, ir.Module.create()), machine.lanes("f32")
+    functions = Functions(builder, symbols, lanes)
+    packed = [] if parts else pack_weights(kernel, functions, machine)
 
-    def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
-        values = [entry.add_argument(ir.IndexType.get(), ir.Location.unknown()) for _ in symbols]
+    def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> PartFunction:
+        function = PartFunction(entry, parts=parts)
+        group = _Group(function, lanes, machine.registers // 2, symbols)
 
         def one(item: emit.Index) -> None:
             function.part = split(emit.value(item), parts)
             lower_nests(kernel, group, _Kernel(group, packed))
 
-        function = PartFunction(entry, parts=parts)
-        group = _Group(function, machine.lanes("f32"), machine.registers // 2, symbols)
-        with symbol_values(dict(zip(symbols, values, strict=True))):
-            emit.loop(begin, end, 1, one)
-        places.extend(function.pointers)
-        return [Argument("size", 0)] * len(symbols) + [Argument("scratch", 0)] * len(places)
+        emit.loop(begin, end, 1, one)
+        return function
 
-    builder.add_function(formulas.number(math.prod(parts)), build)
-    functions = [*((own.source, own.place) for own in packed), tuple(places)]
-    return finished(kernel, builder, functions, formulas, target)
+    functions.add_built(math.prod(parts), build)
+    return functions.finish(kernel, target)
 
 
 class _Kernel(RepeatKernel):
