@@ -134,3 +134,26 @@ def test_transposed_rows_are_matrices_of_any_size() -> None:
         module = ir.Module.parse(text)
         code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
     assert code.why.startswith("mgx.dot: any sizes, ")
+
+
+def test_products_with_their_rows_have_short_formulas() -> None:
+    rows = '"batch_size*sequence_length" : 1 ... ?'
+    a, c, row = (f"tensor<?x{n}xf16, #mgx.dims<[{rows}, _]>>" for n in (2816, 1024, 1))
+    b, stored = "tensor<2816x1024xf16>", "tensor<1024x2816xf16>"
+    text = (
+        f"mgx.kernel @k(%a: {a}, %w: {stored}) -> ({c}) attributes "
+        f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+        f"%b = mgx.transpose %w permutation = [1, 0] : {stored} -> {b}\n"
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\n"
+        f"%y = mgx.fused_reduce(%c) axes = [1] : ({c}) -> ({c}) {{\n"
+        f"^bb0(%x: {c}):\n"
+        f"  %s = mgx.reduce_sum %x axes = [1] : {c} -> {row}\n"
+        f"  %r = mgx.multibroadcast %s : {row} -> {c}\n"
+        f"  %z = mgx.mul %x, %r : {c}, {c} -> {c}\n"
+        f"  mgx.yield %z : {c}\n}}\nmgx.return %y : {c}\n}}"
+    )
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx1100"))
+    assert "generic path" not in code.why
+    assert max(map(len, code.formulas)) < 1600

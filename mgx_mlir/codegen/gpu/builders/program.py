@@ -84,23 +84,21 @@ def in_turn(programs: Sequence[GpuProgram], formulas: Formulas) -> GpuProgram:
 
 @dataclass(frozen=True)
 class Part:
-    """A program, the arguments that replace some of its own, the offset of its scratch, and its
-    launches in a run: 1 or 0."""
+    """A program, the arguments that replace some of its own, and its launches in a run: 1 or 0."""
 
     program: GpuProgram
     places: Mapping[Argument, Argument]
-    scratch: Number
     share: Number = 1
 
     def value(self, number: int) -> Number:
         """The size that a number of the program stands for."""
         return number if number >= 0 else parse(self.program.formulas[-1 - number])
 
-    def launch(self, own: Launch, formulas: Formulas) -> Launch:
-        """One of the program's, whose numbers stand for `formulas`."""
+    def launch(self, own: Launch, formulas: Formulas, end: Number) -> Launch:
+        """One of the program's, whose numbers stand for `formulas`, with scratch behind `end`."""
 
         def argument(x: Argument) -> Argument:
-            value = self.value(x.index) + (self.scratch if x.kind == "scratch" else 0)
+            value = self.value(x.index) + (end if x.kind == "scratch" else 0)
             return self.places.get(x) or Argument(x.kind, formulas.number(value))
 
         x, y, z = map(self.value, own.grid)
@@ -108,20 +106,22 @@ class Part:
         return replace(own, grid=grid, arguments=tuple(map(argument, own.arguments)))
 
 
-def joined(parts: Sequence[Part]) -> GpuProgram:
-    """One program that launches those of all parts, in order. Names are distinct."""
+def joined(parts: Sequence[Part], end: Number) -> GpuProgram:
+    """One program of all parts, in order, with scratch from byte `end` on. Names are distinct."""
     first, *others = (part.program for part in parts)
     for program in others:
         append_functions(first.module, program.module)
     formulas = Formulas({x: n for n, x in enumerate(dict.fromkeys(
         x for part in parts for x in part.program.formulas))})  # fmt: skip
     launches = tuple(
-        part.launch(launch, formulas) for part in parts for launch in part.program.launches
+        part.launch(launch, formulas, end) for part in parts for launch in part.program.launches
     )
-    scratch: Number = 0
-    for part in parts:
-        scratch = maximum(scratch, part.scratch + part.value(part.program.scratch_bytes))
-    bits, bytes_ = max(x.program.index_bits for x in parts), formulas.number(aligned(scratch))
+    most: Number = 0
+    # Numbers first: the maximum of a formula and a number has the formula once.
+    for part in sorted(parts, key=lambda part: part.program.scratch_bytes < 0):
+        size = part.value(part.program.scratch_bytes)
+        most = maximum(size, most) if most else size
+    bits, bytes_ = max(x.program.index_bits for x in parts), formulas.number(aligned(end + most))
     return GpuProgram(first.module, launches, bytes_, bits, tuple(formulas.texts))
 
 

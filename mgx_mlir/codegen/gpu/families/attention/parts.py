@@ -78,12 +78,12 @@ def _parts(
     end = shares + aligned(size * emit.element_bytes(element))
     first, second = Argument("scratch", 0), Argument("scratch", shares)
     parts = (
-        Part(scores.program, {Argument("output", 0): first}, end),
-        Part(softmax.program, {Argument("input", 0): first, Argument("output", 0): second}, end),
-        Part(values.program, {Argument("input", len(inputs)): second}, end),
+        Part(scores.program, {Argument("output", 0): first}),
+        Part(softmax.program, {Argument("input", 0): first, Argument("output", 0): second}),
+        Part(values.program, {Argument("input", len(inputs)): second}),
     )
     schedules = "; ".join(x.schedule for x in (scores, softmax, values))
-    return Generated(joined(parts), schedules)
+    return Generated(joined(parts, end), schedules)
 
 
 def _softmax_kernel(attention: Attention, name: str) -> ir.Module:

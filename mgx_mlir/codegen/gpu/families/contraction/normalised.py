@@ -174,12 +174,12 @@ class _Kernel:
         }
         more = is_more(rows, 1) if alone else 1
         both = [
-            Part(product, {Argument("output", 0): place}, end, more),
-            Part(reduction, {own: place} | outputs, end, more),
+            Part(product, {Argument("output", 0): place}, more),
+            Part(reduction, {own: place} | outputs, more),
         ]
         if alone:
-            both.append(Part(alone.program, {}, end, (1 - more) * rows))
-        return joined(both)
+            both.append(Part(alone.program, {}, (1 - more) * rows))
+        return joined(both, end)
 
 
 def _generic(kernel: mgx.KernelOp) -> Generated[GpuProgram]:
