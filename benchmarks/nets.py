@@ -12,7 +12,9 @@ another checkout with its native parts built, or, for --without, this one withou
 
 Forms: f16; int8 (calibrated with random inputs) and int4 (weights), with f16 between the products.
 With --open, networks with symbols are compiled for any sizes. --cold leaves out the cache of
-kernels and lists the seconds that one processor takes to compile.
+kernels and lists the seconds that one processor takes to compile. --persistent compares launches
+with resident kernels: each is one launch, and takes the clocks of its phases, as the emulated
+device prices their code in it, and of the barriers between them (benchmarks/priced_resident.py).
 """
 
 from __future__ import annotations
@@ -77,13 +79,14 @@ def main() -> int:
     add("--batch", type=int, default=1, metavar="N", help="images or texts")
     add("--before", type=Path, metavar="FOLDER", help="a checkout to compare with")
     add("--without", default="", metavar="PASSES", help="compare with this one without passes")
+    add("--persistent", action="store_true", help="compare with resident kernels")
     add("--open", action="store_true", help="networks with symbols: one program for any sizes")
     add("--cold", action="store_true", help="compile every kernel, and list the seconds")
     add("--steps", action="store_true", help="each step's launches and clocks too")
     options = parser.parse_args()
     if wrong := set(options.only.split(",")) - set(MODELS):
         parser.error(f"--only: {', '.join(wrong)}; there are: {', '.join(MODELS)}")
-    compares = bool(options.before or options.without)
+    compares = bool(options.before or options.without or options.persistent)
     columns = ("before", "after") if compares else ("",)
     title = "".join(f"{f'{c} launches':>17}{'kernels':>9}{'clocks':>9}" for c in columns)
     print(
@@ -108,8 +111,8 @@ def _compare(name: str, form: str, options: argparse.Namespace) -> None:
                 floats="f32" if form == "f16" else "f16",
                 cold=options.cold,
             )
-            runs = [price()]
-            if options.before or options.without:
+            runs = [price(persistent=options.persistent)]
+            if options.before or options.without or options.persistent:
                 disable = options.without.split(",") if options.without else ()
                 runs.insert(0, price(checkout=options.before or HERE, disable=disable))
             row = "".join(
@@ -146,12 +149,14 @@ def priced(
     cold: bool = False,
     checkout: Path = HERE,
     disable: Sequence[str] = (),
+    persistent: bool = False,
 ) -> Run:
     """A run of a model's file with the arrays beside it, as a checkout compiles it."""
     script = HERE / "benchmarks" / "priced_net.py"
     arguments = {
         "model": str(model), "inputs": str(model.with_suffix(".npz")), "chip": chip, "mode": mode,
         "floats": floats, "disable": list(disable), "cold": cold,
+        **({"persistent": True} if persistent else {}),
     }  # fmt: skip
     # A script's own folder would come before the checkout, and an editable installation does.
     code = (

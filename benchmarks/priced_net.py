@@ -19,13 +19,15 @@ LAUNCH_CLOCKS = 2000
 
 
 def priced(
-    model: str, chip: str, inputs: str, mode: str, floats: str, disable: Sequence[str], cold: bool
-) -> dict[str, Any]:
+    model: str, chip: str, inputs: str, mode: str, floats: str, disable: Sequence[str], cold: bool,
+    persistent: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """The steps of a run of the model in a file, and the seconds of processors to compile it.
 
-    inputs: a file of arrays. mode, floats, disable: as CompileOptions has them. A step is its
-    node, its launches, and its clocks without those of the launches themselves. cold: without the
-    cache of finalized kernels.
+    inputs: a file of arrays. mode, floats, disable, persistent: as CompileOptions has them. A step
+    is its node, its launches, and its clocks without those of the launches themselves; in a
+    resident kernel, which is a launch of its first step, they are with those of a barrier before
+    it. cold: without the cache of finalized kernels.
     """
     import mgx_mlir
     from mgx_mlir import emulator
@@ -43,17 +45,70 @@ def priced(
     before = _seconds()
     kept = {"MGX_CACHE_DIR": "none"} if cold else {}
     settings = Settings.from_environment(os.environ | {"MGX_JOBS": "1"} | kept)
-    program: Any = mgx_mlir.compile(model, chip, options, settings=settings)
+    target, source, residents = Target.get(chip), model, []
+    if persistent:
+        source, residents = _persistent(model, target, options, settings)
+    program: Any = mgx_mlir.compile(
+        source, chip, None if persistent else options, settings=settings
+    )
     seconds = _seconds() - before
     if isinstance(program, SizedProgram):
         program = program.program(given)
-    target, (device,) = Target.get(chip), emulator.devices()
-    steps = []
+    (device,) = emulator.devices()
+    steps, moved = [], []
     for step, work in zip(step_times(program, given, 1), program.plan.work(), strict=True):
         busy = step.median * device.clock_khz - LAUNCH_CLOCKS * step.launches
-        roof = step.times * _memory_bytes(program.plan, work, target) / target.memory_bytes_a_clock
-        steps.append((step.node, step.launches, max(busy, roof)))
+        moved.append(step.times * _memory_bytes(program.plan, work, target))
+        steps.append((step.node, step.launches, max(busy, moved[-1] / target.memory_bytes_a_clock)))
+    for code in residents:
+        first, count = code.resident.first, code.resident.steps
+        found = _resident(program.plan, alone.code_objects[target.identity], code, moved, target)
+        for number in range(first, first + count):
+            steps[number] = steps[number][0], int(number == first), found[number - first]
     return {"steps": steps, "seconds": seconds}
+
+
+def _persistent(model: str, target: Any, options: Any, settings: Any) -> tuple[Any, list[Any]]:
+    """The artifact of a persistent program, with the code of its steps alone; and of the others."""
+    from dataclasses import replace
+
+    import mgx_mlir
+
+    portable = mgx_mlir.compile_to_bytecode(model, replace(options, persistent=True))
+    made = mgx_mlir.finalize(portable, target.name, settings=settings)
+    code = made.code_objects[target.identity]
+    own = tuple(one for one in code if one.resident is None)
+    return replace(made, code_objects={target.identity: own}), list(code[len(own) :])
+
+
+def _resident(
+    plan: Any, code: Sequence[Any], resident: Any, moved: Sequence[float], target: Any
+) -> list[float]:
+    """The clocks of each step of a resident kernel. moved: the bytes of the plan's steps."""
+    from benchmarks.priced_resident import Kernel, Phase, clocks_of
+    from mgx_mlir.finalizer.residents import buffers_of, phases_of
+
+    record = resident.resident
+    phases = phases_of(plan, code, record.first, record.first + record.steps)
+    bodies: list[Any] = [None] * len(record.bodies)
+    for phase, (body, _) in zip(phases, record.phases, strict=True):
+        launch = code[phase.kernel].launches[phase.launch]
+        given = buffers_of(plan, code, plan.steps[phase.step], phase.launch)
+        sizes = [
+            (buffer.bytes if buffer else 0, argument.index)
+            for argument, buffer in zip(launch.arguments, given, strict=True)
+        ]
+        bodies[body] = bodies[body] or (launch, sizes)
+    kernel = Kernel(resident, bodies, target)
+    priced, left = [], dict(enumerate(moved))
+    for phase, (body, waits) in zip(phases, record.phases, strict=True):
+        clocks, units = kernel.clocks(body)
+        # All that a step moves is its first launch's.
+        priced.append(Phase(bool(waits), clocks, units, left.pop(phase.step, 0.0)))
+    found = [kernel.entry] + [0.0] * (record.steps - 1)
+    for phase, clocks in zip(phases, clocks_of(priced, target), strict=True):
+        found[phase.step - record.first] += clocks
+    return found
 
 
 def _of_sizes(model: str, given: Mapping[str, np.ndarray], options: Any) -> Any:

@@ -177,6 +177,7 @@ private:
       one.places.push_back(place);
       one.written.push_back(writes);
     };
+    int64_t barrier_bytes = round_up(counter_bytes * one.launch->grid[0], 256);
     add({Place::Kind::scratch, barrier_at, barrier_bytes}, true);
     add({Place::Kind::size, static_cast<int64_t>(phases.size()), 0}, false);
     add({Place::Kind::size, one.launch->grid[0], 0}, false); // At most: see groups_argument.
@@ -186,8 +187,11 @@ private:
         add(phases[i].places[place], phases[i].writes(place));
       one.flops += phases[i].flops;
     }
+    for (size_t i = 0; i < words_after; ++i) // The code reads so many words of any phase.
+      add({Place::Kind::size, 0, 0}, false);
     bound.counts = true;
-    bound.scratch_bytes = std::max(bound.scratch_bytes, barrier_at + barrier_bytes);
+    barrier_at += barrier_bytes; // Each kernel has its own: the words of one stay equal.
+    bound.scratch_bytes = std::max(bound.scratch_bytes, barrier_at);
     bound.steps.push_back(std::move(one));
     return resident.steps;
   }
@@ -334,7 +338,7 @@ private:
   }
 
   static constexpr int64_t counter_bytes = 4;
-  static constexpr int64_t barrier_bytes = 256;                       // Two counters.
+  static constexpr size_t words_after = 7;
   static constexpr int64_t most = int64_t(1) << 56; // More than any device has; sums stay in range.
   const Artifact &artifact;
   BoundPlan &bound;

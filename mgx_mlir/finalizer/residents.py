@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 # Bytes of a launch's arguments that every driver takes.
 MOST_ARGUMENT_BYTES = 4096
+# Arguments that no phase has: three before the first one, seven after the last one.
+FIXED = 3 + 7
 # Fewer launches than this are not worth a barrier.
 FEWEST = 2
 
@@ -62,20 +64,33 @@ def phases_of(plan: Plan, code: Sequence[CodeObject], first: int, end: int) -> l
     for number in range(first, end):
         step = plan.steps[number]
         assert isinstance(step, Step)
-        own = code[step.kernel]
-        outputs = 1 + max(
-            (a.index for x in own.launches for a in x.arguments if a.kind == "output"), default=-1
-        )
-        inputs = len(step.arguments) - outputs
-        for index, launch in enumerate(own.launches):
-            reads: list[Buffer] = []
-            writes: list[Buffer] = []
-            for argument in launch.arguments:
-                if argument.kind != "size":
-                    target = reads if argument.kind == "input" else writes
-                    target.append(_buffer(plan, step, argument, inputs, own))
-            found.append(Phase(number, step.kernel, index, tuple(reads), tuple(writes)))
+        for index, launch in enumerate(code[step.kernel].launches):
+            buffers = buffers_of(plan, code, step, index)
+            pairs = [
+                (argument.kind == "input", buffer)
+                for argument, buffer in zip(launch.arguments, buffers, strict=True)
+                if buffer is not None
+            ]
+            reads, writes = (
+                tuple(b for is_read, b in pairs if is_read is x) for x in (True, False)
+            )
+            found.append(Phase(number, step.kernel, index, reads, writes))
     return found
+
+
+def buffers_of(
+    plan: Plan, code: Sequence[CodeObject], step: Step, launch: int
+) -> list[Buffer | None]:
+    """The memory of each argument of a step's launch; None for a size."""
+    own = code[step.kernel]
+    outputs = 1 + max(
+        (a.index for x in own.launches for a in x.arguments if a.kind == "output"), default=-1
+    )
+    inputs = len(step.arguments) - outputs
+    return [
+        None if argument.kind == "size" else _buffer(plan, step, argument, inputs, own)
+        for argument in own.launches[launch].arguments
+    ]
 
 
 def _buffer(plan: Plan, step: Step, argument: Argument, inputs: int, code: CodeObject) -> Buffer:
@@ -99,24 +114,16 @@ def waits_of(phases: Sequence[Phase], in_place: frozenset[tuple[int, int]]) -> l
     return waits
 
 
-def runs_of(plan: Plan, code: Sequence[CodeObject], wave: int) -> Iterator[tuple[int, int]]:
-    """The steps that may be one launch: neighbours, as many as one launch has arguments for.
-
-    Their work-groups have one size, or are a wave each, of which a larger one has several.
-    """
-    first, taken, sizes = 0, 0, set[int]()
+def runs_of(plan: Plan, code: Sequence[CodeObject]) -> Iterator[tuple[int, int]]:
+    """The steps that may be one launch: neighbours, as many as one launch has arguments for."""
+    first, taken = 0, 0
     for number, step in enumerate(plan.steps):
         size = _argument_bytes(step, code)
-        launches = code[step.kernel].launches if size and isinstance(step, Step) else ()
-        own = {launch.block[0] for launch in launches if launch.block[0] > wave}
-        alone = not size or len(own) > 1
-        if alone or taken + size > MOST_ARGUMENT_BYTES - 24 or len(sizes | own) > 1:
+        if not size or taken + size > MOST_ARGUMENT_BYTES - 8 * FIXED:
             if number - first >= FEWEST:
                 yield first, number
-            first, taken, sizes = number + alone, 0, set()
-        if not alone:
-            taken += size
-            sizes |= own
+            first, taken = number + (not size), 0
+        taken += size
     if len(plan.steps) - first >= FEWEST:
         yield first, len(plan.steps)
 
@@ -142,7 +149,7 @@ def residents_for(
         _log.warning("%s: nothing is persistent: %s", program.name, why)
         return []
     found: list[CodeObject] = []
-    for first, end in runs_of(plan, code, target.wave_size):
+    for first, end in runs_of(plan, code):
         found += _resident(program, target, code, tuned, first, end)
     return found
 
@@ -166,7 +173,7 @@ def _resident(
     )
     kernels = {digests[p.kernel]: program.kernels[p.kernel] for p in phases}
     known = {digest: code[digests.index(digest)] for digest in kernels}
-    arguments = 3 + sum(_argument_bytes(step, code) for step in plan.steps[first:end]) // 8
+    arguments = FIXED + sum(_argument_bytes(step, code) for step in plan.steps[first:end]) // 8
     given = keys, kernels, known, arguments, target, dict(tuned)
     if any(kernel.from_file for kernel in kernels.values()):
         # Bytes that crash MLIR's reader end a process of their own.

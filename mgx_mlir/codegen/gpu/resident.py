@@ -2,8 +2,12 @@
 
     for phase in phases:                     the launches, in order
         if it waits: a barrier of all work-groups
-        for tile in group, group + groups, .. tiles of the phase:
+        for tile in first, first + groups, .. tiles of the phase:
             its body                         the function that the launch names, once in the code
+
+The first work-group is the one after those that the phases since the last barrier took: so these
+run beside each other. In the barrier each work-group counts in a word of its own, and looks at
+those of all: no two count at one address, in turn.
 
 The arguments are memory for the barrier, the number of phases, the number of work-groups, and for
 each phase a number, which body it has and whether it waits, and the body's own arguments. So phases
@@ -15,6 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from mlir import ir
@@ -34,11 +40,15 @@ from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 NAME = "resident"
-# Bytes before the phases' arguments, and from the first counter of the barrier to the second.
-HEADER, SECOND_COUNTER = 24, 128
+# Bytes before the phases' arguments, and arguments of a phase that are read before it waits; so
+# many follow the last one's.
+HEADER, EARLY = 24, 7
 _GROUP_IDS = {f"rocdl.workgroup.id.{d}": i for i, d in enumerate("xyz")}
 _THREAD_ID, _BARRIER = "rocdl.workitem.id.x", "rocdl.s.barrier"
 _BUFFER = "rocdl.make.buffer.rsrc"
+# What a body is given beside its arguments: see `_convert`.
+_OWN = (*["i32"] * 4, "!llvm.ptr<3>", "!llvm.ptr<5>")
+_TEXT = Path(__file__).with_suffix(".mlir")
 _POSITIONS = re.compile(r"rocdl\.(workgroup|workitem|grid|cluster|barrier|s\.barrier)[\w.]*")
 
 
@@ -59,6 +69,7 @@ class _Body:
     lds_bytes: int
     threads: int
     together: int  # work-groups of the launch that a work-group of the kernel has at a time
+    joined: bool  # whether waves that have no part of it join its barriers
 
     @property
     def tiles(self) -> int:
@@ -89,6 +100,7 @@ def resident_code(
         emit_object(text, target.name, features=target.gpu.llvm_features, libraries=libraries)
     )
     stats = kernel_stats(data)
+    stats[NAME] |= {f"together_{i}": body.together for i, body in enumerate(merged.bodies)}
     if stats[NAME]["vgpr_spills"] or stats[NAME]["scratch_bytes"]:
         return Refusal("all bodies in one kernel would spill registers")
     return data, stats, threads
@@ -99,7 +111,8 @@ class _Merged:
 
     def __init__(self, threads: int, target: Target) -> None:
         self._threads, self._wave = threads, target.wave_size
-        self._bodies: list[_Body] = []
+        self._lds_done = target.gpu.lds_done
+        self.bodies: list[_Body] = []
         self._functions: list[ir.Operation] = []
         self._others: dict[str, ir.Operation] = {}
         self._layout, self._flags = "", 0
@@ -120,13 +133,10 @@ class _Merged:
             self._flags = ir.IntegerAttr(flags.attributes["value"]).value
         if odd := found - {*_GROUP_IDS, _THREAD_ID, _BARRIER}:
             return Refusal(f"{', '.join(sorted(odd))} in a function")
-        together = self._threads // threads
         waits = _BARRIER in found and threads > self._wave
-        if self._threads % threads or (together > 1 and waits):
-            return Refusal(
-                f"work-groups of {threads} and of {self._threads} threads, with barriers"
-            )
-        number = len(self._bodies)
+        joined = waits and threads < self._threads
+        together = 1 if joined else self._threads // threads
+        number = len(self.bodies)
         for name, other in named.items():
             if isinstance(other, llvm.LLVMFuncOp) and not other.operation.regions[0].blocks:
                 self._others.setdefault(name, other.operation.clone())
@@ -147,21 +157,24 @@ class _Merged:
             lds[name] = taken
             taken += ceil_div(_bytes_of(str(variable.attributes["global_type"])), 16) * 16
         types = [str(t) for t in function.regions[0].blocks[0].arguments.types]
-        self._convert(function, number, lds, together > 1)
-        self._bodies.append(_Body(part.launch, types, taken, threads, together))
+        self._convert(function, number, lds, not waits, joined)
+        self.bodies.append(_Body(part.launch, types, taken, threads, together, joined))
         self._functions.append(function)
         return None
 
     def _convert(
-        self, function: ir.Operation, number: int, places: dict[str, int | str], apart: bool
-    ) -> None:
+        self, function: ir.Operation, number: int, places: dict[str, int | str], apart: bool,
+        joined: bool,
+    ) -> None:  # fmt: skip
         """Makes a kernel a device function that is also given its work-group's number, the number
-        of its thread, and its LDS. apart: its work-groups are a wave each, or have no barriers."""
+        of its thread, its LDS, and the number of barriers that idle waves have joined. apart: its
+        work-groups are a wave each, or have no barriers; joined: idle waves join them."""
         block = function.regions[0].blocks[0]
         i32, lds_type = ir.IntegerType.get_signless(32), ir.Type.parse("!llvm.ptr<3>")
         here = ir.Location.unknown()
         groups = [block.add_argument(i32, here) for _ in range(3)]
         thread, lds = block.add_argument(i32, here), block.add_argument(lds_type, here)
+        count = block.add_argument(ir.Type.parse("!llvm.ptr<5>"), here)
         for op in _all_ops(function):
             if op.name in _GROUP_IDS:
                 op.results[0].replace_all_uses_with(groups[_GROUP_IDS[op.name]])
@@ -177,6 +190,13 @@ class _Merged:
                     offsets = ir.DenseI32ArrayAttr.get([place])
                     moved = llvm.GEPOp(lds_type, lds, [], offsets, i8.value, 0)
                 op.results[0].replace_all_uses_with(moved.result)
+            elif op.name == _BARRIER and joined:
+                with ir.InsertionPoint(op):
+                    one = llvm.mlir_constant(ir.IntegerAttr.get(i32, 1))
+                    flags = llvm.IntegerOverflowFlags.none
+                    passed = llvm.add(llvm.load(i32, count), one, flags)
+                    llvm.store(passed, count)
+                continue
             elif not (op.name == _BARRIER and apart):
                 continue
             op.erase()
@@ -198,7 +218,12 @@ class _Merged:
 
     def module(self, arguments: int) -> ir.OpView:
         """The gpu.module of the kernel with all bodies."""
-        text = _kernel_text(self._bodies, arguments, self._threads, self._layout, self._flags)
+        wait = (
+            "rocdl.s.wait.dscnt 0"
+            if self._lds_done is None
+            else f"rocdl.s.waitcnt {self._lds_done}"
+        )
+        text = _kernel_text(self.bodies, arguments, self._threads, self._layout, self._flags, wait)
         module = ir.Module.parse(text)
         (found,) = module.body.operations
         block = found.regions[0].blocks[0]
@@ -236,144 +261,71 @@ def _bytes_of(type_: str) -> int:
 
 
 def _kernel_text(
-    bodies: Sequence[_Body], arguments: int, threads: int, layout: str, flags: int
+    bodies: Sequence[_Body], arguments: int, threads: int, layout: str, flags: int, wait: str
 ) -> str:
-    """The kernel as MLIR's LLVM dialect, with declarations of its bodies. flags: of buffers."""
+    """The kernel as MLIR's LLVM dialect, with declarations of its bodies. flags: of buffers.
+    wait: the instruction that waits for LDS."""
     lds = max([1, *(body.lds_bytes * body.together for body in bodies)])
     declared = [
-        f"llvm.func @body_{i}({', '.join([*body.types, *['i32'] * 4, '!llvm.ptr<3>'])})"
-        for i, body in enumerate(bodies)
+        f"llvm.func @body_{i}({', '.join([*body.types, *_OWN])})" for i, body in enumerate(bodies)
     ]
-    cases = ", ".join(f"{i}: ^body_{i}" for i in range(len(bodies)))
-    lines = [
-        f"gpu.module @kernels attributes {{llvm.data_layout = {layout}}} {{",
-        f"llvm.mlir.global internal @lds() {{addr_space = 3 : i32, alignment = 128 : i64}} : "
-        f"!llvm.array<{lds} x i8>",
-        *declared,
-        f"llvm.func @{NAME}({', '.join(f'%arg{i}: i64' for i in range(arguments))}) attributes "
-        f'{{gpu.kernel, rocdl.kernel, passthrough = ["noimplicitfloat"], '
-        f'rocdl.flat_work_group_size = "{threads},{threads}", '
-        f"rocdl.reqd_work_group_size = array<i32: {threads}, 1, 1>}} {{",
-        *_ENTRY.format(
-            threads=threads, header=HEADER, second=SECOND_COUNTER, cases=cases, flags=flags
-        ).splitlines(),
+    cases = [
+        line for number, body in enumerate(bodies) for line in _case(number, body, threads, wait)
     ]
-    for number, body in enumerate(bodies):
-        lines += _case(number, body)
-    return "\n".join([*lines, "}", "}"])
+    given = {
+        "layout": layout, "lds": lds, "declared": "\n".join(declared), "name": NAME,
+        "arguments": ", ".join(f"%arg{i}: i64" for i in range(arguments)), "threads": threads,
+        "header": HEADER, "flags": flags, "bodies": "\n".join(cases),
+        "cases": ", ".join(f"{i}: ^body_{i}" for i in range(len(bodies))), "wait": wait,
+        "early": "\n".join(x for i in range(EARLY) for x in _loaded(f"word_{i}", i, "i64")),
+    }  # fmt: skip
+    return Template(_TEXT.read_text(encoding="utf-8")).substitute(given)
 
 
-# Before its release a wave stores to a buffer of no bytes, which memory does not see: LLVM 22
-# leaves out the release's wait for stores in a loop that may be entered without any.
-_ENTRY = """
-  %k = llvm.call_intrinsic "llvm.amdgcn.kernarg.segment.ptr"() : () -> !llvm.ptr<4>
-  %c0 = llvm.mlir.constant(0 : i32) : i32
-  %c1 = llvm.mlir.constant(1 : i32) : i32
-  %c0w = llvm.mlir.constant(0 : i64) : i64
-  %c1w = llvm.mlir.constant(1 : i64) : i64
-  %header = llvm.mlir.constant({header} : i64) : i64
-  %barrier = llvm.load %k : !llvm.ptr<4> -> !llvm.ptr<1>
-  %phases_at = llvm.getelementptr %k[8] : (!llvm.ptr<4>) -> !llvm.ptr<4>, i8
-  %phases = llvm.load %phases_at : !llvm.ptr<4> -> i64
-  %groups_at = llvm.getelementptr %k[16] : (!llvm.ptr<4>) -> !llvm.ptr<4>, i8
-  %groups = llvm.load %groups_at : !llvm.ptr<4> -> i32
-  %group = rocdl.workgroup.id.x : i32
-  %thread = rocdl.workitem.id.x range <i32, 0, {threads}> : i32
-  %is_first = llvm.icmp "eq" %thread, %c0 : i32
-  %lds = llvm.mlir.addressof @lds : !llvm.ptr<3>
-  %no_stride = llvm.mlir.constant(0 : i16) : i16
-  %flags = llvm.mlir.constant({flags} : i32) : i32
-  %nowhere = rocdl.make.buffer.rsrc %barrier, %no_stride, %c0w, %flags : <1> to <7>
-  llvm.br ^phase(%c0w, %header, %c0 : i64, i64, i32)
-^phase(%i: i64, %at: i64, %passed: i32):
-  %is_end = llvm.icmp "eq" %i, %phases : i64
-  llvm.cond_br %is_end, ^end, ^begin
-^begin:
-  %here = llvm.getelementptr %k[%at] : (!llvm.ptr<4>, i64) -> !llvm.ptr<4>, i8
-  %what = llvm.load %here : !llvm.ptr<4> -> i64
-  %waits = llvm.trunc %what : i64 to i1
-  llvm.cond_br %waits, ^wait, ^run(%passed : i32)
-^wait:
-  %goal = llvm.add %passed, %groups : i32
-  llvm.store %c0, %nowhere {{alignment = 4 : i64}} : i32, !llvm.ptr<7>
-  llvm.fence syncscope("agent") release
-  rocdl.s.barrier
-  llvm.cond_br %is_first, ^count, ^counted
-^count:
-  %old = llvm.atomicrmw add %barrier, %c1 syncscope("agent") monotonic
-      {{rocdl.no_fine_grained_memory, rocdl.no_remote_memory}} : !llvm.ptr<1>, i32
-  llvm.br ^look
-^look:
-  %seen = llvm.load %barrier atomic syncscope("agent") monotonic {{alignment = 4 : i64}}
-      : !llvm.ptr<1> -> i32
-  %is_here = llvm.icmp "uge" %seen, %goal : i32
-  llvm.cond_br %is_here, ^counted, ^again
-^again:
-  llvm.call_intrinsic "llvm.amdgcn.s.sleep"(%c1) : (i32) -> ()
-  llvm.br ^look
-^counted:
-  rocdl.s.barrier
-  llvm.fence syncscope("agent") acquire
-  llvm.br ^run(%goal : i32)
-^run(%now: i32):
-  %shifted = llvm.lshr %what, %c1w : i64
-  %body = llvm.trunc %shifted : i64 to i32
-  llvm.switch %body : i32, ^end [{cases}]
-^next(%size: i64):
-  %next_at = llvm.add %at, %size : i64
-  %next_i = llvm.add %i, %c1w : i64
-  llvm.br ^phase(%next_i, %next_at, %now : i64, i64, i32)
-^end:
-  llvm.cond_br %is_first, ^leave, ^left
-^leave:
-  %leaving = llvm.getelementptr %barrier[{second}] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
-  %last = llvm.sub %groups, %c1 : i32
-  %gone = llvm.atomicrmw uinc_wrap %leaving, %last syncscope("agent") monotonic
-      {{rocdl.no_fine_grained_memory, rocdl.no_remote_memory}} : !llvm.ptr<1>, i32
-  %is_last = llvm.icmp "eq" %gone, %last : i32
-  llvm.cond_br %is_last, ^reset, ^left
-^reset:
-  %count_of_all = llvm.atomicrmw xchg %barrier, %c0 syncscope("agent") monotonic
-      {{rocdl.no_fine_grained_memory, rocdl.no_remote_memory}} : !llvm.ptr<1>, i32
-  llvm.br ^left
-^left:
-  llvm.return
-"""
+def _loaded(name: str, i: int, type_: str) -> Iterable[str]:
+    """Loads argument number `i` of a phase."""
+    type_of_it = "(!llvm.ptr<4>) -> !llvm.ptr<4>, i8"
+    yield f"  %at_{name} = llvm.getelementptr %here[{8 * (i + 1)}] : {type_of_it}"
+    yield f"  %{name} = llvm.load %at_{name} : !llvm.ptr<4> -> {type_}"
 
 
-def _case(number: int, body: _Body) -> Iterable[str]:
+def _case(number: int, body: _Body, threads: int, wait: str) -> Iterable[str]:
     """The blocks of a body: its arguments, and its tiles."""
     n, names = number, []
     x, y, z = body.launch.grid
     yield f"^body_{n}:"
     for i, type_ in enumerate(body.types):
-        at, type_of_it = 8 * (i + 1), "(!llvm.ptr<4>) -> !llvm.ptr<4>, i8"
-        yield f"  %at_{n}_{i} = llvm.getelementptr %here[{at}] : {type_of_it}"
-        yield f"  %a_{n}_{i} = llvm.load %at_{n}_{i} : !llvm.ptr<4> -> {type_}"
         names.append(f"%a_{n}_{i}")
+        if i < EARLY and type_.startswith("!llvm.ptr"):
+            yield f"  {names[-1]} = llvm.inttoptr %word_{i} : i64 to {type_}"
+        else:
+            yield from _loaded(f"a_{n}_{i}", i, type_)
     constants = {
         "tiles": body.tiles, "together": body.together, "all": x * y * z, "last": x * y * z - 1,
         "threads": body.threads, "lds": body.lds_bytes, "x": x, "y": y,
     }  # fmt: skip
     for name, value in constants.items():
         yield f"  %{name}_{n} = llvm.mlir.constant({value} : i32) : i32"
-    yield f"  llvm.br ^tile_{n}(%group : i32)"
+    yield f"  llvm.br ^tile_{n}(%begin : i32)"
     yield f"^tile_{n}(%t_{n}: i32):"
     yield f'  %goes_{n} = llvm.icmp "ult" %t_{n}, %tiles_{n} : i32'
     yield f"  llvm.cond_br %goes_{n}, ^do_{n}, ^done_{n}"
     yield f"^do_{n}:"
-    own, thread, lds = f"%t_{n}", "%thread", "%lds"
-    if body.together > 1:
-        yield f"  %wide_{n} = llvm.udiv %thread, %threads_{n} : i32"
+    own, thread, lds = f"%t_{n}", "%own_thread", "%lds"
+    if body.threads < threads:
+        yield f"  %wide_{n} = llvm.udiv %own_thread, %threads_{n} : i32"
         yield f"  %sub_{n} = rocdl.readfirstlane %wide_{n} : i32"
-        yield f"  %thread_{n} = llvm.urem %thread, %threads_{n} : i32"
+        yield f"  %thread_{n} = llvm.urem %own_thread, %threads_{n} : i32"
         yield f"  %first_{n} = llvm.mul %t_{n}, %together_{n} : i32"
         yield f"  %own_{n} = llvm.add %first_{n}, %sub_{n} : i32"
         yield f"  %skip_{n} = llvm.mul %sub_{n}, %lds_{n} : i32"
         moved = "(!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8"
         yield f"  %lds_{n}_own = llvm.getelementptr %lds[%skip_{n}] : {moved}"
-        yield f'  %is_{n} = llvm.icmp "ult" %own_{n}, %all_{n} : i32'
-        yield f"  llvm.cond_br %is_{n}, ^call_{n}, ^called_{n}"
+        yield f'  %is_one_{n} = llvm.icmp "ult" %own_{n}, %all_{n} : i32'
+        yield f'  %has_one_{n} = llvm.icmp "ult" %sub_{n}, %together_{n} : i32'
+        yield f"  %is_{n} = llvm.and %is_one_{n}, %has_one_{n} : i1"
+        idle = f"^join_{n}" if body.joined else f"^called_{n}"
+        yield f"  llvm.cond_br %is_{n}, ^call_{n}, {idle}"
         own, thread, lds = f"%own_{n}", f"%thread_{n}", f"%lds_{n}_own"
     else:
         yield f"  llvm.br ^call_{n}"
@@ -383,12 +335,15 @@ def _case(number: int, body: _Body) -> Iterable[str]:
     yield f"  %row_{n} = llvm.udiv %b_{n}, %x_{n} : i32"
     yield f"  %y_{n}_id = llvm.urem %row_{n}, %y_{n} : i32"
     yield f"  %z_{n}_id = llvm.udiv %row_{n}, %y_{n} : i32"
-    types = ", ".join([*body.types, *["i32"] * 4, "!llvm.ptr<3>"])
-    given = ", ".join([*names, f"%x_{n}_id", f"%y_{n}_id", f"%z_{n}_id", thread, lds])
+    types = ", ".join([*body.types, *_OWN])
+    given = ", ".join([*names, f"%x_{n}_id", f"%y_{n}_id", f"%z_{n}_id", thread, lds, "%joined"])
     yield f"  llvm.call @body_{n}({given}) : ({types}) -> ()"
-    yield f"  llvm.br ^called_{n}"
+    if body.joined:
+        yield from _JOINED.substitute(n=n, wait=wait).splitlines()
+    else:
+        yield f"  llvm.br ^called_{n}"
     yield f"^called_{n}:"
-    if body.lds_bytes:  # the next tile writes where this one still reads
+    if body.lds_bytes and not body.joined:  # the next tile writes where this one still reads
         yield '  llvm.fence syncscope("workgroup") release'
         yield "  rocdl.s.barrier"
         yield '  llvm.fence syncscope("workgroup") acquire'
@@ -396,4 +351,35 @@ def _case(number: int, body: _Body) -> Iterable[str]:
     yield f"  llvm.br ^tile_{n}(%next_{n} : i32)"
     yield f"^done_{n}:"
     yield f"  %size_{n} = llvm.mlir.constant({8 * (1 + len(body.types))} : i64) : i64"
-    yield f"  llvm.br ^next(%size_{n} : i64)"
+    yield f"  llvm.br ^next(%size_{n}, %tiles_{n} : i64, i32)"
+
+
+# The end of a body whose barriers idle waves join: these look after each barrier whether it was the
+# last one, of the number that the body's first wave tells. Numbers are of one kernel's run.
+_JOINED = Template("""\
+  %before_$n = llvm.load %joined : !llvm.ptr<5> -> i32
+  %end_$n = llvm.add %before_$n, %c1 : i32
+  llvm.store %end_$n, %joined : i32, !llvm.ptr<5>
+  llvm.cond_br %is_first, ^tell_$n, ^told_$n
+^tell_$n:
+  %old_$n = llvm.atomicrmw xchg %told, %end_$n syncscope("workgroup") monotonic
+      : !llvm.ptr<3>, i32
+  llvm.br ^told_$n
+^told_$n:
+  llvm.fence syncscope("workgroup") release
+  $wait
+  rocdl.s.barrier
+  llvm.fence syncscope("workgroup") acquire
+  llvm.br ^called_$n
+^join_$n:
+  %joins_$n = llvm.load %joined : !llvm.ptr<5> -> i32
+  %passes_$n = llvm.add %joins_$n, %c1 : i32
+  llvm.store %passes_$n, %joined : i32, !llvm.ptr<5>
+  rocdl.s.barrier
+  %seen_$n = llvm.cmpxchg %told, %passes_$n, %passes_$n syncscope("workgroup") monotonic monotonic
+      : !llvm.ptr<3>, i32
+  %number_$n = llvm.extractvalue %seen_$n[0] : !llvm.struct<(i32, i1)>
+  %says_$n = rocdl.readfirstlane %number_$n : i32
+  %ends_$n = llvm.icmp "eq" %says_$n, %passes_$n : i32
+  llvm.cond_br %ends_$n, ^called_$n, ^join_$n
+""")

@@ -22,15 +22,16 @@ from mgx_mlir.errors import ArtifactError, UsageError
 PROGRAM = Path(__file__).with_name("persistent.py")
 
 
-def run(chip: str, how: str, order: str = "forward") -> list[str]:
+def run(chip: str, how: str, name: str, order: str = "forward") -> list[str]:
     environment = os.environ | {
+        "PYTHONPATH": str(PROGRAM.parents[3]),
         "MGX_EMULATED_DEVICES": chip,
         "MGX_EMULATOR_ORDER": order,
         "MGX_EMULATOR_STRICT": "1",
         "MGX_HIP": "emulated",
     }
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), chip, how],
+        [sys.executable, str(PROGRAM), chip, how, name],
         env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,10 +40,18 @@ def run(chip: str, how: str, order: str = "forward") -> list[str]:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_bits_are_those_of_launches_in_any_order(chip: str) -> None:
-    launches, wanted = run(chip, "launches")
+    launches, wanted = run(chip, "launches", "layers")
     assert int(launches) >= 6
     for order in ("forward", "reversed", "random:1", "random:2"):
-        assert run(chip, "persistent", order) == ["1", wanted]
+        assert run(chip, "persistent", "layers", order) == ["1", wanted]
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
+    launches, wanted = run(chip, "launches", "decoder")
+    assert int(launches) >= 18
+    for order in ("forward", "random:1"):
+        assert run(chip, "persistent", "decoder", order) == ["1", wanted]
 
 
 @pytest.fixture(scope="module")
