@@ -45,12 +45,14 @@ def priced(
     before = _seconds()
     kept = {"MGX_CACHE_DIR": "none"} if cold else {}
     settings = Settings.from_environment(os.environ | {"MGX_JOBS": "1"} | kept)
-    target, source, residents = Target.get(chip), model, []
+    target = Target.get(chip)
+    alone: Any = None
+    residents: list[Any] = []
     if persistent:
-        source, residents = _persistent(model, target, options, settings)
-    program: Any = mgx_mlir.compile(
-        source, chip, None if persistent else options, settings=settings
-    )
+        alone, residents = _persistent(model, target, options, settings)
+        program: Any = mgx_mlir.compile(alone, chip, settings=settings)
+    else:
+        program = mgx_mlir.compile(model, chip, options, settings=settings)
     seconds = _seconds() - before
     if isinstance(program, SizedProgram):
         program = program.program(given)
