@@ -12,8 +12,7 @@ bool BoundStep::writes(size_t place) const {
   if (!launch)
     return place == 1;
   ArgumentKind kind = launch->arguments[place].kind;
-  return kind == ArgumentKind::output || kind == ArgumentKind::scratch ||
-         kind == ArgumentKind::counters;
+  return kind != ArgumentKind::input && kind != ArgumentKind::size;
 }
 
 uint64_t BoundStep::traffic() const {
@@ -187,7 +186,7 @@ private:
         add(phases[i].places[place], phases[i].writes(place));
       one.flops += phases[i].flops;
     }
-    for (size_t i = 0; i < words_after; ++i) // The code reads so many words of any phase.
+    for (int i = 0; i < 7; ++i) // The code reads so many words of any phase.
       add({Place::Kind::size, 0, 0}, false);
     bound.counts = true;
     barrier_at += barrier_bytes; // Each kernel has its own: the words of one stay equal.
@@ -338,7 +337,6 @@ private:
   }
 
   static constexpr int64_t counter_bytes = 4;
-  static constexpr size_t words_after = 7;
   static constexpr int64_t most = int64_t(1) << 56; // More than any device has; sums stay in range.
   const Artifact &artifact;
   BoundPlan &bound;
@@ -378,10 +376,8 @@ std::vector<Place> BoundPlan::decisions() const {
 }
 
 bool BoundPlan::decides() const {
-  for (const Place &place : decisions())
-    if (place.kind != Place::Kind::weight)
-      return true;
-  return false;
+  return std::ranges::any_of(decisions(),
+                             [](const Place &place) { return place.kind != Place::Kind::weight; });
 }
 
 void Patience::ask() {
