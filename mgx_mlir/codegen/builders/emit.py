@@ -316,7 +316,7 @@ def load_vector(
     if mask is None:
         return vector.load(type_, memory, [value(index)])
     if fill is None:
-        fill = arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, _zero(element)))
+        fill = arith.constant(type_, zero(type_))
     return vector.maskedload(type_, memory, [value(index)], mask, fill)
 
 
@@ -341,10 +341,13 @@ def store(x: ir.Value, memory: ir.Value, index: Index) -> None:
     memref.store(x, memory, [value(index)])
 
 
-def _zero(element: ir.Type) -> ir.Attribute:
-    if isinstance(element, ir.IntegerType):
-        return ir.IntegerAttr.get(element, 0)
-    return ir.FloatAttr.get(element, 0.0)
+def zero(type_: ir.Type) -> ir.Attribute:
+    """The zero of a scalar or vector type."""
+    if isinstance(type_, ir.VectorType):
+        return ir.DenseElementsAttr.get_splat(type_, zero(type_.element_type))
+    if isinstance(type_, ir.IntegerType):
+        return ir.IntegerAttr.get(type_, 0)
+    return ir.FloatAttr.get(type_, 0.0)
 
 
 def _like(x: ir.Value, element: ir.Type) -> ir.Type:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from mlir import ir
 
@@ -36,7 +37,7 @@ class PackedBytes:
     place: Place
 
     @staticmethod
-    def of(number: int, rows: Number, shape: tuple[int, int], machine: Machine) -> PackedBytes:
+    def of(number: int, rows: int, shape: tuple[int, int], machine: Machine) -> PackedBytes:
         """The product of so many rows by input `number`, of a shape."""
         depth, columns = shape
         a = Matrix(0, "i8", 0, Axis(()), Axis.of((rows, depth)), Axis.of((depth, 1)))
@@ -55,7 +56,8 @@ class PackedBytes:
 
     def pack(self, pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         """Builds the packing of pieces begin .. end of the weights."""
-        emit_packing(self.problem, self.schedule, *pointers, begin, end)
+        source, packed = pointers
+        emit_packing(self.problem, self.schedule, source, packed, begin, end)
 
     def product(self, function: Function, left: Held) -> Held:
         """Builds the sums of products of rows in memory, at the insertion point."""
@@ -82,7 +84,7 @@ def pack_weights(kernel: mgx.KernelOp, functions: Functions, machine: Machine) -
         if number is None or number in found or rows is None or not _are_weights(w.type):
             continue
         depth, columns = ir.RankedTensorType(w.type).shape
-        found[number] = PackedBytes.of(number, rows, (depth, columns), machine)
+        found[number] = PackedBytes.of(number, cast(int, rows), (depth, columns), machine)
     for own in found.values():
         items, size = own.schedule.pack_items(own.problem), own.place.size
         assert isinstance(size, int)

@@ -258,8 +258,7 @@ def _with_joined_rows(match: Match) -> Match:
     a = joined(problem.a)
     if not a.row.stride:
         return match
-    b = b.mapped(one) if isinstance(b, Computed) else one(b)
-    own = replace(problem, batch=1, M=problem.batch * problem.M, a=a, b=b)
+    own = replace(problem, batch=1, M=problem.batch * problem.M, a=a, b=b.mapped(one))
     return replace(match, problem=own, sources=mapped(match.sources, joined))
 
 
@@ -276,9 +275,8 @@ def _rows_as_matrices(match: Match) -> Match:
         batch = x.batch.factors or ((problem.batch, 0),)
         return replace(x, batch=Axis.of(*batch, (problem.M, 0)))
 
-    b = problem.b
-    assert isinstance(b, Matrix)
-    b = b.mapped(several) if isinstance(b, Computed) else several(b)
-    own = replace(problem, batch=problem.batch * problem.M, M=1, a=apart(problem.a), b=b)
+    assert isinstance(problem.b, Matrix)
+    a, b = apart(problem.a), problem.b.mapped(several)
+    own = replace(problem, batch=problem.batch * problem.M, M=1, a=a, b=b)
     place = match.place and apart(match.place)
     return replace(match, problem=own, sources=mapped(match.sources, apart), place=place)

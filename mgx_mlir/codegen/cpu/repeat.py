@@ -83,7 +83,9 @@ class _Kernel(RepeatKernel):
     def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
         """The product by packed weights of rows in memory."""
         weights = next((p for p in self._packed if p.serves(op, self.values)), None)
-        return weights and weights.product(self._function, self.stored(operands[0]))
+        if weights is None:
+            return None
+        return weights.product(self._function, self.stored(operands[0]))
 
 
 class _Vectors(Lanes, PartBody):

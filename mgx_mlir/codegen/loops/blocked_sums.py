@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, scf
 
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
 
@@ -71,7 +72,7 @@ def _cut(loop: scf.ForOp, terms: int) -> None:
     depth = _depth(loop, terms)
     results = list(loop.results)
     with ir.InsertionPoint(loop), loop.location:
-        zeros = [arith.constant(x.type, _zero(x.type)) for x in results]
+        zeros = [arith.constant(x.type, emit.zero(x.type)) for x in results]
         outer = scf.ForOp(lower, upper, index_constant(depth), starts)
     for before, after in zip(results, outer.results, strict=True):
         before.replace_all_uses_with(after)
@@ -85,12 +86,6 @@ def _cut(loop: scf.ForOp, terms: int) -> None:
         scf.YieldOp(totals)
     loop.operation.move_after(end.owner)
     _set_operands(loop.operation, [outer.induction_variable, end], zeros)
-
-
-def _zero(type_: ir.Type) -> ir.Attribute:
-    if not isinstance(type_, ir.VectorType):
-        return ir.FloatAttr.get(type_, 0.0)
-    return ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(type_.element_type, 0.0))
 
 
 def _set_operands(

@@ -143,10 +143,16 @@ class Match:
 
     def transposed(self) -> Match:
         """The transposed products, which give the transposed result. No operand is an image."""
-        sources = mapped(self.sources, Matrix.transposed)
         place = self.place and self.place.transposed()
-        problem, *added = (transposed(term) for term in self.terms)
-        return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
+        return replace(self.mapped(transposed, Matrix.transposed), place=place)
+
+    def mapped(
+        self, term: Callable[[Contraction], Contraction], read: Callable[[Matrix], Matrix]
+    ) -> Match:
+        """The match with a change of its terms, and one of what its epilogue reads."""
+        problem, *added = map(term, self.terms)
+        sources = mapped(self.sources, read)
+        return replace(self, problem=problem, added=tuple(added), sources=sources)
 
 
 def parts_of(match: Match, x: ir.Value) -> dict[Half | None, ir.Value]:
@@ -319,7 +325,7 @@ def with_epilogue(
             continue
         if value in others:
             # The result contains this anchor's sums already.
-            sources.append(_zero(element_type(value)))
+            sources.append(emit.zero(element_type(value)))
             continue
         constant = splat_constant(value)
         if constant is not None:
@@ -334,12 +340,6 @@ def with_epilogue(
         return None
     numbers = tuple(results.index(value) for value in returned)
     return Match(problem, element, epilogue, tuple(sources), numbers, elements, place=place)
-
-
-def _zero(type_: ir.Type) -> ir.Attribute:
-    if isinstance(type_, ir.IntegerType):
-        return ir.IntegerAttr.get(type_, 0)
-    return ir.FloatAttr.get(type_, 0.0)
 
 
 def _place_in(op: mgx.TransposeOp, sizes: Sequence[int]) -> Matrix | None:

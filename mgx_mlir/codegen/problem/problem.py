@@ -137,6 +137,10 @@ class Matrix:
         """The matrix transposed."""
         return replace(self, row=self.column, column=self.row)
 
+    def mapped(self, change: Callable[[Matrix], Matrix]) -> Matrix:
+        """The matrix with `change` applied to each of its layouts."""
+        return change(self)
+
 
 @dataclass(frozen=True)
 class Read:

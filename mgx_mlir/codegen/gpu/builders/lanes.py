@@ -93,7 +93,7 @@ def prefix(
     a constant. group: the number of lanes that belong together, a power of two. lane: the
     lane's number in its wave.
     """
-    is_zero = nothing.owner.attributes["value"] == _zero(x.type)
+    is_zero = nothing.owner.attributes["value"] == emit.zero(x.type)
 
     def before(y: ir.Value, distance: int) -> ir.Value:
         """The value of the lane `distance` before this one; `nothing` if the group or row starts
@@ -221,16 +221,10 @@ def _shifted(distance: int) -> Callable[[ir.Value], ir.Value]:
     """A move from the lane `distance` before, in the row of 16; 0 where there is none."""
 
     def move(x: ir.Value) -> ir.Value:
-        old = arith.constant(x.type, _zero(x.type))
+        old = arith.constant(x.type, emit.zero(x.type))
         return rocdl.update_dpp(x.type, old, x, _ROW_SHIFT + distance, 0xF, 0xF, True)
 
     return move
-
-
-def _zero(type_: ir.Type) -> ir.Attribute:
-    if isinstance(type_, ir.IntegerType):
-        return ir.IntegerAttr.get(type_, 0)
-    return ir.FloatAttr.get(type_, 0.0)
 
 
 def _across_rows(x: ir.Value) -> ir.Value:

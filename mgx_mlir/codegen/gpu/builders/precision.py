@@ -27,7 +27,7 @@ from mlir.dialects import math as math_dialect
 
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, constant_number
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, constant_number, scalar_type
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
@@ -68,7 +68,7 @@ def relax(kernel: mgx.KernelOp, module: ir.Module) -> None:
 
 def _replace(op: ir.OpView, function: Callable[[ir.Value], ir.Value], x: ir.Value) -> None:
     """Replaces an op by a function of one of its operands, where these are f32."""
-    if not isinstance(_element(x), ir.F32Type):
+    if not isinstance(scalar_type(x), ir.F32Type):
         return
     with ir.InsertionPoint(op), op.location:
         op.operation.results[0].replace_all_uses_with(function(x))
@@ -130,7 +130,3 @@ def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
         "llvm.call_intrinsic", results=[total.type], operands=operands, attributes=attributes
     )
     return call.results[0]
-
-
-def _element(x: ir.Value) -> ir.Type:
-    return x.type.element_type if isinstance(x.type, ir.VectorType) else x.type

@@ -7,6 +7,7 @@ memory, shares have the type of the operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from mlir import ir
@@ -36,17 +37,10 @@ def attention_parts_program(
             return None
         type_ = ir.FunctionType(kernel.function_type.value)
         name = kernel.sym_name.value
-        sizes = [[_elements(t) for t in types] for types in (type_.inputs, type_.results)]
+        sizes = [[math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results)]
         return _parts(attention, (sizes[0], sizes[1]), target, name).of(
             f"{mgx.AttentionOp.OPERATION_NAME} in parts"
         )
-
-
-def _elements(type_: ir.Type) -> int:
-    size = 1
-    for extent in ir.RankedTensorType(type_).shape:
-        size *= extent
-    return size
 
 
 def _parts(

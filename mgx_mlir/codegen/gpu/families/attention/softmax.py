@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -104,7 +104,7 @@ def divided(x: ir.Value, total: ir.Value, attention: Attention) -> ir.Value:
     """
     inverse = arith.divf(emit.constant(1, "f32"), total)
     spread = isinstance(x.type, ir.VectorType)
-    y = multiply(x, splat(inverse, lane_count(x)) if spread else inverse)
+    y = multiply(x, emit.splat(inverse, lane_count(x)) if spread else inverse)
     if not attention.nan_as_zero and not attention.empty_as_zero:
         return y
     zero = emit.constant(0, "f32", lane_count(x) if spread else 0)
@@ -174,10 +174,6 @@ class Total:
         self._pairs += 1
         one = emit.constant(1, "f16", 2)
         self._sums[which] = precision.dot(narrow, one, self._sums[which], precision.no_clamp())
-
-
-def splat(x: ir.Value, lanes: int) -> ir.Value:
-    return vector.broadcast(ir.VectorType.get([lanes], x.type), x)
 
 
 def lane_count(x: ir.Value) -> int:

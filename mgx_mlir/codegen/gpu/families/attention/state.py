@@ -124,7 +124,7 @@ class Merge:
                 factors = [precision.exp2(exponent(x, row_maximum)) for x in (mine, its)]
                 row_maxima.append(row_maximum)
                 sums.append(_weighted(factors, state.sums[tile], other.sums[tile]))
-                spread = [softmax.splat(x, self._unit.values) for x in factors]
+                spread = [emit.splat(x, self._unit.values) for x in factors]
                 pairs = zip(state.values[tile], other.values[tile], strict=True)
                 values.append([_weighted(spread, *pair) for pair in pairs])
             state = State(row_maxima, sums, values)

@@ -121,7 +121,7 @@ class Work:
                 factor = precision.exp2(self.exponent(old, row_maximum))
                 factors.append(factor)
                 now.row_maxima[tile] = row_maximum
-                now.sums[tile] = softmax.multiply(now.sums[tile], softmax.splat(factor, 2))
+                now.sums[tile] = softmax.multiply(now.sums[tile], emit.splat(factor, 2))
             self.rescale(now, factors if owed is None else owed)
             return [*now.flat(), *factors]
 
@@ -174,7 +174,7 @@ class Work:
     def rescale(self, state: State, factors: list[ir.Value]) -> None:
         """Scales the sums of values, for each query, from the old row maximum to the new one."""
         for tile, factor in enumerate(factors):
-            scaled = softmax.splat(factor, self.unit.values)
+            scaled = emit.splat(factor, self.unit.values)
             state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
 
     def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
@@ -330,7 +330,7 @@ class Work:
         lanes = ir.VectorType(x.type).shape[0] if isinstance(x.type, ir.VectorType) else 0
 
         def spread(y: ir.Value) -> ir.Value:
-            return softmax.splat(y, lanes) if lanes else y
+            return emit.splat(y, lanes) if lanes else y
 
         if self.factor is None:
             factor = emit.constant(softmax.LOG2_E, "f32", lanes)

@@ -22,7 +22,6 @@ from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import (
     Axis,
-    Computed,
     ComputedImage,
     Contraction,
     Edge,
@@ -245,8 +244,7 @@ def stored_along(product: Product) -> Product:
 def side_by_side(product: Product) -> Product:
     """The matrices of a batch as columns of one product; A is the same for all."""
     match, problem = product.match, product.match.problem
-    b = problem.b
-    assert isinstance(b, Matrix)
+    assert isinstance(problem.b, Matrix)
 
     def joined(x: Matrix) -> Matrix:
         return replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
@@ -254,17 +252,9 @@ def side_by_side(product: Product) -> Product:
     def alone(x: Matrix) -> Matrix:
         return replace(x, batch=Axis(()))
 
-    a = problem.a
-
-    sources = mapped(match.sources, joined)
-    problem = replace(
-        problem,
-        batch=1,
-        N=problem.batch * problem.N,
-        a=a.mapped(alone) if isinstance(a, Computed) else alone(a),
-        b=b.mapped(joined) if isinstance(b, Computed) else joined(b),
-    )
-    match = replace(match, problem=problem, sources=sources)
+    a, b = problem.a.mapped(alone), problem.b.mapped(joined)
+    own = replace(problem, batch=1, N=problem.batch * problem.N, a=a, b=b)
+    match = replace(match, problem=own, sources=mapped(match.sources, joined))
     return replace(product, match=match, result=joined(product.result))
 
 

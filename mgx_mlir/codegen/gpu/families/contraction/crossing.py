@@ -158,8 +158,4 @@ def side_by_side(product: Product, moves: Sequence[Move], along: Along) -> Produ
             return replace(x, M=count * x.M, a=mapped_matrix(x.a, joined))
         return replace(x, N=count * x.N, b=mapped_matrix(x.b, joined))
 
-    match = product.match
-    first, *added = map(term, match.terms)
-    sources = mapped(match.sources, joined)
-    match = replace(match, problem=first, added=tuple(added), sources=sources)
-    return Product(match, joined(product.result), {})
+    return Product(product.match.mapped(term, joined), joined(product.result), {})

@@ -59,7 +59,6 @@ from mgx_mlir.codegen.gpu.families.contraction.variants import (
 )
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import element_of
-from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, in_ranges, scheduled
@@ -98,12 +97,10 @@ def product_kernel(
     name, (inputs, results) = signature(kernel)
     match, place = problem.product.match, problem.product.result
     whole, parts = match.problem, Parts((inputs, results), problem)
-    one, *added = (parts.term(term) for term in match.terms)
-    sources = mapped(match.sources, parts.read)
+    own = match.mapped(parts.term, parts.read)
     first = len(parts.moves)
     places = [parts.written(place, number) for number in range(len(results))]
-    own = replace(match, problem=one, added=tuple(added), sources=sources, place=None)
-    product = Product(own, places[0], {})
+    product = Product(replace(own, place=None), places[0], {})
     if not forwards(*(axis for x in matrices(product) for axis in (x.row, x.column))):
         return Refusal("rows or columns that are read backwards")
     known = named_symbols([*inputs, *results])

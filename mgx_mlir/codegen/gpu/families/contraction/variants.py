@@ -11,10 +11,8 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.pointers import Move, value_of
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
-from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import (
     Axis,
-    Computed,
     Contraction,
     Edge,
     Matrix,
@@ -69,24 +67,18 @@ def variants(
         )
 
     def matrix(x: Matrix) -> Matrix:
-        if isinstance(x, Computed):
-            return x.mapped(matrix)
         batch = Axis(tuple((n, math.lcm(s, aligned.lanes)) for n, s in x.batch.factors))
         return replace(x, batch=batch, row=axis(x.row), column=axis(x.column))
+
+    def term(x: Contraction) -> Contraction:
+        assert isinstance(x.b, Matrix)
+        N, K = aligned(x.N), aligned(x.K)
+        return replace(x, N=N, K=K, a=x.a.mapped(matrix), b=x.b.mapped(matrix))
 
     if any(isinstance(x, Windows) for x in matrices(product)):
         yield product, moves, 1
         return
-    match = product.match
-    terms = [
-        replace(t, N=aligned(t.N), K=aligned(t.K), a=matrix(t.a), b=matrix(t.b))
-        for t in match.terms
-        if isinstance(t.b, Matrix)
-    ]
-    own = replace(
-        match, problem=terms[0], added=tuple(terms[1:]), sources=mapped(match.sources, matrix)
-    )
-    found = Product(own, matrix(product.result), {})
+    found = Product(product.match.mapped(term, matrix), matrix(product.result), {})
     apart = []
     for move in moves:
         aligned(cast(int, move.offset))
@@ -109,8 +101,6 @@ def usual_product(product: Product, known: Mapping[str, Symbol], usual: int) -> 
         return Axis(tuple((max(1, at(n)), at(s)) for n, s in x.factors))
 
     def static(x: Matrix) -> Matrix:
-        if isinstance(x, Computed):
-            return x.mapped(static)
         found = replace(x, offset=at(x.offset), row=axis(x.row), column=axis(x.column))
         if isinstance(found, Windows):
             edges = tuple(
@@ -122,13 +112,9 @@ def usual_product(product: Product, known: Mapping[str, Symbol], usual: int) -> 
     def term(x: Contraction) -> Contraction:
         assert isinstance(x.b, Matrix)
         M, N, K = (max(1, at(size)) for size in (x.M, x.N, x.K))
-        return replace(x, M=M, N=N, K=K, a=static(x.a), b=static(x.b))
+        return replace(x, M=M, N=N, K=K, a=x.a.mapped(static), b=x.b.mapped(static))
 
-    match = product.match
-    first, *others = map(term, match.terms)
-    sources = mapped(match.sources, static)
-    own = replace(match, problem=first, added=tuple(others), sources=sources)
-    return Product(own, static(product.result), {})
+    return Product(product.match.mapped(term, static), static(product.result), {})
 
 
 def most_lanes(product: Product) -> int:

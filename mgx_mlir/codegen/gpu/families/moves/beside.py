@@ -6,6 +6,7 @@ A concat may read what a pointwise op of the kernel computes: that is stored whe
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -48,11 +49,14 @@ def match_beside(kernel: mgx.KernelOp) -> Moves | Refusal | None:
             stored.setdefault(own, []).append(result)
             return True
 
-        is_concat = isinstance(op, mgx.ConcatOp)
-        more = moves_of(op, number, is_made) if is_concat else _moved(value, number)
-        if isinstance(more, Refusal):
-            return more
-        parts += more
+        moved: Sequence[Part] | Refusal
+        if isinstance(op, mgx.ConcatOp):
+            moved = moves_of(op, number, is_made)
+        else:
+            moved = _moved(value, number)
+        if isinstance(moved, Refusal):
+            return moved
+        parts += moved
     for op in pointwise:
         results = [result for value in op.results for result in stored.get(value, ())]
         size = math.prod(shape_of(op.results[0].type))
