@@ -33,13 +33,22 @@ LEAST_NODES = 8
 _HEAVY = ("Attention", "Conv", "Einsum", "GRU", "Gemm", "LSTM", "Loop", "MatMul", "RNN", "Scan")
 
 
-# Elements of tensors that onnxruntime passes to an EPContext node (by its definition), one after
-# another.
-HOST_TYPES = frozenset(
-    TensorProto.DataType.Value(name)
-    for name in "BFLOAT16 BOOL DOUBLE FLOAT FLOAT16 INT16 INT32 INT64 INT8 UINT16 UINT32 UINT64 "
-    "UINT8".split()
+def _numbers(names: str) -> frozenset[int]:
+    return frozenset(map(TensorProto.DataType.Value, names.split()))
+
+
+# Elements of tensors that onnxruntime passes one after another to an EPContext node, by its
+# definition, and to nodes that a provider claims: elements of fewer than 8 bits are packed.
+CONTEXT_TYPES = _numbers(
+    "BFLOAT16 BOOL DOUBLE FLOAT FLOAT16 INT16 INT32 INT64 INT8 UINT16 UINT32 UINT64 UINT8"
 )
+CLAIMED_TYPES = CONTEXT_TYPES | _numbers(
+    "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ FLOAT8E8M0"
+)
+
+# The domain that onnxruntime's execution provider writes for nodes whose values or attributes it
+# cannot: sequences, strings, optional values.
+OPAQUE = "mgx.opaque"
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,9 @@ class Islands:
 
 
 def find_islands(
-    source: Source, options: CompileOptions, kind: str = "gpu", *, whole_nodes: bool = False
-) -> Islands:
+    source: Source, options: CompileOptions, kind: str = "gpu", *, whole_nodes: bool = False,
+    passed: Collection[int] = CONTEXT_TYPES,
+) -> Islands:  # fmt: skip
     """Compiles what compiles, as few parts as possible, for any sizes where inputs leave them open.
 
     `kind` is 'cpu' where the parts are for CPUs alone. `whole_nodes`: the host claims the nodes of
@@ -105,7 +115,7 @@ def find_islands(
     }
     given = replace(options_for(options, "cpu" if kind == "cpu" else "gfx942"),
                     input_dims={}, dim_params={}, default_dim=None, io={})  # fmt: skip
-    return _Finder(source, prepared, types, given, whole_nodes).find()
+    return _Finder(source, prepared, types, given, whole_nodes, passed).find()
 
 
 @dataclass
@@ -117,6 +127,7 @@ class _Finder:
     types: Mapping[str, TypeProto]
     options: CompileOptions
     whole_nodes: bool
+    passed: Collection[int]
     outside: dict[int, Unsupported] = field(default_factory=dict)
     tried: dict[tuple[tuple[int, ...], tuple[str, ...]], Artifact | UnsupportedError] = field(
         default_factory=dict
@@ -156,6 +167,8 @@ class _Finder:
         """Why a node cannot compile whatever is around it; '' for none."""
         if node.output and node.output[0] in self.known:
             return ""
+        if node.domain == OPAQUE:
+            return "it has values that are no tensors of numbers"
         if registry.find(node.domain, node.op_type) is None:
             return "this operator is not known"
         names = [n for n in (*sorted(structure.uses_of(node)), *node.output) if n]
@@ -308,7 +321,7 @@ class _Finder:
         reason = ""
         if not _has_shape(type_) and not is_result:
             reason = f"the rank of '{name}' is not known before a run"
-        elif type_.tensor_type.elem_type not in HOST_TYPES:
+        elif type_.tensor_type.elem_type not in self.passed:
             kind = TensorProto.DataType.Name(type_.tensor_type.elem_type).lower()
             reason = f"'{name}' has elements of {kind}, which hosts pack or do not pass on"
         if reason:
@@ -322,7 +335,8 @@ def _within(node: NodeProto) -> Iterable[NodeProto]:
 
 
 def _entry(node: NodeProto, reason: str) -> Unsupported:
-    return Unsupported(node.name, structure.operator_name(node), reason)
+    operator = node.op_type if node.domain == OPAQUE else structure.operator_name(node)
+    return Unsupported(node.name, operator, reason)
 
 
 def _has_shape(type_: TypeProto) -> bool:

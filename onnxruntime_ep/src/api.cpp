@@ -104,9 +104,21 @@ Pairs::Pairs(const Texts &pairs) {
     api(ort::AddKeyValuePair, pairs_, key.c_str(), value.c_str());
 }
 
+namespace {
+
+// ONNX's number of an element type. onnxruntime counts alike up to float4 (23), then uint2, int2
+// and float8e8m0, of which ONNX has the last first (onnxruntime_c_api.h,
+// ONNXTensorElementDataType).
+int onnx_element(int element) {
+  constexpr int FIRST = 24, NUMBERS[] = {MGX_UINT2, MGX_INT2, MGX_FLOAT8E8M0};
+  return element < FIRST || element > FIRST + 2 ? element : NUMBERS[element - FIRST];
+}
+
+} // namespace
+
 TensorType tensor_type(const OrtTensorTypeAndShapeInfo *info, bool with_names) {
   TensorType found;
-  found.element = api.get(ort::GetTensorElementType, info);
+  found.element = onnx_element(api.get(ort::GetTensorElementType, info));
   found.sizes = api.list(ort::GetDimensionsCount, ort::GetDimensions, info);
   if (with_names)
     for (const char *name : api.list(ort::GetDimensionsCount, ort::GetSymbolicDimensions, info))

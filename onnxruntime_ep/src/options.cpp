@@ -127,6 +127,8 @@ std::vector<std::string> Options::words(const std::string &device_target) const 
     words.push_back(fp16 ? "--fp16" : "--bf16");
   if (exact)
     words.push_back("--exact");
+  if (write_context)
+    words.push_back("--contexts");
   return words;
 }
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import helper
 
 from mgx_mlir import emulator
 from mgx_mlir.artifact.target import Target
@@ -90,3 +93,27 @@ def islands_of(model: Any, target: str = "cpu", **options: Any) -> Islands:
 def context_session(model: Any, target: str = "cpu", **options: Any) -> Any:
     """A session of the model with its compiled parts as EPContext nodes."""
     return session(context_model(islands_of(model, target, **options)), target=target)
+
+
+def run(session: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The results for tensors of all elements of whole bytes: arrays of some have no other way."""
+    given = {name: _value(np.asarray(array, order="C")) for name, array in inputs.items()}
+    names = [output.name for output in session.get_outputs()]
+    return [_array(value) for value in session.run_with_ort_values(names, given)]
+
+
+def _value(array: np.ndarray) -> Any:
+    if array.dtype.isbuiltin == 1:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
+    raw = array.view(f"u{array.dtype.itemsize}")
+    return make(raw, helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def _array(value: Any) -> np.ndarray:
+    dtype = helper.tensor_dtype_to_np_dtype(value.element_type())
+    if dtype.isbuiltin == 1:
+        return np.asarray(value.numpy())
+    count = int(np.prod(value.shape()))
+    raw = ctypes.string_at(value.data_ptr(), count * dtype.itemsize)
+    return np.frombuffer(raw, dtype).reshape(value.shape())

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from test.onnxruntime_ep import provider
 
@@ -203,6 +203,48 @@ def test_external_weights_reach_the_compiler(tmp_path: Path) -> None:
     onnx.save(product(), path, save_as_external_data=True, size_threshold=0)
     session = provider.session(path, cache_dir=str(tmp_path / "cache"), fallback=False)
     expect_results_of_the_cpu(session, product(), {"x": array(2, 40)})
+
+
+@pytest.mark.parametrize("kind", ["INT2", "UINT2", "INT4", "UINT4", "FLOAT8E8M0"])
+def test_weights_of_few_bits_keep_their_type(tmp_path: Path, kind: str) -> None:
+    """onnxruntime counts some types otherwise than ONNX does."""
+    bits = 8 if kind == "FLOAT8E8M0" else int(kind[-1])
+    raw = np.random.default_rng(bits).integers(120, 135, 8 * 16 * bits // 8, np.uint8)
+    weight = helper.make_tensor("w", getattr(TensorProto, kind), (16, 8), raw.tobytes(), raw=True)
+    step = "DequantizeLinear(w, s)" if bits < 8 else f"Cast<to = {TensorProto.FLOAT}>(w)"
+    model = parser.parse_model(f"""<ir_version: 13, opset_import: ["" : 25]>
+        g (float[n, 16] x) => (float[n, 8] y) {{ s = Constant<value_float = 0.5>()
+        d = {step}  y = MatMul(x, d) }}""")
+    model.graph.initializer.append(weight)
+    # Unoptimised, so that no constant is folded, and no other product with bytes taken.
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    of_cpu = onnxruntime.InferenceSession(
+        model.SerializeToString(), sess_options=plain, providers=["CPUExecutionProvider"]
+    )
+    options = provider.options_for(compiler=provider.COMPILER, cache_dir=str(tmp_path))
+    options.graph_optimization_level = plain.graph_optimization_level
+    session = onnxruntime.InferenceSession(model.SerializeToString(), sess_options=options)
+    x = {"x": array(3, 16)}
+    np.testing.assert_allclose(
+        session.run(None, x)[0], of_cpu.run(None, x)[0], rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_context_holds_no_node_with_fp8(tmp_path: Path, counted: Any) -> None:
+    """onnxruntime passes fp8 to nodes that are claimed, and to no EPContext node."""
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[n, 40] x, float[40, 40] w) => (float8e4m3fn[n, 40] z) {{
+        y = MatMul(x, w)  z = Cast<to = {TensorProto.FLOAT8E4M3FN}>(y) }}""")
+    given, written = {"x": array(2, 40), "w": array(40, 40)}, tmp_path / "w.onnx"
+    entries = {"ep.context_enable": "1", "ep.context_file_path": str(written)}
+    claimed = provider.session(model, cache_dir=str(tmp_path), fallback=False)
+    (wanted,) = provider.run(claimed, given)
+    of_context = provider.session(model, cache_dir=str(tmp_path), entries=entries)
+    assert [node.op_type for node in onnx.load(written).graph.node] == ["EPContext", "Cast"]
+    for session in (of_context, provider.session(written, cache_dir=str(tmp_path))):
+        (found,) = provider.run(session, given)
+        np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
 
 
 @pytest.mark.parametrize("embed", ["0", "1"])

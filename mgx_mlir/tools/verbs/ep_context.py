@@ -43,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the artifacts and a list of their nodes to a folder, and no model; so the "
         "provider calls its compiler",
     )
+    add(
+        "--contexts",
+        action="store_true",
+        help="with --islands: parts that EPContext nodes can hold, without fp8 between nodes",
+    )
     shared.add_shape_options(parser)
     shared.add_compile_options(parser)
     quantizing.add_options(parser)
@@ -66,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.importer import loading
     from mgx_mlir.loader import finalize, started
     from mgx_mlir.models import ep_context
-    from mgx_mlir.models.islands import find_islands
+    from mgx_mlir.models.islands import CLAIMED_TYPES, CONTEXT_TYPES, find_islands
     from mgx_mlir.tools.console import note, progress
     from mgx_mlir.tools.editing import model_of
     from mgx_mlir.tools.files import chips
@@ -75,7 +80,8 @@ def run(options: argparse.Namespace) -> int:
     shared.expect_model(options, "compile makes one of the .onnx model")
     if options.islands is not None and options.output is not None:
         raise UsageError("--islands writes no model; leave -o out")
-    if options.islands is not None:
+    claimed = options.islands is not None
+    if claimed:
         ep_context.output_folder(options.islands)
     targets = [Target.get(name) for name in chips(options.arch)]
     kind = "gpu" if any(target.kind == "gpu" for target in targets) else "cpu"
@@ -85,7 +91,8 @@ def run(options: argparse.Namespace) -> int:
             loading.load(model_of(options)),
             shared.compile_options(options),
             kind,
-            whole_nodes=options.islands is not None,
+            whole_nodes=claimed,
+            passed=CLAIMED_TYPES if claimed and not options.contexts else CONTEXT_TYPES,
         )
         islands = tuple(
             replace(one, artifact=finalize(one.artifact, targets, settings=settings,
