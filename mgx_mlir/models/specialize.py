@@ -119,8 +119,9 @@ class SpecializedModel:
         self._warned: set[str] = set()
         self._contradicted = lru_cache(64)(self._names_contradicted)
         self._background = _BACKGROUND
-        # Runs of the program for any sizes, by the key of their inputs.
+        # Runs of the program for any sizes, and that program, by the key of their inputs.
         self._runs: Counter[Any] = Counter()
+        self._served: dict[Any, Program] = {}
         self._compiled = 0
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         # Names of the inputs whose values are built in; it only grows.
@@ -170,8 +171,9 @@ class SpecializedModel:
         with self._lock:
             key = self._key(inputs)
             if key not in self._programs:
-                served = self._for_any_sizes(inputs)
+                served = self._served.get(key) or self._for_any_sizes(inputs)
                 if served is not None:
+                    self._served[key] = served
                     self._count(key, inputs)
                     return served
                 artifact = self._compile(inputs, values)
@@ -188,11 +190,12 @@ class SpecializedModel:
 
     def _count(self, key: Any, inputs: Arrays) -> None:
         """Counts a run by the program for any sizes; compiles in time for sizes that come often."""
+        if len(self._runs) > _MOST_COUNTED:
+            self._runs.clear()
+            self._served.clear()
         self._runs[key] += 1
         if self._warm is None or self._runs[key] != self._warm:
             return
-        if len(self._runs) > _MOST_COUNTED:
-            self._runs = Counter({key: self._warm})
         shapes = {
             name: np.broadcast_to(np.zeros((), a.dtype), a.shape) for name, a in inputs.items()
         }
@@ -201,7 +204,7 @@ class SpecializedModel:
             program = self._load(self._compiled_beside(shapes), trust_code=True)
             with self._lock:
                 self._keep(key, program)
-                del self._runs[key]
+                self._runs.pop(key, None)
 
         self._background.submit(f"compiling for {_shapes(inputs)}", job)
 
@@ -290,7 +293,7 @@ class SpecializedModel:
 
     def _key(self, inputs: Arrays) -> Any:
         values = tuple((n, inputs[n].tobytes()) for n in self._fixed if n in inputs)
-        return tuple((n, a.shape, a.dtype.name) for n, a in sorted(inputs.items())), values
+        return tuple((n, a.shape, a.dtype) for n, a in sorted(inputs.items())), values
 
     def _compile(self, inputs: Arrays, values: Values) -> Artifact:
         """Compiles with as few values built in as suffice. Raises the first attempt's error."""

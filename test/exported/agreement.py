@@ -51,6 +51,7 @@ def session_of(onnxruntime: Any, path: Path, level: Any) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = 1  # of several, each rounds what is its own by its own range
+    options.log_severity_level = 3  # exporters declare sizes that their models do not have
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 

@@ -34,7 +34,7 @@ from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import StagedGraph
 from mgx_mlir.models.staged.profile import step_times
 from mgx_mlir.models.staged.stored import prepared, read_source
-from mgx_mlir.models.staged.values import check_type, conformed, taken
+from mgx_mlir.models.staged.values import Form, check_type, conformed, form_of, taken
 from mgx_mlir.runtime.runnable import Progress, check_in_parts, check_mapping, check_names, written
 from mgx_mlir.runtime.step_time import StepTime
 from mgx_mlir.settings import Settings
@@ -51,6 +51,8 @@ __all__ = ["Model"]
 
 # The runs of a model that go on together, of those that `run_async` starts.
 _THREADS = 4
+# Forms of inputs whose check is remembered.
+_MOST_FORMS = 4096
 
 
 class Model:
@@ -111,6 +113,8 @@ class Model:
         self._whole = SpecializedModel(self._source, target, self._options, **arguments, **limits)
         self._staged: StagedGraph | None = self.staged() if stored is not None else None
         self._variants: dict[frozenset[str], Model] = {}
+        # Forms of inputs that are as the model declares them.
+        self._declared: set[Form] = set()
         self._made: Any = (self._source if stored is None else artifact, target)
         self._limit = sizes
 
@@ -211,14 +215,20 @@ class Model:
         replaces the model's. Raises what `mgx_mlir.compile` and `Program.run` raise, and
         ModelError where a node of the host gets a value that it cannot use.
         """
-        values = self._taken(inputs)
-        replaced = frozenset(values) & frozenset(self._source.defaults)
-        if replaced:
-            return self._replacing(replaced).run(
-                values, outputs, stream=stream, results=results, seed=seed
-            )
-        self._check(values)
-        if self._staged is None and all(is_tensor(value) for value in values.values()):
+        form = form_of(inputs)
+        values: Mapping[str, Any] = inputs
+        if form is None or form not in self._declared:
+            values = self._taken(inputs)
+            replaced = frozenset(values) & frozenset(self._source.defaults)
+            if replaced:
+                return self._replacing(replaced).run(
+                    values, outputs, stream=stream, results=results, seed=seed
+                )
+            self._check(values)
+            as_given = all(value is inputs[name] for name, value in values.items())
+            if form is not None and as_given and len(self._declared) < _MOST_FORMS:
+                self._declared.add(form)
+        if self._staged is None and all(map(is_tensor, values.values())):
             try:
                 program = self._whole.program(values, Values.NONE)
             except UnsupportedError as error:

@@ -12,6 +12,18 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.models.host.values import normal, show, type_of
 from mgx_mlir.runtime.arrays import host_array, scalar_of
 
+# Name, element type and shape of each input of a run.
+Form = tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
+
+
+def form_of(inputs: Any) -> Form | None:
+    """The form of inputs; None where one is no array of numbers, which its form does not tell."""
+    if type(inputs) is not dict:
+        return None
+    if any(type(a) is not np.ndarray or a.dtype.hasobject for a in inputs.values()):
+        return None
+    return tuple((name, a.dtype, a.shape) for name, a in inputs.items())
+
 
 def taken(name: str, value: Any, declared: onnx.TypeProto | None) -> Any:
     """An input's value in the form of the host. A list for a tensor is one of its elements."""
