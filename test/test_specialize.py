@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.models.specialize import SpecializedModel
+from mgx_mlir.models.staged import Model
 from mgx_mlir.settings import Settings
 
 
@@ -37,6 +38,41 @@ def test_symbolic_dimensions_take_the_sizes_of_each_run(specialized):
         x = np.arange(-n, 2 * n, dtype=np.float32).reshape(n, 3)
         np.testing.assert_array_equal(model.run({"x": x})["y"], np.maximum(x, 0))
     assert model.fixed == ()
+
+
+def test_a_program_for_any_sizes_loads_where_information_is_logged(tmp_path, caplog):
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    settings = Settings(cache_dir=tmp_path, jobs=1, threads=1)
+    model = model_of([relu], [("x", TensorProto.FLOAT, ["n", 3])], ["y"])
+    with caplog.at_level("INFO", logger="mgx_mlir"):
+        found = SpecializedModel(model, settings=settings, any_after=0).run(
+            {"x": np.full((2, 3), -1, np.float32)}
+        )
+    np.testing.assert_array_equal(found["y"], np.zeros((2, 3)))
+    assert "compiling for" not in caplog.text
+
+
+def test_each_run_of_a_model_is_checked(tmp_path):
+    """A form of inputs that was checked is not looked at again; any other one is."""
+    nodes = [helper.make_node("Add", ["x", "bias"], ["y"])]
+    inputs = [("x", TensorProto.FLOAT, ["n", 3]), ("bias", TensorProto.FLOAT, [3])]
+    given = model_of(nodes, inputs, ["y"])
+    given.graph.initializer.append(helper.make_tensor("bias", TensorProto.FLOAT, [3], [1, 2, 3]))
+    model = Model(given, settings=Settings(cache_dir=tmp_path, jobs=1, threads=1))
+    x = np.zeros((2, 3), np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(model.run({"x": x})["y"], x + [1, 2, 3])
+        for wrong, said in (
+            ({"x": x.astype(np.float64)}, "got float64"),
+            ({"x": x[:, :2]}, "float32\\[n, 3\\]"),
+            ({}, "'x' is missing"),
+            ({"x": x, "z": x}, "no input 'z'"),
+        ):
+            with pytest.raises(UsageError, match=said):
+                model.run(wrong)
+        np.testing.assert_array_equal(model.run({"x": x.tolist()})["y"], x + [1, 2, 3])
+        own = np.full(3, 5, np.float32)
+        np.testing.assert_array_equal(model.run({"x": x, "bias": own})["y"], x + 5)
 
 
 def reshape_and_add(specialized, **options):

@@ -61,7 +61,7 @@ class Program:
         # For each kernel its schedule and why.
         self.reasons = [code.why for code in code_objects]
         self._load(plan, Loaded(plan, code_objects, weights, cpu(threads)))
-        if _log.isEnabledFor(logging.INFO):
+        if _log.isEnabledFor(logging.INFO) and not plan.formulas:
             needed = self.memory_bytes["arena"]
             _log.info("%d steps, %d bytes of arena and scratch memory", plan.step_count, needed)
 
