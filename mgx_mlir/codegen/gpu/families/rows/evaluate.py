@@ -106,7 +106,7 @@ class Evaluator:
     def is_zero_outside(self, value: ir.Value) -> bool:
         """Whether a whole value's elements outside of a row, which are read as 0, are 0."""
         if value in self.rows.sources:
-            return True
+            return self.rows.is_whole(value)
         op = self._producer[value]
         return isinstance(op, mgx.ConvertOp) and self.is_zero_outside(op.operands[0])
 
