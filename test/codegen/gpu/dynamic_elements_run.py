@@ -90,6 +90,18 @@ def mean(dims: str, result: str, axes: list[int], element: str) -> Case:
     return Case(f"mean {axes} of {dims}", ((dims, element),), (result, element), ops, meaning)
 
 
+def repeated(dims: str, other: str, element: str) -> Case:
+    """The sum along the last dimension of what is repeated there; `dims` are the sizes alone."""
+    ops = (
+        "%b = mgx.multibroadcast %x1 : @T1 -> @T0\n"
+        f"%y = mgx.reduce_sum %b axes = [{dims.count(',')}] : @T0 -> @R"
+    )
+    meaning = lambda x, y: np.sum(np.broadcast_to(y, x.shape), -1, keepdims=True)  # noqa: E731
+    result = ",".join((*dims.split(",")[:-1], "1"))
+    name = f"sum of {other} repeated to {dims}"
+    return Case(name, ((dims, element), (other, element)), (result, element), ops, meaning)
+
+
 def added(dims: str, other: str, element: str) -> Case:
     """relu(x + y), with y broadcast."""
     ops = (
@@ -296,6 +308,8 @@ TRANSPOSED = (
 )
 # Rows of any length, and rows that other dimensions repeat.
 OPEN = (
+    repeated("a,b", "a,1", "f32"),
+    repeated("a,b", "1", "f32"),
     softmax("a,3,b", "f16"),
     softmax("3,a", "f32"),
     below_maximum("a,3,b", "b"),
