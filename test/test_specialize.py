@@ -59,9 +59,9 @@ def test_each_run_of_a_model_is_checked(tmp_path):
     given = model_of(nodes, inputs, ["y"])
     given.graph.initializer.append(helper.make_tensor("bias", TensorProto.FLOAT, [3], [1, 2, 3]))
     model = Model(given, settings=Settings(cache_dir=tmp_path, jobs=1, threads=1))
-    x = np.zeros((2, 3), np.float32)
+    x, bias = np.zeros((2, 3), np.float32), np.array([1, 2, 3])
     for _ in range(2):
-        np.testing.assert_array_equal(model.run({"x": x})["y"], x + [1, 2, 3])
+        np.testing.assert_array_equal(model.run({"x": x})["y"], x + bias)
         for wrong, said in (
             ({"x": x.astype(np.float64)}, "got float64"),
             ({"x": x[:, :2]}, "float32\\[n, 3\\]"),
@@ -70,7 +70,7 @@ def test_each_run_of_a_model_is_checked(tmp_path):
         ):
             with pytest.raises(UsageError, match=said):
                 model.run(wrong)
-        np.testing.assert_array_equal(model.run({"x": x.tolist()})["y"], x + [1, 2, 3])
+        np.testing.assert_array_equal(model.run({"x": x.tolist()})["y"], x + bias)
         own = np.full(3, 5, np.float32)
         np.testing.assert_array_equal(model.run({"x": x, "bias": own})["y"], x + 5)
 
