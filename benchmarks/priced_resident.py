@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-# The emulated device's model (emulator/engine/probe.cpp): clocks until memory answers.
-MEMORY_CLOCKS = 500
+# The emulated device's model (emulator/engine/probe.cpp): clocks until memory answers vectors, and
+# scalars.
+MEMORY_CLOCKS, SCALAR_CLOCKS = 500, 200
 # Clocks of the `s_sleep` between two looks at a barrier.
 SLEEP_CLOCKS = 64
 # Bytes of memory that each pointer of a body gets at least.
@@ -25,13 +26,14 @@ _LEAST_BYTES, _WORD = 4096, 8
 def barrier_clocks(target: Any) -> float:
     """Clocks from the last store before a barrier to the first instruction after it.
 
-    The stores reach memory; dies with L2 caches of their own write these back; the last work-group
-    counts there and looks; another one that looked just before that looks again. On gfx942 these
-    are 2,064, 0.98 us; Kog measured 0.9 us between words that each have one writer on an MI300X,
+    The stores reach memory, while the next phase's words come, which are in the clocks of the
+    phase; dies with L2 caches of their own write these back; the last work-group counts there and
+    looks; another one that looked just before that looks again. With these words it is 2,064 on
+    gfx942, 0.98 us; Kog measured 0.9 us on an MI300X between words that each have one writer, and
     7.8 us with one counter for all (2026).
     """
     dies = target.gpu.name in ("cdna3", "cdna4")
-    return float(MEMORY_CLOCKS * (3 + dies) + SLEEP_CLOCKS)
+    return float(MEMORY_CLOCKS * (3 + dies) + SLEEP_CLOCKS - SCALAR_CLOCKS)
 
 
 @dataclass(frozen=True)

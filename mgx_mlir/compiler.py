@@ -243,8 +243,7 @@ def optimize(
 ) -> None:
     """Runs the mode's pipelines, or those named, on the graph in place. No chip is known."""
     cleanup = tuple(name for name in CLEANUP if name not in options.disable)
-    kind = "resident" if options.persistent and options.kind == "gpu" else options.kind
-    context = PassContext(weights=graph.weights, cleanup=cleanup, kind=kind)
+    context = PassContext(weights=graph.weights, cleanup=cleanup, kind=options.kind)
     for name in mode_pipelines(options.mode) if pipelines is None else pipelines:
         started = time.perf_counter()
         steps = pipeline_of(name, options)

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 MOST_ARGUMENT_BYTES = 4096
 # Arguments that no phase has: three before the first one, seven after the last one.
 FIXED = 3 + 7
+# Work-groups of more threads stay launches: in all other phases a part of these would be idle.
+MOST_THREADS = 256
 # Fewer launches than this are not worth a barrier.
 FEWEST = 2
 
@@ -132,7 +134,10 @@ def _argument_bytes(step: AnyStep, code: Sequence[CodeObject]) -> int:
     """The bytes of a step's arguments; 0 for one that cannot be a part of a resident kernel."""
     if not isinstance(step, Step) or step.kernel < 0:
         return 0
-    return sum(8 * (1 + len(launch.arguments)) for launch in code[step.kernel].launches)
+    launches = code[step.kernel].launches
+    if any(launch.block[0] > MOST_THREADS for launch in launches):
+        return 0
+    return sum(8 * (1 + len(launch.arguments)) for launch in launches)
 
 
 def residents_for(
@@ -175,12 +180,9 @@ def _resident(
     known = {digest: code[digests.index(digest)] for digest in kernels}
     arguments = FIXED + sum(_argument_bytes(step, code) for step in plan.steps[first:end]) // 8
     given = keys, kernels, known, arguments, target, dict(tuned)
-    if any(kernel.from_file for kernel in kernels.values()):
-        # Bytes that crash MLIR's reader end a process of their own.
-        with WorkerPool(1, TIME_LIMIT, server_for([target])) as pool:
-            made = pool.submit(resident_of, *given).result()
-    else:
-        made = resident_of(*given)
+    # A process of its own: it sets an option of LLVM, and bytes of a file may crash MLIR's reader.
+    with WorkerPool(1, TIME_LIMIT, server_for([target])) as pool:
+        made = pool.submit(resident_of, *given).result()
     if isinstance(made, str):
         _log.warning("%s: steps %d to %d stay launches: %s", program.name, first, end - 1, made)
         return []
@@ -193,7 +195,8 @@ def resident_of(
 ) -> CodeObject | str:  # fmt: skip
     """The resident kernel of launches, by kernel and number; or why there is none.
 
-    known: the code of each kernel alone, whose schedule is taken.
+    known: the code of each kernel alone, whose schedule is taken. All that this process compiles
+    later has LLVM's options of a resident kernel.
     """
     from contextlib import nullcontext
 
@@ -202,6 +205,7 @@ def resident_of(
     from mgx_mlir.codegen.gpu.resident import NAME, Part, resident_code
     from mgx_mlir.codegen.refusal import Refusal
     from mgx_mlir.dialects import context
+    from mgx_mlir.machine.llvm import set_option
     from mgx_mlir.rewriting.portable import read_kernel
 
     own = context()
@@ -214,6 +218,8 @@ def resident_of(
         if code.launches != known[digest].launches:
             raise CompilerError(f"kernel {kernel.name} has another schedule in a resident kernel")
     parts = [Part(programs[digest], known[digest].launches[number]) for digest, number in bodies]
+    # The phases are a loop, before which it would compute all bodies' constants, and keep them.
+    set_option("-disable-machine-licm")
     made = resident_code(parts, arguments, target)
     del modules  # kept until here: kernels live in them
     if isinstance(made, Refusal):

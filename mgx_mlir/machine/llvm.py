@@ -56,6 +56,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "LLVMGetTargetFromTriple": (_INT, _TEXT, _POINTER, _POINTER),
     "LLVMInt32TypeInContext": (_POINTER, _POINTER),
     "LLVMLinkModules2": (_INT, _POINTER, _POINTER),
+    "LLVMParseCommandLineOptions": (None, _INT, ctypes.POINTER(_TEXT), _TEXT),
     "LLVMParseIRInContext": (_INT, _POINTER, _POINTER, _POINTER, _POINTER),
     "LLVMRunPasses": (_POINTER, _POINTER, _TEXT, _POINTER, _POINTER),
     "LLVMSetModuleDataLayout": (None, _POINTER, _POINTER),
@@ -130,6 +131,13 @@ def _library() -> Any:
     for name in _INITIALIZERS:
         getattr(library, name)()
     return library
+
+
+def set_option(option: str) -> None:
+    """Sets one of LLVM's options, such as '-disable-machine-licm', for all that this process
+    compiles from here on; to be called once for each."""
+    words = (_TEXT * 2)(b"mgx", option.encode())
+    _library().LLVMParseCommandLineOptions(len(words), words, b"")
 
 
 @contextmanager

@@ -41,8 +41,7 @@ class PassContext:
 
     weights: WeightStore = field(default_factory=WeightStore)
     target: Target | None = None
-    # The kind of target that the program is for; "gpu" where it is for any, "resident" where
-    # neighbouring kernels become one on GPUs, whose work-groups wait for one another.
+    # The kind of target that the program is for; "gpu" where it is for any.
     kind: str = "gpu"
     # The passes that run after a pass that asks for clean-up.
     cleanup: tuple[str, ...] = CLEANUP

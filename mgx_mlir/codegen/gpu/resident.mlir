@@ -3,7 +3,7 @@
 // leaves out the release's wait for stores in a loop that may be entered without any.
 gpu.module @kernels attributes {llvm.data_layout = $layout} {
 llvm.mlir.global internal @lds() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<$lds x i8>
-llvm.mlir.global internal @told() {addr_space = 3 : i32, alignment = 4 : i64} : i32
+$told
 $declared
 llvm.func @$name($arguments) attributes {
   gpu.kernel, rocdl.kernel, passthrough = ["noimplicitfloat"],
@@ -28,7 +28,6 @@ llvm.func @$name($arguments) attributes {
   %thread = rocdl.workitem.id.x range <i32, 0, $threads> : i32
   %is_first = llvm.icmp "eq" %thread, %c0 : i32
   %lds = llvm.mlir.addressof @lds : !llvm.ptr<3>
-  %told = llvm.mlir.addressof @told : !llvm.ptr<3>
   %joined = llvm.alloca %c1 x i32 : (i32) -> !llvm.ptr<5>
   llvm.store %c0, %joined : i32, !llvm.ptr<5>
   %no_stride = llvm.mlir.constant(0 : i16) : i16
@@ -37,14 +36,7 @@ llvm.func @$name($arguments) attributes {
   %own = llvm.getelementptr %barrier[%group] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
   %before = llvm.load %own atomic syncscope("agent") monotonic {alignment = 4 : i64}
       : !llvm.ptr<1> -> i32
-  llvm.cond_br %is_first, ^clear, ^cleared
-^clear:
-  llvm.store %c0, %told : i32, !llvm.ptr<3>
-  llvm.br ^cleared
-^cleared:
-  llvm.fence syncscope("workgroup") release
-  $wait
-  rocdl.s.barrier
+$clear
   llvm.br ^phase(%c0w, %header, %before, %c0 : i64, i64, i32, i32)
 ^phase(%i: i64, %at: i64, %passed: i32, %taken: i32):
   %is_end = llvm.icmp "eq" %i, %phases : i64

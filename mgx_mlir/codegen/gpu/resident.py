@@ -48,8 +48,11 @@ _THREAD_ID, _BARRIER = "rocdl.workitem.id.x", "rocdl.s.barrier"
 _BUFFER = "rocdl.make.buffer.rsrc"
 # What a body is given beside its arguments: see `_convert`.
 _OWN = (*["i32"] * 4, "!llvm.ptr<3>", "!llvm.ptr<5>")
-_TEXT = Path(__file__).with_suffix(".mlir")
 _POSITIONS = re.compile(r"rocdl\.(workgroup|workitem|grid|cluster|barrier|s\.barrier)[\w.]*")
+
+
+def _template(name: str) -> Template:
+    return Template(Path(__file__).with_name(f"{name}.mlir").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -272,14 +275,17 @@ def _kernel_text(
     cases = [
         line for number, body in enumerate(bodies) for line in _case(number, body, threads, wait)
     ]
+    is_joined = any(body.joined for body in bodies)
     given = {
         "layout": layout, "lds": lds, "declared": "\n".join(declared), "name": NAME,
         "arguments": ", ".join(f"%arg{i}: i64" for i in range(arguments)), "threads": threads,
         "header": HEADER, "flags": flags, "bodies": "\n".join(cases),
-        "cases": ", ".join(f"{i}: ^body_{i}" for i in range(len(bodies))), "wait": wait,
+        "cases": ", ".join(f"{i}: ^body_{i}" for i in range(len(bodies))),
+        "told": _TOLD if is_joined else "",
+        "clear": _CLEAR.substitute(wait=wait) if is_joined else "",
         "early": "\n".join(x for i in range(EARLY) for x in _loaded(f"word_{i}", i, "i64")),
     }  # fmt: skip
-    return Template(_TEXT.read_text(encoding="utf-8")).substitute(given)
+    return _template("resident").substitute(given)
 
 
 def _loaded(name: str, i: int, type_: str) -> Iterable[str]:
@@ -354,32 +360,19 @@ def _case(number: int, body: _Body, threads: int, wait: str) -> Iterable[str]:
     yield f"  llvm.br ^next(%size_{n}, %tiles_{n} : i64, i32)"
 
 
-# The end of a body whose barriers idle waves join: these look after each barrier whether it was the
-# last one, of the number that the body's first wave tells. Numbers are of one kernel's run.
-_JOINED = Template("""\
-  %before_$n = llvm.load %joined : !llvm.ptr<5> -> i32
-  %end_$n = llvm.add %before_$n, %c1 : i32
-  llvm.store %end_$n, %joined : i32, !llvm.ptr<5>
-  llvm.cond_br %is_first, ^tell_$n, ^told_$n
-^tell_$n:
-  %old_$n = llvm.atomicrmw xchg %told, %end_$n syncscope("workgroup") monotonic
-      : !llvm.ptr<3>, i32
-  llvm.br ^told_$n
-^told_$n:
+# The word of LDS that says which barrier is a body's last, and how it begins.
+_TOLD = "llvm.mlir.global internal @told() {addr_space = 3 : i32, alignment = 4 : i64} : i32"
+_CLEAR = Template("""\
+  %told = llvm.mlir.addressof @told : !llvm.ptr<3>
+  llvm.cond_br %is_first, ^clear, ^cleared
+^clear:
+  llvm.store %c0, %told : i32, !llvm.ptr<3>
+  llvm.br ^cleared
+^cleared:
   llvm.fence syncscope("workgroup") release
   $wait
   rocdl.s.barrier
-  llvm.fence syncscope("workgroup") acquire
-  llvm.br ^called_$n
-^join_$n:
-  %joins_$n = llvm.load %joined : !llvm.ptr<5> -> i32
-  %passes_$n = llvm.add %joins_$n, %c1 : i32
-  llvm.store %passes_$n, %joined : i32, !llvm.ptr<5>
-  rocdl.s.barrier
-  %seen_$n = llvm.cmpxchg %told, %passes_$n, %passes_$n syncscope("workgroup") monotonic monotonic
-      : !llvm.ptr<3>, i32
-  %number_$n = llvm.extractvalue %seen_$n[0] : !llvm.struct<(i32, i1)>
-  %says_$n = rocdl.readfirstlane %number_$n : i32
-  %ends_$n = llvm.icmp "eq" %says_$n, %passes_$n : i32
-  llvm.cond_br %ends_$n, ^called_$n, ^join_$n
 """)
+
+
+_JOINED = _template("resident_joined")
