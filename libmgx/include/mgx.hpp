@@ -2,8 +2,8 @@
 //
 //   mgx::Program program(mgx::Artifact("model.mgx"), mgx::Device("cpu"));
 //   std::vector<float> x(3 * 224 * 224);
-//   mgx::Array y = program.run({mgx::view(x, {1, 3, 224, 224})})[0];
-//   const float *scores = y.as<float>();
+//   std::vector<mgx::Array> results = program.run({mgx::view(x, {1, 3, 224, 224})});
+//   const float *scores = results[0].as<float>();
 //
 // Copies of an object are the same object. Any number of threads may use it.
 #pragma once

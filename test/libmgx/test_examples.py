@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -67,6 +68,23 @@ def test_the_example_in_c_gives_what_python_gives(
         for key, array in wanted.items():
             found = np.frombuffer((tmp_path / f"{key}.bin").read_bytes(), array.dtype)
             np.testing.assert_array_equal(found.reshape(array.shape), array)
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+@pytest.mark.parametrize(
+    ("place", "start"), [("docs/libmgx.md", "    "), ("libmgx/include/mgx.hpp", "//   ")]
+)
+def test_what_the_documents_show_compiles(place: str, start: str) -> None:
+    text = (ROOT / place).read_text()
+    begin = text.index(start + "mgx::Program program(mgx::Artifact(")
+    lines = text[begin:].splitlines()
+    block = "\n".join(itertools.takewhile(lambda line: line.startswith(start), lines))
+    block = block.replace(start, "")
+    assert "run(" in block
+    source = f"#include <mgx.hpp>\nint main() {{\n{block}\nreturn scores[0] > 0; }}"
+    command = ["c++", "-std=c++17", f"-I{ROOT}/libmgx/include", "-fsyntax-only", "-x", "c++", "-"]
+    found = subprocess.run(command, input=source, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
