@@ -71,10 +71,7 @@ class Results:
                 self._epilogue.prepare(self._batch, n, self._values, m)
 
     def store(
-        self,
-        sums: Sequence[ir.Value],
-        extents: tuple[Number, Number],
-        size: tuple[int, int],
+        self, sums: Sequence[ir.Value], extents: tuple[Number, Number], size: tuple[int, int]
     ) -> None:
         """Takes sums, row by row of tiles, through the epilogue. extents: rows and columns of the
         matrix. size: those of a work-group."""

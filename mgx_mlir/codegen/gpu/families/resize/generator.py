@@ -173,10 +173,6 @@ class _Kept:
     weights: Any = None
 
 
-def _weight(number_: Any) -> ir.Value:
-    return emit.constant(float(number_), "f32")
-
-
 class _Lines:
     """The work of a thread, one line after another."""
 
@@ -246,7 +242,9 @@ class _Lines:
             parts = [
                 self._weighted(
                     self.kept[slot],
-                    table.tap(tap, row)[1] if known is None else _weight(known[tap, line]),
+                    table.tap(tap, row)[1]
+                    if known is None
+                    else emit.constant(float(known[tap, line]), "f32"),
                 )
                 for tap, slot in enumerate(which)
             ]

@@ -10,8 +10,8 @@ the strides of a run, functions for such sizes have them; others have an element
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
@@ -23,28 +23,27 @@ from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
 from mgx_mlir.codegen.gpu.builders.pointers import Move, one_part, reach
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
-from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
+from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of
 from mgx_mlir.codegen.gpu.families.rows.cost import Usual
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import MAX_THREADS as MOST_THREADS
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.codegen.regimes import counted, in_ranges, scheduled
+from mgx_mlir.codegen.regimes import Regime, counted, scheduled
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
-# Numbers of rows that one schedule is chosen for: no block of them is whole.
-_ROWS, _FEW = (509, 16381), 64
-# Ends of the lengths of rows that vectors divide, and the elements that schedules are chosen for.
-# Of other rows: waves of a work-group, and elements that a thread keeps; 0: it keeps none.
-_ENDS, _MANY = (256, 1024, 4096, 16384, math.inf), 1 << 24
-# Ends of the lengths of rows that lie across memory, and their numbers.
-_HIGH, _ACROSS = (32, 128, math.inf), (1024, 4096)
+# Ends of the lengths of rows that vectors divide, and of others; the elements of many rows.
+_ENDS, _ODD, _MANY = (256, 1024, 4096, 16384, math.inf), (1024, 8192, math.inf), 1 << 22
+# Ends of the numbers of rows of a given length, and numbers of which no block is whole.
+_OF_LENGTH = ((1024, 509), (math.inf, 16381))
+# Ends of the lengths of rows that lie across memory; those of their numbers, and usual ones.
+_HIGH, _ACROSS = (32, 128, math.inf), ((2048, 1016), (math.inf, 4088))
+# One schedule for few rows and many takes at most so many times the best one's clocks.
+_APART = 1.1
 # A length of which no thread keeps its part.
 _LONG = 1 << 16
-_WAVES = ((2, 8), (16, 8), (16, 0))
 
 
 def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Refusal:
@@ -57,13 +56,10 @@ def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Re
     divided, own = divided_by(rows, across)
     odd = divided.odd
     found: list[tuple[Number, RowSchedule]] = []
-    for problem, share, one_by_one in ((rows, odd, True), (own, 1 - odd, False)):
+    for problem, share, ends in ((rows, odd, _ODD), (own, 1 - odd, _ENDS)):
         if share == 0:
             continue
-        if one_by_one and not across and not isinstance(rows.columns, int):
-            made: list[tuple[Number, RowSchedule]] | Refusal = _one_by_one(rows, target)
-        else:
-            made = _of_length(problem, target, across)
+        made = _of_length(problem, target, _HIGH if across else ends, across)
         if isinstance(made, Refusal):
             return made
         found += [(share * part, schedule) for part, schedule in made]
@@ -71,45 +67,34 @@ def regimes(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]] | Re
 
 
 def _of_length(
-    rows: Rows, target: Target, across: bool
+    rows: Rows, target: Target, ends: Sequence[float], across: bool
 ) -> list[tuple[Number, RowSchedule]] | Refusal:
-    """The schedules of rows by their length."""
+    """The schedules of rows by their length, and by their number where that matters."""
+    given = isinstance(rows.columns, int)
+    found, usual = list[Regime](), list[Usual]()
+    for length in counted(rows.columns, [(end, int(min(end, _LONG))) for end in ends]):
+        numbers = _ACROSS if across else _OF_LENGTH
+        if not (across or given):
+            few = 4 * target.gpu.simds * target.compute_units
+            numbers = (few, few // 8), (math.inf, max(few, _MANY // max(1024, length.usual)))
+        some = list(counted(rows.rows, numbers))
+        each = [replace(rows, rows=n.usual, columns=length.usual) for n in some]
+        how = target, across, lanes_of(rows, across)
+        together = Usual(tuple(each[::-1]) if given else (*each, each[-1]), *how)
+        ways = [(n.share, Usual((one,), *how)) for n, one in zip(some, each, strict=True)]
+        if given or ends == _ODD or together.worst <= _APART:
+            ways = [(1, together)]
+        found += [Regime(length.share * share, len(usual) + n) for n, (share, _) in enumerate(ways)]
+        usual += [own for _, own in ways]
 
-    @cache
-    def usual(length: int) -> Usual:
-        many = max(2048, _MANY // max(1024, length))
-        numbers: tuple[int, ...] = (_FEW, many, many)
-        if across:  # as many neighbours divide them as divide the number of rows
-            numbers = tuple(n - lanes_of(rows, True) for n in _ACROSS)
-            numbers = (rows.rows,) if isinstance(rows.rows, int) else numbers
-        elif isinstance(rows.columns, int):
-            numbers = _ROWS
-        problems = tuple(replace(rows, rows=n, columns=length) for n in numbers)
-        return Usual(problems, target, across)
-
-    def best(length: int) -> RowSchedule | Refusal:
-        found = usual(length).best()
+    def best(number: int) -> RowSchedule | Refusal:
+        found = usual[number].best
         if found is None:
             return Refusal(f"no schedule fits {target.name}")
         return found if across or _in_turn(rows) else replace(found, together=1)
 
-    lengths = [(end, int(min(end, _LONG))) for end in (_HIGH if across else _ENDS)]
-    ways = scheduled(
-        counted(rows.columns, lengths), best, lambda one, length: usual(length).clocks(one)
-    )
-    return ways if isinstance(ways, Refusal) else [(way.share, one) for one, way in ways]
-
-
-def _one_by_one(rows: Rows, target: Target) -> list[tuple[Number, RowSchedule]]:
-    """The schedules of rows that vectors may not divide, or that lie across memory."""
-    lanes, ways = lanes_of(rows, False), []
-    for waves, kept in _WAVES:
-        threads, chunks = min(waves * target.wave_size, MOST_THREADS), max(1, kept // lanes)
-        schedule = RowSchedule(threads, 1, lanes, chunks, False, kept > 0)
-        if not schedule_refusal(rows, schedule, target):
-            ways.append((schedule, threads * lanes * chunks if kept else math.inf))
-    shares = in_ranges(rows.columns, [end for _, end in ways])
-    return [(share, ways[number][0]) for share, number in shares]
+    made = scheduled(found, best, lambda one, number: usual[number].clocks(one))
+    return made if isinstance(made, Refusal) else [(way.share, one) for one, way in made]
 
 
 def _in_turn(rows: Rows) -> bool:

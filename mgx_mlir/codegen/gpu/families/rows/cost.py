@@ -30,6 +30,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 START = 600  # the first instructions of a wave: its arguments
 GLOBAL_LATENCY = 600
+BEGIN = 2000  # a launch
 LAUNCH = 8000  # a function that waits for the one before
 BARRIER = 250  # LDS, and waiting for the slowest wave
 GLOBAL_BYTES_A_CLOCK = 32
@@ -41,59 +42,77 @@ _COSTLY = (*mgx.COSTLY, mgx.DivOp, mgx.SqrtOp)
 
 def choose(rows: Rows, target: Target) -> RowSchedule | None:
     """The legal schedule with the least estimate; the first one among equals."""
-    legal = _legal(rows, target, False) + _legal(rows, target, True)
+    legal = [s for way in (False, True) for s in _legal(rows, target, way, lanes_of(rows, way))]
     # One or two work-groups for each compute unit, with work for each thread.
     lanes = lanes_of(rows, False)
     for times in (1, 2):
-        parts = times * target.compute_units // rows.rows
-        parts = min(parts, rows.columns // (256 * lanes))
+        parts = min(times * target.compute_units // rows.rows, rows.columns // (256 * lanes))
         if parts > 1:
             legal.append(split(rows.columns, lanes, parts))
     legal += _split_across(rows, target)
     return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
 
 
-def _legal(rows: Rows, target: Target, across: bool) -> list[RowSchedule]:
-    """The legal schedules whose work-groups have whole rows."""
-    widest, legal = lanes_of(rows, across), []
-    # Half as many neighbours occupy more threads, where rows are few.
-    few = rows.rows <= 4 * target.compute_units and rows.columns >= SPLIT_BLOCK
-    for lanes in (widest, widest // 2) if widest == 8 and few and not across else (widest,):
-        found = schedules(rows.columns, lanes, target.wave_size, across)
-        legal += [s for s in found if not schedule_refusal(rows, s, target)]
-    return legal
+def _legal(
+    rows: Rows, target: Target, across: bool, widest: int, narrow: bool = False
+) -> list[RowSchedule]:
+    """The legal schedules, of up to `widest` neighbours, whose work-groups have whole rows; narrow:
+    of fewer neighbours too where that occupies more threads across few rows."""
+    few, every = rows.rows <= 4 * target.compute_units, [widest]
+    if few and across and narrow:
+        every = [widest >> n for n in range(widest.bit_length())]
+    elif few and not across and widest == 8 and rows.columns >= SPLIT_BLOCK:
+        every.append(widest // 2)
+    return [
+        schedule
+        for lanes in every
+        for schedule in schedules(rows.columns, lanes, target.wave_size, across)
+        if not schedule_refusal(rows, schedule, target)
+    ]
 
 
 @dataclass(frozen=True)
 class Usual:
-    """Problems of which a run has one, for one schedule; those that weigh more stand twice."""
+    """Problems of which a run has one, for one schedule: one that is legal for the last of them;
+    those that weigh more stand twice. lanes: the longest vectors of all runs."""
 
     problems: tuple[Rows, ...]
     target: Target
     across: bool
+    lanes: int
 
-    @cached_property
-    def _legal(self) -> list[RowSchedule]:
-        found = (s for one in self.problems for s in _legal(one, self.target, self.across))
-        return list(dict.fromkeys(found))
+    def _legal(self, one: Rows) -> list[RowSchedule]:
+        return _legal(one, self.target, self.across, self.lanes, True)
 
     @cached_property
     def _least(self) -> list[float]:
         """The least estimate for each problem."""
-        return [
-            min((clocks(one, s, self.target) for s in self._legal), default=1.0)
-            for one in self.problems
-        ]
+        pairs = [(one, self._legal(one)) for one in self.problems]
+        return [min((self._estimate(one, s) for s in own), default=1.0) for one, own in pairs]
+
+    def _estimate(self, one: Rows, schedule: RowSchedule) -> float:
+        """The clocks of a run, with those of its launch; sums alone take no pass for results."""
+        passes = max(one.levels.values()) + any(result.whole for result in one.results)
+        return BEGIN + clocks(one, schedule, self.target, passes)
+
+    def _ratios(self, schedule: RowSchedule) -> list[float]:
+        """A schedule's estimates over the least ones."""
+        pairs = zip(self.problems, self._least, strict=True)
+        return [self._estimate(one, schedule) / best for one, best in pairs]
 
     def clocks(self, schedule: RowSchedule) -> float:
         """The geometric mean of a schedule's estimates over the least ones."""
-        pairs = zip(self.problems, self._least, strict=True)
-        ratios = [clocks(one, schedule, self.target) / best for one, best in pairs]
-        return math.prod(ratios) ** (1 / len(ratios))
+        return math.prod(self._ratios(schedule)) ** (1 / len(self.problems))
 
+    @cached_property
     def best(self) -> RowSchedule | None:
         """The legal schedule, of whole rows, that comes nearest to the best for each problem."""
-        return least(self._legal, self.clocks, RowSchedule.describe)
+        return least(self._legal(self.problems[-1]), self.clocks, RowSchedule.describe)
+
+    @property
+    def worst(self) -> float:
+        """The greatest ratio of the best schedule's estimate over the least one of a problem."""
+        return max(self._ratios(self.best)) if self.best else 1
 
 
 def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
@@ -118,17 +137,18 @@ def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
     return found
 
 
-def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
-    """The estimate for a legal schedule."""
+def clocks(rows: Rows, schedule: RowSchedule, target: Target, passes: int = 0) -> float:
+    """The estimate for a legal schedule. passes: how often all elements are read where no thread
+    keeps them; by default for each level of reductions, and for results."""
     issue, simds = target.gpu.issue_clocks, target.gpu.simds
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     blocks = ceil_div(vectors, schedule.together) * schedule.parts
     waves = blocks * schedule.block / target.wave_size
     a_simd = waves / (simds * min(target.compute_units, blocks))
-    passes = 1 if schedule.resident else max(rows.levels.values()) + 1
     elements, threads = schedule.chunks * schedule.lanes, schedule.threads
     inside = schedule.inside(target.wave_size)
-    work = instructions(rows, schedule, target)
+    passes = 1 if schedule.resident else passes or max(rows.levels.values()) + 1
+    work = instructions(rows, schedule, target, passes)
 
     sizes = sum(element_bytes(o.element) for o in rows.operands) or 1
     run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
@@ -156,9 +176,9 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
 
 
-def instructions(rows: Rows, schedule: RowSchedule, target: Target) -> float:
-    """About how many instructions a wave takes for its rows."""
-    passes = 1 if schedule.resident else max(rows.levels.values()) + 1
+def instructions(rows: Rows, schedule: RowSchedule, target: Target, passes: int = 0) -> float:
+    """About how many instructions a wave takes for its rows. passes: as above."""
+    passes = 1 if schedule.resident else passes or max(rows.levels.values()) + 1
     inside = schedule.inside(target.wave_size)
     work = sum(weight(op) for op in rows.ops) + len(rows.operands)
     steps = 2 * math.log2(inside)
