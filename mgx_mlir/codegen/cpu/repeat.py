@@ -182,7 +182,7 @@ class _Group:
     def _one(self, nest: Nest, dims: list[ir.Value]) -> None:
         found = None
         if is_extreme(nest):
-            places = [*dims, *(0 for _ in nest.reduced)]
+            places: list[emit.Index] = [*dims, *(0 for _ in nest.reduced)]
             facts = Facts.of(nest, self.symbols)
             if facts.reduction:
                 found = _Reduction(self.function, facts, places, self.lanes).build()

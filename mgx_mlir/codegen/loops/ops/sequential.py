@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
+from mgx_mlir.codegen.loops.body import Body, Indices, Lazy, Slice
 from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.loops.ops.movement import runtime_index
 from mgx_mlir.codegen.loops.value import Computed
@@ -37,7 +37,7 @@ def prefix_scan(
     def scan(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
 
-        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             total, line = carried
             place = i * -1 + (size - 1) if op.reverse.value else i
             value = load(a, x.element, body.at(x, (*row[:axis], place, *row[axis:])))
@@ -90,10 +90,10 @@ def _updated(
     body: Body,
     element: Element,
     combine: Combine,
-    row: Any,
+    row: Slice,
     place: list[ir.Value],
     new: ir.Value,
-) -> ir.Value:
+) -> Slice:
     """The row with the stored value at a place combined with a new one."""
     a = body.arithmetic
     if combine is not None:
@@ -110,7 +110,7 @@ def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
     combine, axis = _SCATTERS[type(op)], op.axis.value
 
     def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
-        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             where = (*row[:axis], i, *row[axis:])
             index = runtime_index(body, body.at(chosen, where), x.shape[axis])
             place = [body.scalar(index)]
@@ -132,7 +132,7 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     count = math.prod(outer)
 
     def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
-        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             which = delinear(i, outer)
             place = [
                 body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), shape[d]))
@@ -160,7 +160,7 @@ def nonzero(kernel: Kernel, op: mgx.NonzeroOp, operands: Sequence[Lazy]) -> Lazy
     def collect(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         a = body.arithmetic
 
-        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             count, table = carried
             where = delinear(i, x.shape)
             value = load(a, x.element, body.at(x, where))
@@ -203,7 +203,7 @@ def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> La
         def corners(place: Index) -> list[ir.Value]:
             return [body.at(boxes, (*row, place, Index.of(n))) for n in range(4)]
 
-        def step(i: Index, carried: Sequence[Any]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             count, kept, places = carried
             room = arith.cmpi(arith.CmpIPredicate.slt, count, index_constant(most))
             flag = load(a, candidates.element, body.at(candidates, (*row, i)))
