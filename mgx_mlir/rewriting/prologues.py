@@ -255,18 +255,28 @@ _RISKY = (
     mgx.AcoshOp, mgx.AtanhOp, mgx.DivOp, mgx.FmodOp, mgx.LogOp, mgx.Log2Op, mgx.ModOp, mgx.PowOp,
     mgx.RecipOp, mgx.RsqrtOp, mgx.TanOp,
 )  # fmt: skip
+# Ops that give none for small constants, and constants whose sums and products are finite: of f16.
+_GROWING, _MOST_HALF, _MOST = (mgx.CoshOp, mgx.ExpOp, mgx.SinhOp), 255, 1 << 30
 
 
 def _is_finite(tree: Prologue, depth: int) -> bool:
     """Whether the elements computed from the zeros past the end of k leave the sums unchanged."""
-    return depth % DEPTH_STEP == 0 or not any(is_risky(op) for op in tree.ops)
+    return depth % DEPTH_STEP == 0 or not is_risky(*tree.ops)
 
 
-def is_risky(op: ir.OpView) -> bool:
-    """Whether an op may give infinity or NaN for zeros. Integers are finite."""
-    if isinstance(element_type(op.results[0]), ir.IntegerType):
-        return False
-    return any(isinstance(one, _RISKY) for one in _inner(op))
+def is_risky(*ops: ir.OpView) -> bool:
+    """Whether ops, in turn, may give infinity or NaN for zeros. Integers are finite."""
+    floats = [op for op in ops if isinstance(element_type(op.results[0]), ir.FloatType)]
+    inner = [one for op in floats for one in _inner(op)]
+    if any(isinstance(one, _RISKY) for one in inner):
+        return True
+    values = [value for op in (*floats, *inner) for value in op.operands]
+    limit = _MOST
+    if any(isinstance(scalar_type(value.type), ir.F16Type) for value in values):
+        limit = _MOST_HALF
+    if any(isinstance(one, _GROWING) for one in inner):
+        limit = 0
+    return not all(abs(float(x)) <= limit for v in values if (x := splat(v)) is not None)
 
 
 def _computes(op: ir.OpView) -> bool:
