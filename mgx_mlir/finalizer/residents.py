@@ -19,7 +19,7 @@ from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.finalizer import TIME_LIMIT, server_for
-from mgx_mlir.finalizer.worker import WorkerPool
+from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 
 _log = logging.getLogger(__name__)
 
@@ -182,7 +182,10 @@ def _resident(
     given = keys, kernels, known, arguments, target, dict(tuned)
     # A process of its own: it sets an option of LLVM, and bytes of a file may crash MLIR's reader.
     with WorkerPool(1, TIME_LIMIT, server_for([target])) as pool:
-        made = pool.submit(resident_of, *given).result()
+        try:
+            made = pool.submit(resident_of, *given).result()
+        except WorkerError as error:
+            made = str(error)
     if isinstance(made, str):
         _log.warning("%s: steps %d to %d stay launches: %s", program.name, first, end - 1, made)
         return []

@@ -18,6 +18,7 @@ import mgx_mlir
 from mgx_mlir.artifact.code_object import Resident
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.finalizer import residents
 
 PROGRAM = Path(__file__).with_name("persistent.py")
 
@@ -130,3 +131,13 @@ def test_open_sizes_stay_launches(caplog: pytest.LogCaptureFixture) -> None:
     program = mgx_mlir.compile(model, "gfx942", mode="full-dynamic", persistent=True)
     assert program.run(given())
     assert "nothing is persistent" in caplog.text
+
+
+def test_a_resident_kernel_that_takes_too_long_stays_launches(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(residents, "TIME_LIMIT", 0.01)
+    portable = mgx_mlir.compile_to_bytecode(layers(1), persistent=True)
+    found = mgx_mlir.finalize(portable, "gfx942").code_objects["gfx942"]
+    assert all(one.resident is None for one in found)
+    assert "stay launches: it took more than 0.01 seconds" in caplog.text
