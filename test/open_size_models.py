@@ -14,6 +14,14 @@ SMALL: Sizes = [{"a": 2, "b": 5}, {"a": 1, "b": 4}, {"a": 7, "b": 6}]
 # The signature, and the nodes, of small models.
 MODELS: dict[str, tuple[str, str]] = {
     "cumulative sum": ("float[a, b] x => y", "y = CumSum(x, one)"),
+    "sums of what repeats": (
+        "float[a, b] x, float[a, 1] c => y",
+        "s = Shape(x) e = Expand(c, s) f = Exp(e) y = ReduceSum(f, one_axis)",
+    ),
+    "means of what repeats, of given rows": (
+        "float[4, b] x, float[4, 1] c => y",
+        "s = Shape(x) e = Expand(c, s) f = Exp(e) y = ReduceMean(f, one_axis)",
+    ),
     "top k": ("float[a, b] x => y, i", "y, i = TopK <axis = 1> (x, three)"),
     "rows of any length, replaced": (
         "float[8, a] x, float[1, a] u => y",

@@ -44,6 +44,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import attribute_array, dense_attribute
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting import symbolic
+from mgx_mlir.rewriting.queries import walk
 from mgx_mlir.scan import import_modules
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, ceil_div, symbols
 
@@ -282,10 +283,9 @@ def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
 
 
 def _tensors(kernel: mgx.KernelOp) -> list[ir.Type]:
-    """The types of a kernel's inputs, and of what its ops give: its results and others."""
-    block = kernel.body.blocks[0]
-    values = [*block.arguments, *(value for op in block.operations for value in op.results)]
-    return [value.type for value in values]
+    """The types of a kernel's tensors: inputs, and what its ops give, those of regions too."""
+    values = [*kernel.body.blocks[0].arguments, *(x for op in walk(kernel) for x in op.results)]
+    return [value.type for value in values if isinstance(value.type, ir.RankedTensorType)]
 
 
 def is_symbolic(kernel: mgx.KernelOp) -> bool:
