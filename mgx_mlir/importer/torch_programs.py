@@ -30,6 +30,8 @@ SUFFIX = ".pt2"
 _LINES = "pkg.torch.onnx.stack_trace"
 _FAILED = "translating node"
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# torch's own names of sizes.
+_COUNTED = re.compile(r"s\d+")
 
 
 _KINDS = ("ExportedProgram", "ONNXProgram", "Module")
@@ -141,6 +143,7 @@ def proto_of(
     if kind == "ExportedProgram":
         program = _pure(to_onnx(program))
     proto, weights = _apart(program.model, least)
+    rename_dims(proto, _by_place(proto))
     return proto, weights, _ranges(program.exported_program, proto)
 
 
@@ -169,6 +172,20 @@ def _ranges(exported: Any, model: onnx.ModelProto) -> dict[str, Range]:
             if low > 2 or most is not None:
                 ranges[name] = Range(int(low) if low > 2 else 1, most)
     return ranges
+
+
+def _by_place(model: onnx.ModelProto) -> dict[str, str]:
+    """Names for the sizes that torch only counts (s77): by the input and the axis that has it."""
+    dims = [
+        (dim.dim_param, re.sub(r"\W", "_", f"{value.name}_{axis}"))
+        for value in model.graph.input
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+    ]
+    taken, names = {name for name, _ in dims}, dict[str, str]()
+    for name, place in dims:
+        if _COUNTED.fullmatch(name) and place not in taken:
+            names.setdefault(name, place)
+    return names
 
 
 def to_onnx(exported: Any, dynamic_shapes: Any = None) -> Any:

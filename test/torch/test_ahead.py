@@ -123,6 +123,24 @@ def test_names_of_dimensions_are_given_with_a_program_that_has_none(net: Any) ->
     assert [(dim.name, dim.low, dim.high) for dim in artifact.plan.dims] == [("batch", 3, 64)]
 
 
+def test_sizes_of_a_file_are_named_by_input_and_axis(tmp_path: Path) -> None:
+    class Joined(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.cat([x, y], 1) * 2
+
+    sizes = ({0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("a", min=3)},
+             {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("b")})  # fmt: skip
+    exported = torch.export.export(
+        Joined(), (torch.randn(5, 4), torch.randn(5, 6)), dynamic_shapes=sizes
+    )
+    torch.export.save(exported, tmp_path / "joined.pt2")
+    artifact = mgx_mlir.compile_to_bytecode(str(tmp_path / "joined.pt2"), mode="full-dynamic")
+    named = {(dim.name, dim.low, dim.high) for dim in artifact.plan.dims}
+    assert {("x_0", 1, 64)} <= named and {"x_0", "x_1", "y_1"} == {name for name, *_ in named}
+    x, y = torch.randn(3, 7), torch.randn(3, 2)
+    same(mgx_mlir.compile(artifact).run({"x": x, "y": y}), torch.cat([x, y], 1) * 2)
+
+
 def test_a_number_of_the_call_is_an_input() -> None:
     class Times(torch.nn.Module):
         def forward(self, x: Any, n: int) -> Any:
