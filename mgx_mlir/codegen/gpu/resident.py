@@ -46,7 +46,7 @@ HEADER, EARLY = 24, 7
 _GROUP_IDS = {f"rocdl.workgroup.id.{d}": i for i, d in enumerate("xyz")}
 _THREAD_ID, _BARRIER = "rocdl.workitem.id.x", "rocdl.s.barrier"
 _BUFFER = "rocdl.make.buffer.rsrc"
-# What a body is given beside its arguments: see `_convert`.
+# Types of the arguments that a body has after those of its launch: see `_convert`.
 _OWN = (*["i32"] * 4, "!llvm.ptr<3>", "!llvm.ptr<5>")
 _POSITIONS = re.compile(r"rocdl\.(workgroup|workitem|grid|cluster|barrier|s\.barrier)[\w.]*")
 
