@@ -17,7 +17,7 @@ from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.attention import cost as attention
 from mgx_mlir.codegen.gpu.families.contraction import cost as contraction
-from mgx_mlir.codegen.gpu.families.pointwise import cost as pointwise
+from mgx_mlir.codegen.gpu.families.pointwise import match as pointwise
 from mgx_mlir.codegen.gpu.families.rows import cost as rows
 from mgx_mlir.tuning.record import Record
 from mgx_mlir.tuning.work import examine

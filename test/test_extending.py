@@ -31,7 +31,7 @@ def sources(pattern: str, without: str) -> list[str]:
         # A family makes an operator faster; pages of the tools list all operators.
         ("An ONNX operator: 1 source file, or {}", r"\blrn\b|LrnOp", "gpu/families|tools/"),
         ("A pass: {} source file and its line", "class SimplifyGathers", "phases.py"),
-        ("A kernel family: {} source files", r".", "^(?!.*families/lrn/)"),
+        ("A kernel family: {} source file", r".", "^(?!.*families/lrn/)"),
         ("An element type: {} source files", "f8E4M3FNUZ|(float8_?|fp8)e4m3fnuz", "pyi$"),
     ],
 )

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, load, store
 from mgx_mlir.codegen.meaning.element import BOOL, I64, Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import index_constant
-from mgx_mlir.codegen.meaning.integers import integer_divide
+from mgx_mlir.codegen.meaning.numeric import integer_divide
 from mgx_mlir.codegen.meaning.quantize import quotient
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number

@@ -11,7 +11,7 @@ import numpy as np
 from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
+from mgx_mlir.codegen.gpu.families.pointwise.match import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pooling.generator import PoolingSchedule
 
 Array = np.ndarray[Any, Any]

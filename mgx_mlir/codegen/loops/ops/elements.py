@@ -1,4 +1,4 @@
-"""Pointwise ops, constants and regions."""
+"""Pointwise ops, constants, numbers of a few bits, regions, and loops in one kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.element import element_of, sizes_of
-from mgx_mlir.codegen.meaning.index import Index, index_constant
+from mgx_mlir.codegen.meaning.index import Index, delinear, index_constant
 from mgx_mlir.codegen.meaning.pointwise import emit_pointwise, pointwise_ops
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import dense_attribute
@@ -117,3 +117,25 @@ def literal(kernel: Kernel, op: mgx.LiteralOp, operands: Sequence[Lazy]) -> Lazy
         f"{op.location}: mgx.literal stands in a kernel; weights are operands of a kernel",
         (str(op.location),),
     )
+
+
+@lowers(mgx.LoopOp)
+def loop(kernel: Kernel, op: mgx.LoopOp, operands: Sequence[Lazy]) -> list[Lazy]:
+    return kernel.repeat(op, operands)
+
+
+@lowers(mgx.UnpackOp)
+def unpack(kernel: Kernel, op: mgx.UnpackOp, operands: Sequence[Lazy]) -> Lazy:
+    """The byte of a number, shifted so that the number is its low bits."""
+    x, bits = operands[0], element_of(op.result.type).bits
+    per_byte = 8 // bits
+    i8 = ir.IntegerType.get_signless(8)
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        byte, part = delinear(indices[-1], [x.shape[-1], per_byte])
+        value = body.at(x, (*indices[:-1], byte))
+        places = arith.muli(body.scalar(part), index_constant(bits))
+        value = arith.shrui(value, arith.index_cast(i8, places))
+        return arith.andi(value, arith.constant(i8, (1 << bits) - 1))
+
+    return kernel.result_of(op, element, x.cost + 3)

@@ -14,7 +14,6 @@ from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.loops.ops.movement import runtime_index
 from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.boxes import overlaps
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import SIGNED, Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, delinear, fixed, index_constant
@@ -22,6 +21,28 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting.queries import splat
 from mgx_mlir.rewriting.symbolic import is_named
+
+
+def overlaps(
+    a: Arithmetic, kept: Sequence[ir.Value], box: Sequence[ir.Value], threshold: float
+) -> ir.Value:
+    """Whether the intersection of two boxes is more than `threshold` of their union.
+
+    Boxes are the f32 coordinates of two opposite corners, the lower one first. Nothing is
+    fused or divided, so that the result rounds as the host's own selection does.
+    """
+    low = [arith.maximumf(x, y) for x, y in zip(kept[:2], box[:2], strict=True)]
+    high = [arith.minimumf(x, y) for x, y in zip(kept[2:], box[2:], strict=True)]
+    zero = a.float(0.0, box[0])
+    sides = [arith.maximumf(arith.subf(y, x), zero) for x, y in zip(low, high, strict=True)]
+    shared = arith.mulf(*sides)
+    both = arith.subf(arith.addf(_area(box), _area(kept)), shared)
+    over = a.compare("ogt", arith.divf(shared, both), a.float(threshold, shared))
+    return arith.andi(a.compare("ogt", shared, zero), over)
+
+
+def _area(box: Sequence[ir.Value]) -> ir.Value:
+    return arith.mulf(arith.subf(box[2], box[0]), arith.subf(box[3], box[1]))
 
 
 @lowers(mgx.PrefixScanProdOp, mgx.PrefixScanSumOp)

@@ -12,7 +12,7 @@ from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.loops.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.loops.ops.movement import word
-from mgx_mlir.codegen.loops.reduce import accumulate, rounded
+from mgx_mlir.codegen.loops.ops.reductions import accumulate, rounded
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, load, store
 from mgx_mlir.codegen.meaning.element import Element, element_of, sizes_of

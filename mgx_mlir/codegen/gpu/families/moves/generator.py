@@ -29,8 +29,7 @@ from mgx_mlir.codegen.gpu.families.moves.match import (
     match_moves,
 )
 from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
-from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
-from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, PointwiseSchedule
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import BOOL
 from mgx_mlir.codegen.meaning.pointwise import number

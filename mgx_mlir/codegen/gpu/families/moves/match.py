@@ -1,4 +1,4 @@
-"""Matches kernels that only move elements: from mgx ops to copies of runs of elements."""
+"""Matches kernels of works beside each other: concats, gathers, paddings, and pointwise ops."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mlir import ir
 
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
-from mgx_mlir.codegen.gpu.families.family import anchor_of, is_free
-from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.families.family import is_free
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, Result, elements_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.loops.ops.movement import word
-from mgx_mlir.codegen.meaning.element import Element, element_of
+from mgx_mlir.codegen.meaning.element import element_of
+from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import conversion_of, definition, users
 from mgx_mlir.rewriting.symbolic import shape_of
-from mgx_mlir.rewriting.views import Factors
 
 Gathering: TypeAlias = mgx.GatherOp | mgx.GatherElementsOp | mgx.GatherndOp
 
@@ -94,15 +94,59 @@ class Moves:
 
 
 def match_moves(kernel: mgx.KernelOp) -> Moves | Refusal | None:
-    """The kernel as moves, or why it does not match; None where it holds other work."""
-    concats = [op for op in kernel.regions[0].blocks[0].operations if isinstance(op, mgx.ConcatOp)]
-    anchor = anchor_of(kernel, *([mgx.ConcatOp] if concats else mgx.MOVERS), beside=_is_copied)
-    if anchor is None or isinstance(anchor, Refusal):
-        return anchor
-    made = moves_of(anchor) if isinstance(anchor, mgx.ConcatOp) else move_of(anchor)
-    if made is None or isinstance(made, Refusal):
-        return made
-    return Moves(anchor.OPERATION_NAME, tuple(made) if isinstance(made, list) else (made,))
+    """The kernel as parts, or why it does not match; None where it holds other work.
+
+    A concat may read what a pointwise op of the kernel computes: that is stored where it belongs.
+    """
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    returned = [through_reshapes(value) for value in terminator.operands]
+    work = [op for op in ops if not _is_copied(op)]
+    is_alone = len(work) == 1 and returned == list(work[0].results)
+    if not is_alone:
+        work = [op for op in ops if not is_free(op)]
+    if not all(isinstance(op, (mgx.PointwiseOp, *mgx.MOVERS)) for op in work):
+        return None
+    name = work[0].operation.name if is_alone else "works beside each other"
+    pointwise = [op for op in work if isinstance(op, mgx.PointwiseOp)]
+    made: set[ir.Value] = {value for op in pointwise for value in op.results}
+    if any(0 in shape_of(value.type) for value in terminator.operands):
+        return Refusal(f"{name}: a result without elements")
+    parts: list[Part] = []
+    stored: dict[ir.Value, list[Result]] = {}
+    for number, value in enumerate(returned):
+        op = definition(value)
+        if value in made:
+            stored.setdefault(value, []).append(Result(value, number, element_of(value.type)))
+            continue
+
+        def is_made(operand: ir.Value, place: MemoryOperand, number: int = number) -> bool:
+            if (own := through_reshapes(operand)) not in made:
+                return False
+            result = Result(own, number, element_of(own.type), place)
+            stored.setdefault(own, []).append(result)
+            return True
+
+        moved: Sequence[Part] | Move | Refusal | None
+        if isinstance(op, mgx.ConcatOp):
+            moved = moves_of(op, number, is_made)
+        elif isinstance(op, mgx.MOVERS):
+            moved = move_of(op, number)
+        else:
+            size = math.prod(shape_of(value.type))
+            moved = copy_of(value, MemoryOperand.flat(number, element_of(value.type), size))
+        if moved is None or isinstance(moved, Refusal):
+            return moved
+        parts += moved if isinstance(moved, Sequence) else [moved]
+    for op in pointwise:
+        results = [result for value in op.results for result in stored.get(value, ())]
+        size = math.prod(shape_of(op.results[0].type))
+        if not results or size == 0:
+            continue
+        found = elements_of(op.operation.name, [op], results, size)
+        if isinstance(found, Refusal):
+            return found
+        parts.append(found)
+    return Moves(name, tuple(parts))
 
 
 def moves_of(
@@ -115,9 +159,15 @@ def moves_of(
     Gathers choose elements as they are written. stored: whether something else stores an operand at
     its place.
     """
-    sizes, parts = [shape_of(value.type) for value in op.xs], list[Move]()
-    places = places_of(op, sizes, shape_of(op.y.type), number)
-    for value, size, place in zip(op.xs, sizes, places, strict=True):
+    shape, element, parts, start = shape_of(op.y.type), element_of(op.y.type), list[Move](), 0
+    axis = op.axis.value % len(shape)
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    for value in op.xs:
+        size = shape_of(value.type)
+        own = size[axis] * inner
+        rows = Axis.of((outer, shape[axis] * inner), (own, 1))
+        place = MemoryOperand(number, element, start, Axis(()), rows)
+        start += own
         if math.prod(size) == 0 or stored(value, place):
             continue
         gather = definition(value)
@@ -141,8 +191,8 @@ def copy_of(value: ir.Value, place: MemoryOperand) -> Copy | Refusal:
     return Copy(size, MemoryOperand.row(view, element_of(source.type)), place)
 
 
-def move_of(op: ir.OpView) -> Move | Refusal | None:
-    """A gather, or a padding with a constant, of inputs; None for other ops."""
+def move_of(op: ir.OpView, number: int = 0) -> Move | Refusal | None:
+    """A gather, or a padding with a constant, of inputs to result `number`; None for other ops."""
     found = [view for value in op.operands if (view := resolve(value)) is not None]
     if len(found) < len(op.operands):
         return Refusal(f"{op.operation.name}: an input that is no strided view")
@@ -150,10 +200,10 @@ def move_of(op: ir.OpView) -> Move | Refusal | None:
     if isinstance(op, mgx.GATHERS):
         if 0 in found[0].shape:
             return Refusal(f"{op.OPERATION_NAME}: no elements to choose from")
-        return _gather(op, found[0], found[1], shape)
+        return _gather(op, found[0], found[1], shape, number)
     if not isinstance(op, mgx.PadOp) or word(op.mode) != "constant":
         return None
-    return _pad(op, found[0], element_of(op.results[0].type), shape)
+    return _pad(op, found[0], shape, number)
 
 
 def _is_copied(op: ir.OpView) -> bool:
@@ -165,27 +215,12 @@ def _is_copied(op: ir.OpView) -> bool:
     return [type(reader) for reader in readers] == [mgx.ConcatOp]
 
 
-def places_of(
-    op: mgx.ConcatOp, sizes: Sequence[tuple[int, ...]], shape: tuple[int, ...], number: int = 0
-) -> list[MemoryOperand]:
-    """The places of a concat's operands, of shapes `sizes`, in result `number` of `shape`."""
-    element = element_of(op.y.type)
-    axis = op.axis.value % len(shape)
-    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    found, start = [], 0
-    for own_shape in sizes:
-        own = own_shape[axis] * inner
-        rows = Axis.of((outer, shape[axis] * inner), (own, 1))
-        found.append(MemoryOperand(number, element, start, Axis(()), rows))
-        start += own
-    return found
-
-
 def _gather(
     op: Gathering,
     view: View,
     indices: View,
     shape: tuple[int, ...],
+    number: int,
 ) -> Gather:
     type_ = op.indices.type
     if isinstance(op, mgx.GatherndOp):
@@ -201,11 +236,11 @@ def _gather(
         MemoryOperand(view.argument, element, view.offset, outer, inner),
         places,
         math.prod(view.shape[depth:]),
-        MemoryOperand.flat(0, element, size),
+        MemoryOperand.flat(number, element, size),
     )
 
 
-def _pad(op: mgx.PadOp, view: View, element: Element, shape: tuple[int, ...]) -> Pad:
+def _pad(op: mgx.PadOp, view: View, shape: tuple[int, ...], number: int) -> Pad:
     low = list(op.low)
     groups: list[list[int]] = []
     for d, (have, want) in enumerate(zip(view.shape, shape, strict=True)):
@@ -218,23 +253,13 @@ def _pad(op: mgx.PadOp, view: View, element: Element, shape: tuple[int, ...]) ->
     for group in groups:
         inner = math.prod(shape[d] for d in group[1:])
         first = group[0]
-        axis = _axis([view.dims[d] for d in group])
+        axis = view.axis(first, group[-1] + 1)
         spans.append(
             Span(shape[first] * inner, low[first] * inner, view.shape[first] * inner, axis)
         )
-    value = op.value.value
-    size = math.prod(shape)
+    size, element = math.prod(shape), element_of(op.y.type)
     outer = Axis.of(*(factor for span in spans[:-1] for factor in span.axis.factors))
     last = spans[-1].axis if spans else Axis(())
     source = MemoryOperand(view.argument, element, view.offset, outer, last)
-    return Pad(
-        size,
-        source,
-        tuple(spans),
-        value,
-        MemoryOperand.flat(0, element, size),
-    )
-
-
-def _axis(dims: Sequence[Factors]) -> Axis:
-    return Axis.of(*(factor for dim in dims for factor in dim))
+    target = MemoryOperand.flat(number, element, size)
+    return Pad(size, source, tuple(spans), op.value.value, target)

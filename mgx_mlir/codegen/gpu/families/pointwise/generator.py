@@ -1,4 +1,11 @@
-"""One gpu.func for a pointwise kernel: vectors of elements, one after another in memory."""
+"""The functions of a pointwise kernel: vectors of elements, or tiles of transposed ones.
+
+    tensor<?x64xf16, #mgx.dims<[rows, _]>>
+
+Of elements of symbolic sizes, pointers advance to those of a work-group in 64 bits where these are
+neighbours, and raw buffers end with the last one. Other operands are whole, and an element's number
+has 31 bits then. Where vectors divide the sizes of a run, functions for such sizes have them.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +14,127 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.pointers import Move, reach
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
-from mgx_mlir.codegen.gpu.families.pointwise import blocks
-from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
-from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
-from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
-from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
+from mgx_mlir.codegen.gpu.families.pointwise.match import (
+    Elements,
+    PointwiseSchedule,
+    choose,
+    clocks,
+    match_elements,
+)
 from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
     BLOCK,
     TransposedSchedule,
+    emit_tiles,
+    evaluate,
+    transposed_regimes,
     transposed_schedule,
 )
-from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Layout
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import counted, scheduled
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
+
+# Numbers of elements up to an end, and the one that schedules are chosen for.
+_RANGES = ((1 << 18, 1 << 15), (1 << 21, 1 << 20), (float("inf"), 1 << 23))
+
+
+def regimes(
+    elements: Elements, target: Target
+) -> Sequence[tuple[Number, PointwiseSchedule | TransposedSchedule]] | Refusal:
+    """The schedules of elements of symbolic sizes, each with its launches in a run."""
+    if not all(operand.forwards for operand in elements.operands):
+        return Refusal("elements that are read backwards")
+    if tiles := transposed_regimes(elements, target):
+        return tiles
+    divided, own = divided_by(elements)
+    odd = divided.odd if divided.rests else 0
+    found: list[tuple[Number, PointwiseSchedule]] = []
+    for problem, share in ((elements, odd), (own, 1 - odd)):
+        if share == 0:
+            continue
+        lanes = vector_lanes(problem.size, problem.operands)
+
+        def best(count: int, some: Elements = problem, lanes: int = lanes) -> PointwiseSchedule:
+            return choose(replace(some, size=count - count % lanes), target, lanes)
+
+        def time(schedule: PointwiseSchedule, count: int, some: Elements = problem) -> float:
+            return clocks(replace(some, size=count), schedule, target)
+
+        ways = scheduled(counted(problem.size, _RANGES), best, time)
+        if isinstance(ways, Refusal):
+            return ways
+        found += [(share * way.share, schedule) for schedule, way in ways]
+    return found
+
+
+def divided_by(elements: Elements) -> tuple[Divided, Elements]:
+    """The elements of sizes that vectors divide, and the condition for it."""
+    divided = Divided.of(elements.operands)
+    size = divided.number(elements.size)
+    sources = {
+        value: divided.operand(x)
+        if isinstance(x, MemoryOperand) and elements.is_whole(value)
+        else x
+        for value, x in elements.sources.items()
+    }
+    return divided, replace(elements, size=size, sources=sources)
+
+
+@dataclass(frozen=True)
+class _Whole(MemoryOperand):
+    """An operand whose offsets are from its start; `first`: the work-group's first element."""
+
+    first: Index = 0
+
+    def offset_of(self, start: Index, inner: Index) -> Index:
+        return super().offset_of(start, emit.add(self.first, inner))
+
+
+def parts_of(
+    elements: Elements, launches: Launches, schedule: PointwiseSchedule
+) -> tuple[Elements, list[Move]]:
+    """The elements with the tensors of a work-group, and these.
+
+    Arguments of sources are the numbers of the tensors, those of results come after them.
+    """
+    count, moves = schedule.elements, list[Move]()
+    neighbours = Axis.of((elements.size, 1)).factors
+    groups = ceil_div(elements.size, count)
+
+    def move(x: MemoryOperand, argument: Argument) -> bool:
+        whole = launches.whole_tensor(argument)
+        is_part = x.inner.factors == neighbours and x.offset == 0
+        if is_part:
+            whole = replace(whole, parts=Axis(((groups, count),)), reach=count)
+        else:
+            whole = replace(whole, reach=x.offset + reach(x.inner))
+            launches.limit(MAX_BYTES - elements.size)
+        moves.append(whole)
+        return is_part
+
+    sources = dict(elements.sources)
+    for value, x in elements.sources.items():
+        if isinstance(x, MemoryOperand):
+            number = len(moves)
+            if move(x, Argument("input", x.argument)):
+                sources[value] = replace(x, argument=number)
+            else:
+                sources[value] = _Whole(number, x.element, x.offset, x.outer, x.inner)
+    for result in elements.results:
+        move(elements.operand_of(result), Argument("output", result.number))
+    return replace(elements, sources=sources, overwritable=frozenset()), moves
 
 
 def best(elements: Elements, target: Target) -> PointwiseSchedule | TransposedSchedule:
@@ -75,14 +183,19 @@ def _build_tiles(
 def _build_blocks(elements: Elements, launches: Launches, schedule: PointwiseSchedule) -> None:
     """Adds the function of elements of symbolic sizes to those of `launches`."""
     if schedule.lanes > vector_lanes(elements.size, elements.operands):
-        _, elements = blocks.divided_by(elements)
-    own, moves = blocks.parts_of(elements, launches, schedule)
+        _, elements = divided_by(elements)
+    own, moves = parts_of(elements, launches, schedule)
     groups = ceil_div(elements.size, schedule.elements)
     with launches.moved(moves, schedule.block, (groups, 1, 1)) as (frame, block):
-        own = blocks.at_block(own, emit.mul(block, schedule.elements))
-        read = len(moves) - len(own.results)
+        number = emit.mul(block, schedule.elements)
+        placed = {
+            value: replace(x, first=number) if isinstance(x, _Whole) else x
+            for value, x in own.sources.items()
+        }
+        own, read = replace(own, sources=placed), len(moves) - len(own.results)
         sources, outputs = dict(enumerate(frame.buffers[:read])), frame.buffers[read:]
-        emit_elements(own, schedule, sources, outputs, blocks.first_of(schedule), False)
+        first = emit.mul(builder.thread_number(schedule.block), schedule.lanes)
+        emit_elements(own, schedule, sources, outputs, first, False)
 
 
 def emit_elements(
@@ -98,48 +211,33 @@ def emit_elements(
     `sources` (by an input's number) and `outputs` are raw buffers. bounded: whether elements may
     lie past the last one.
     """
-    values = Evaluator(elements, _Layout(schedule.lanes, sources))
     chunks = []
     for number in range(schedule.times):
         offset = emit.add(first, number * schedule.block * schedule.lanes)
         inside = emit.compare("slt", offset, elements.size) if bounded else None
         chunks.append(Chunk(offset, inside))
-    # All reads go first: they are in flight together, and results may overwrite the inputs.
-    for chunk in chunks:
-        for value, source in elements.sources.items():
-            if isinstance(source, MemoryOperand) and elements.is_whole(value):
-                values.whole(value, chunk)
-    for chunk in chunks:
+
+    def store(operand: MemoryOperand, number: int, chunk: Chunk, x: ir.Value) -> None:
         guards = [chunk.inside] if chunk.inside is not None else []
-        for result in elements.results:
-            x = values.whole(result.value, chunk)
-            operand = elements.operand_of(result)
-            operand.store(x, outputs[result.number], operand.start(0), chunk.column, guards)
+        operand.store(x, outputs[number], operand.start(0), chunk.column, guards)
+
+    evaluate(elements, _Layout(schedule.lanes, sources), chunks, store)
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _Layout(Layout):
     """Vectors of neighbours, by the number of their first element."""
 
     lanes: int
     sources: dict[int, ir.Value]
 
+    def source(self, operand: MemoryOperand) -> ir.Value:
+        return self.sources[operand.argument]
+
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         # Elements after the last one are read as zero, or their values are not used.
-        buffer = self.sources[source.argument]
+        buffer = self.source(source)
         return source.load(buffer, source.start(0), chunk.column, self.lanes, [])
-
-    def load_row(self, source: MemoryOperand) -> ir.Value:
-        return source.load_one(self.sources[source.argument], source.start(0))
-
-    def of_row(self, value: ir.Value) -> ir.Value:
-        return value
-
-    def repeated(self, value: ir.Value) -> ir.Value:
-        return emit.splat(value, self.lanes)
-
-    def columns_of(self, chunk: Chunk) -> ir.Value:
-        raise AssertionError("only reductions ask for indices")
 
 
 def _launches(kernel: mgx.KernelOp, elements: Elements) -> Launches:
@@ -147,6 +245,6 @@ def _launches(kernel: mgx.KernelOp, elements: Elements) -> Launches:
 
 
 pointwise_program = Scheduled[Elements, PointwiseSchedule | TransposedSchedule](
-    match_elements, best, build, blocks.regimes, _launches
+    match_elements, best, build, regimes, _launches
 )
 FAMILY = Family("pointwise", 60, pointwise_program, symbolic=True)

@@ -9,15 +9,22 @@ along A. The lanes are arranged in the tile such that a wave's accesses are coal
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator, Layout
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div, common_factor, exact
 
@@ -201,3 +208,123 @@ def outer(
     inner = Axis.of((sizes[along], found[along]))
     made = MemoryOperand(operand.argument, operand.element, operand.offset, Axis.of(*steps), inner)
     return Divided(whole).operand(made), found
+
+
+def emit_tiles(
+    elements: Elements,
+    schedule: TransposedSchedule,
+    buffers: Mapping[Argument, ir.Value],
+    thread: Index,
+    block: Index,
+    target: Target,
+) -> None:
+    """Builds the body: each wave computes a tile."""
+    tile = _Tile(elements, schedule, buffers, target)
+    tile.begin(thread, block)
+
+    def store(operand: MemoryOperand, number: int, chunk: Chunk, x: ir.Value) -> None:
+        made, start = tile.along_a(operand, chunk.first)
+        made.store(x, buffers[Argument("output", number)], start, tile.a, tile.inside)
+
+    evaluate(elements, tile, [Chunk(number) for number in range(schedule.run_b)], store)
+
+
+def evaluate(
+    elements: Elements,
+    layout: Layout,
+    chunks: Sequence[Chunk],
+    store: Callable[[MemoryOperand, int, Chunk, ir.Value], None],
+) -> None:
+    """Builds the work of a thread on chunks; `store` is given a result's operand and number."""
+    values = Evaluator(elements, layout)
+    # All reads go first: they are in flight together, and results may overwrite the inputs.
+    for chunk in chunks:
+        for value, source in elements.sources.items():
+            if isinstance(source, MemoryOperand) and elements.is_whole(value):
+                values.whole(value, chunk)
+    for chunk in chunks:
+        for result in elements.results:
+            x = values.whole(result.value, chunk)
+            store(elements.operand_of(result), result.number, chunk, x)
+
+
+class _Tile(Layout):
+    """A lane's part of a tile. A chunk's column is its number along B."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        schedule: TransposedSchedule,
+        buffers: Mapping[Argument, ir.Value],
+        target: Target,
+    ) -> None:
+        self.schedule, self.target, self.lanes = schedule, target, schedule.run_a
+        self.buffers = buffers
+        self._read: dict[MemoryOperand, list[ir.Value]] = {}
+
+    def source(self, operand: MemoryOperand) -> ir.Value:
+        return self.buffers[Argument("input", operand.argument)]
+
+    def begin(self, thread: Index, block: Index) -> None:
+        schedule, wave = self.schedule, self.target.wave_size
+        number = emit.add(emit.mul(block, BLOCK // wave), lanes.uniform(emit.div(thread, wave)))
+        lane = emit.rem(thread, wave)
+        inside = []
+        if schedule.waves % (BLOCK // wave):
+            inside.append(emit.compare("slt", number, schedule.waves))
+        tile_a, tile_b = emit.rem(number, schedule.tiles[0]), emit.div(number, schedule.tiles[0])
+        tile_b, rest = emit.rem(tile_b, schedule.tiles[1]), emit.div(tile_b, schedule.tiles[1])
+        self.offsets: dict[int, Index] = {}
+        for d in reversed(range(len(schedule.sizes) - 1)):
+            if d != schedule.b:
+                self.offsets[d] = emit.rem(rest, schedule.sizes[d])
+                rest = emit.div(rest, schedule.sizes[d])
+        along_a = emit.mul(emit.rem(lane, schedule.lanes_a), schedule.run_a)
+        along_b = emit.mul(emit.div(lane, schedule.lanes_a), schedule.run_b)
+        self.a = emit.add(emit.mul(tile_a, schedule.tile[0]), along_a)
+        self.b = emit.add(emit.mul(tile_b, schedule.tile[1]), along_b)
+        if schedule.sizes[-1] % schedule.tile[0]:
+            inside.append(emit.compare("slt", self.a, schedule.sizes[-1]))
+        if schedule.sizes[schedule.b] % schedule.tile[1]:
+            inside.append(emit.compare("slt", self.b, schedule.sizes[schedule.b]))
+        self.inside = inside
+
+    def along_a(self, operand: MemoryOperand, number: Index) -> tuple[MemoryOperand, Index]:
+        """The operand with vectors along A, and the offset of the lane's vector `number` along
+        B."""
+        schedule = self.schedule
+        last = len(schedule.sizes) - 1
+        made, steps = outer(operand, schedule.sizes, last, schedule.whole[0])
+        return made, self._start(operand, steps, (schedule.b, emit.add(self.b, number)))
+
+    def _start(
+        self, operand: MemoryOperand, steps: Sequence[int], *more: tuple[int, Index]
+    ) -> Index:
+        start: Index = operand.offset
+        for d, index in [*self.offsets.items(), *more]:
+            start = emit.add(start, emit.mul(index, steps[d]))
+        return start
+
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
+        assert isinstance(chunk.column, int)
+        schedule = self.schedule
+        steps = strides(source, schedule.sizes)
+        assert steps is not None
+        buffer = self.source(source)
+        if steps[-1] in (0, 1) or steps[schedule.b] != 1:
+            made, start = self.along_a(source, chunk.column)
+            return made.load(buffer, start, self.a, schedule.run_a, self.inside)
+        if source not in self._read:
+            made, _ = outer(source, schedule.sizes, schedule.b, schedule.whole[1])
+            last = len(schedule.sizes) - 1
+            self._read[source] = [
+                made.load(
+                    buffer,
+                    self._start(source, steps, (last, emit.add(self.a, i))),
+                    self.b,
+                    schedule.run_b,
+                    self.inside,
+                )
+                for i in range(schedule.run_a)
+            ]
+        return memory.joined([memory.element(x, chunk.column) for x in self._read[source]])

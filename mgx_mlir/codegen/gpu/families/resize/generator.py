@@ -25,8 +25,18 @@ from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
-from mgx_mlir.codegen.gpu.families.resize.match import Formula, Resize, Shared, Taps, match_resize
-from mgx_mlir.codegen.gpu.families.resize.reads import Computed, Reads, Tables, index_of, read_table
+from mgx_mlir.codegen.gpu.families.resize.match import (
+    Computed,
+    Formula,
+    Reads,
+    Resize,
+    Shared,
+    Tables,
+    Taps,
+    index_of,
+    match_resize,
+    read_table,
+)
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
@@ -45,14 +45,29 @@ class Chunk:
         return emit.add(self.first, self.more)
 
 
-class Layout(Protocol):
-    """The layout of a thread's chunks: along rows or across them."""
+class Layout:
+    """The layout of a thread's chunks, by default of vectors of `lanes` neighbours."""
 
-    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value: ...
-    def load_row(self, source: MemoryOperand) -> ir.Value: ...
-    def of_row(self, value: ir.Value) -> ir.Value: ...
-    def repeated(self, value: ir.Value) -> ir.Value: ...
-    def columns_of(self, chunk: Chunk) -> ir.Value: ...
+    lanes: int
+
+    def source(self, operand: MemoryOperand) -> ir.Value:
+        """The buffer of an operand that is read."""
+        raise NotImplementedError
+
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
+        raise NotImplementedError
+
+    def load_row(self, source: MemoryOperand) -> ir.Value:
+        return source.load_one(self.source(source), source.start(0))
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return value
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return emit.splat(value, self.lanes)
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        raise AssertionError("only reductions ask for indices")
 
 
 class Evaluator:

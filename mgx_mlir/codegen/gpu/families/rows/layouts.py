@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Partial, Reduction
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Layout, Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.meaning.element import Element, bit_width
@@ -27,7 +27,7 @@ _AT_ONCE = 8
 
 
 @dataclass
-class _Layout:
+class _Layout(Layout):
     """The common part of both layouts. `row`: the thread's first row; `part`: the thread's
     number along the row."""
 
@@ -112,12 +112,6 @@ class Along(_Layout):
 
     def load_row(self, source: MemoryOperand) -> ir.Value:
         return source.load_one(self.source(source), source.start(self.row))
-
-    def repeated(self, value: ir.Value) -> ir.Value:
-        return emit.splat(value, self.lanes)
-
-    def of_row(self, value: ir.Value) -> ir.Value:
-        return value
 
     def columns_of(self, chunk: Chunk) -> ir.Value:
         i32 = ir.IntegerType.get_signless(32)

@@ -18,12 +18,15 @@ from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Offset
-from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
 from mgx_mlir.codegen.gpu.families.scan.space import (
+    NonZero,
+    Scan,
     ScanSchedule,
     choose,
     divided_by,
     lanes_of,
+    match_nonzero,
+    match_scan,
     regimes,
 )
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic

@@ -24,9 +24,8 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Work
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.scatter.generator import Generator
-from mgx_mlir.codegen.gpu.families.topk.match import run_of
-from mgx_mlir.codegen.gpu.families.topk.merge import merge
-from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.codegen.gpu.families.topk.schedule import run_of
+from mgx_mlir.codegen.gpu.families.topk.select import Sort, merge
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
 from mgx_mlir.codegen.meaning.element import I64

@@ -27,11 +27,23 @@ from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
-from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, match_topk
-from mgx_mlir.codegen.gpu.families.topk.merge import MERGES, is_swapped, merge
-from mgx_mlir.codegen.gpu.families.topk.schedule import MOST_THREADS, Round, TopKSchedule
-from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
-from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.codegen.gpu.families.topk.schedule import (
+    MOST,
+    MOST_THREADS,
+    Round,
+    Topk,
+    TopKSchedule,
+    match_topk,
+)
+from mgx_mlir.codegen.gpu.families.topk.select import (
+    MERGES,
+    Halves,
+    Select,
+    Sort,
+    counters,
+    is_swapped,
+    merge,
+)
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load
 from mgx_mlir.codegen.meaning.element import I64, SIGNED, Element

@@ -4,6 +4,8 @@ Each thread keeps some numbers in registers. A threshold is found bit by bit, fr
 bit on: a bit is set where at least k numbers reach the threshold with it. The search ends where
 exactly k numbers do, usually after some of the bits. For equal keys the lower halves of the
 numbers, which differ, decide. The selected numbers are stored to LDS, in no order.
+
+A sort of numbers in LDS, a bitonic network, and a merge of sorted runs put the largest first.
 """
 
 from __future__ import annotations
@@ -11,19 +13,162 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import arith, llvm, memref
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import lanes
+from mgx_mlir.codegen.gpu.builders import lanes, memory
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
-from mgx_mlir.codegen.meaning.element import bit_width
+from mgx_mlir.codegen.meaning.element import Element, bit_width
+from mgx_mlir.sizes.arithmetic import is_more
 
+# Merges of rows of a symbolic number of runs, at most: each is launched where there are so many.
+MERGES = 12
 # (key, low): a number's upper half, and the lower one, as an i32. No number has 0 and 0.
 Halves = tuple[ir.Value, ir.Value]
 _LOW = 32
+
+
+class Sort:
+    """Sorts 2 * `threads` numbers from `start` on in `lds`; `part` is the thread's number.
+
+    wave: the number of threads that need no barrier among each other. more: whether there are
+    threads with higher numbers, which only wait at barriers.
+    """
+
+    def __init__(
+        self,
+        lds: ir.Value,
+        threads: int,
+        start: Index,
+        part: Index,
+        wave: int,
+        more: bool = False,
+    ) -> None:
+        self.lds, self.threads, self.start, self.part = lds, threads, start, part
+        self.works: ir.Value | bool = emit.compare("slt", part, threads) if more else True
+        self.local = wave.bit_length() - 1  # a wave exchanges alone up to a distance of 2^this
+
+    def run(self, read: Callable[[Index], ir.Value]) -> None:
+        """Sorts the numbers that `read` returns for 0 .. 2 * threads."""
+        for first in (0, self.threads):
+            column = emit.add(self.part, first)
+            emit.store(read(column), self.lds, emit.add(self.start, column))
+        self.sort()
+
+    def get(self, rank: Index) -> ir.Value:
+        return emit.load(self.lds, emit.add(self.start, rank))
+
+    def sort(self) -> None:
+        """Sorts the numbers in LDS, the largest first."""
+        barrier()
+        stages = (2 * self.threads).bit_length() - 1
+
+        def stage(number: ir.Value) -> None:
+            def step(back: ir.Value) -> None:
+                shift = emit.sub(emit.sub(number, 1), back)
+                emit.when(self.works, lambda: self._exchange(emit.value(shift), number))
+                # A barrier is needed where this exchange, or the next stage, reads the stores of
+                # other waves.
+                far = emit.compare("sgt", shift, self.local)
+                following = emit.compare("sgt", number, self.local)
+                following = arith.andi(emit.compare("eq", shift, 0), following)
+                # The fence orders exchanges within a wave too: LLVM may move a read of another
+                # thread's store before a store to another address.
+                llvm.fence(llvm.AtomicOrdering.acq_rel, syncscope="wavefront")
+                emit.when(arith.ori(far, following), barrier)
+
+            emit.loop(0, number, 1, step)
+
+        emit.loop(1, stages + 1, 1, lambda number: stage(emit.value(number)))
+
+    def _exchange(self, shift: ir.Value, stage: ir.Value) -> None:
+        """Compares the thread's two elements, 2^shift apart, and puts them in order."""
+        one, part = emit.value(1), emit.value(self.part)
+        apart = arith.shli(one, shift)
+        low = arith.andi(part, arith.subi(apart, one))
+        first = arith.addi(arith.shli(arith.subi(part, low), one), low)
+        # Runs of 2^stage are sorted one down and the next one up.
+        up = arith.andi(arith.shrui(first, stage), one)
+        at = arith.addi(emit.value(self.start), first)
+        other = arith.addi(at, apart)
+        x, y = emit.load(self.lds, at), emit.load(self.lds, other)
+        less = arith.cmpi(arith.CmpIPredicate.ult, x, y)
+        swap = arith.xori(less, emit.compare("ne", up, 0))
+        emit.store(arith.select(swap, y, x), self.lds, at)
+        emit.store(arith.select(swap, x, y), self.lds, other)
+
+
+def merge(
+    launches: Launches, source: Argument, number: Element, rows: int, runs: int, size: int
+) -> list[Argument]:
+    """The functions that merge `runs` runs of `size` numbers in each row; returns where sorted rows
+    are: in the first place, or, of a symbolic number of runs, in the other if `is_swapped`.
+
+    Runs and rows have the largest number first. A number's rank is its rank in its own run plus
+    the rank in the other run, which a binary search finds. No two numbers are equal except for
+    0, which pads the end of the last run.
+    """
+    length = runs * size
+    if runs == 1:
+        return [source]
+    places = [source, launches.scratch(rows * length, number)]
+    merges = (runs - 1).bit_length() if isinstance(runs, int) else MERGES
+    for done in range(merges):
+        with launches.when(is_more(runs, 1 << done)):
+            _merge_pairs(launches, places, number, rows * length, (length, size << done))
+        places.reverse()
+    return places[:1] if isinstance(runs, int) else places
+
+
+def is_swapped(runs: int) -> ir.Value:
+    """Whether a symbolic number of runs takes an odd number of merges."""
+    is_odd: ir.Value = emit.constant(0, "i1")
+    for done in range(MERGES):
+        is_odd = arith.xori(is_odd, emit.compare("sgt", runs, 1 << done))
+    return is_odd
+
+
+def _merge_pairs(
+    launches: Launches,
+    places: Sequence[Argument],
+    number: Element,
+    count: int,
+    sizes: tuple[int, int],
+) -> None:
+    """The function that merges each two neighbouring runs of `count` numbers.
+
+    places: of the runs, and of merged ones. sizes: of a row, and of a run.
+    """
+    (length, size), (source, to), wide = sizes, places, number.bits // 8
+    with launches.each([source], [to], count) as work:
+        offset, bufs = work.offset, work.buffers
+        row, at = emit.div(offset, length), emit.rem(offset, length)
+        x = memory.element(memory.load(bufs[source], offset, 1), 0)
+        pair, own = emit.div(at, 2 * size), emit.rem(at, size)
+        second = emit.compare("sge", emit.rem(at, 2 * size), size)
+        base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))
+        other = arith.select(second, emit.value(0), emit.value(size))
+        end = emit.sub(length, emit.mul(pair, 2 * size))
+        rank: Index = 0
+        for bit in reversed(range(size.bit_length())):
+            probe = emit.add(rank, 1 << bit)
+            there = [
+                emit.compare("sle", probe, size),
+                emit.compare("sle", emit.add(other, probe), end),
+            ]
+            place = emit.add(emit.add(base, other), emit.sub(probe, 1))
+            place = memory.guarded(place, there, wide)
+            y = memory.element(memory.load(bufs[source], place, 1), 0)
+            # Numbers outside read as 0, which is larger than no number.
+            larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
+            rank = arith.select(larger, emit.value(probe), emit.value(rank))
+        place = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, wide)
+        memory.store(emit.splat(x, 1), bufs[to], place)
 
 
 def counters(key_bits: int) -> int:
