@@ -30,7 +30,8 @@ from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, UnavailableError, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
-from mgx_mlir.sizes.arithmetic import Size
+from mgx_mlir.sizes.arithmetic import Number, Size, symbols
+from mgx_mlir.sizes.cases import UnknownError
 from mgx_mlir.text import of_verifier
 
 # A placeholder for results of nodes that could not be converted.
@@ -76,6 +77,10 @@ class Conversion:
         # How many nodes were converted, and the loops that would be too many if written out.
         self.converted = 0
         self.kept_loops: set[tuple[str, ...]] = set()
+        # How many trips the loops around make, by symbols of the trip that a run is in, and values
+        # that are formulas of these (see trips).
+        self.trips: dict[str, Number] = {}
+        self.counters: dict[ir.Value, np.ndarray] = {}
         self._inferred = inferred
         self._sizes: dict[ir.Value, np.ndarray | None] = {}
         # Placeholders for results of refused nodes, and values computed from them.
@@ -112,17 +117,20 @@ class Conversion:
             raise UnavailableError
         return outputs
 
-    def sizes_in(self, value: Value) -> np.ndarray | None:
+    def sizes_in(self, value: Value, of_trips: bool = False) -> np.ndarray | None:
         """The elements of a small tensor of numbers, where they follow from the inputs' sizes.
 
         An array of ints and sizes, of Fractions and Ratios too for floats; None where only a run
-        knows.
+        knows. of_trips: they may be formulas of the numbers of trips too.
         """
         if value in self._guessed:
             return None
         if value.known is not None:
             return shape_values.constants(value.known)
-        return self._sizes_in(value.tensor) if value.tensor is not None else None
+        found = self._sizes_in(value.tensor) if value.tensor is not None else None
+        if found is None or of_trips or self.trips.keys().isdisjoint(shape_values.names(found)):
+            return found
+        return None
 
     def forget_sizes(self) -> None:
         """Forgets the sizes found, some of values that are erased."""
@@ -145,13 +153,15 @@ class Conversion:
         """As `_sizes_in`, where the sizes in the operands are known."""
         operands = _operands(value)
         if isinstance(value.owner, ir.Block) or len(value.owner.operation.results) != 1:
-            return None
+            return self.counters.get(value)
         values = [self._sizes[operand] for operand in operands]
         sizes = [symbolic.sizes_of(operand.type, tensors.symbols()) for operand in operands]
         with shape_values.assuming(self._assume):
             return shape_values.value_of(value.owner.operation.opview, values, sizes)
 
     def _assume(self, size: Size) -> None:
+        if any(symbol.name in self.trips for symbol in symbols(size)):
+            raise UnknownError
         self.required[str(size)] = None
 
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:

@@ -32,17 +32,17 @@ Find = Callable[[ir.Value], "Number | Case | None"]
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """A number in trip t: first + step * t."""
 
     first: Number
     step: int
 
-    def __sub__(self, other: _Line) -> _Line:
-        return _Line(self.first - other.first, self.step - other.step)
+    def __sub__(self, other: Line) -> Line:
+        return Line(self.first - other.first, self.step - other.step)
 
-    def plus(self, number: int) -> _Line:
-        return _Line(self.first + number, self.step)
+    def plus(self, number: int) -> Line:
+        return Line(self.first + number, self.step)
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Counting:
         results: list[ir.Value | None] = [None] * len(self.loop.outputs)
         kept = []
         for number, argument in enumerate(carried):
-            init, line = self.loop.init[number], self._line(argument)
+            init, line = self.loop.init[number], self.line(argument)
             if self._following[number] == argument:
                 argument.replace_all_uses_with(init)
                 results[number] = init
@@ -131,7 +131,7 @@ class Counting:
         block.append_to(made.body)
         return list(made.outputs)
 
-    def _of_trip(self, line: _Line, type_: ir.Type) -> ir.Value:
+    def _of_trip(self, line: Line, type_: ir.Type) -> ir.Value:
         """A counter's value, from the number of the trip."""
         value: ir.Value = self._block.arguments[0]
         if line.step != 1:
@@ -142,7 +142,7 @@ class Counting:
         return emit.reshape(wide, tensors.dims_of_type(type_))
 
     def _from_the_start(
-        self, start: Case, conditions: Sequence[_Line], after: Sequence[Number]
+        self, start: Case, conditions: Sequence[Line], after: Sequence[Number]
     ) -> list[Number]:
         """The trips by each condition, where the first one is an unproven comparison."""
         falling = [line for line in conditions if line.step < 0]
@@ -152,7 +152,7 @@ class Counting:
             return [maximum(ceil_div(line.first - line.step, -line.step), 0) for line in falling]
         return [plain(Case(start.test, number + 1, 0)) for number in after]
 
-    def _conditions(self, value: ir.Value, holds: bool) -> list[_Line] | None:
+    def _conditions(self, value: ir.Value, holds: bool) -> list[Line] | None:
         """Numbers that are 1 or more exactly where a boolean of the body is `holds`; or None."""
         found = self.find(value)
         if isinstance(found, bool):
@@ -164,6 +164,8 @@ class Counting:
             return self._conditions(op.operands[0], not holds)
         if _passes(op):
             return self._conditions(op.operands[0], holds)
+        if isinstance(op, mgx.AddOp) and self.find(op.operands[1]) == 0:  # of a boolean as a number
+            return self._conditions(op.operands[0], holds)
         if isinstance(op, mgx.LogicalOrOp) and (lines := self._or_equal(op, holds)) is not None:
             return lines
         if isinstance(op, mgx.LogicalAndOp if holds else mgx.LogicalOrOp):
@@ -172,15 +174,15 @@ class Counting:
                 return [line for lines in both for line in lines or ()]
         if not isinstance(op, mgx.LessOp | mgx.GreaterOp | mgx.EqualOp):
             return None
-        a, b = (self._line(operand) for operand in op.operands)
+        a, b = (self.line(operand) for operand in op.operands)
         if a is None or b is None:
             return None
         if isinstance(op, mgx.EqualOp):
             return None if holds else _unequal(a - b)
         less = b - a if isinstance(op, mgx.LessOp) else a - b
-        return [less if holds else _Line(1 - less.first, -less.step)]
+        return [less if holds else Line(1 - less.first, -less.step)]
 
-    def _or_equal(self, op: ir.OpView, holds: bool) -> list[_Line] | None:
+    def _or_equal(self, op: ir.OpView, holds: bool) -> list[Line] | None:
         """As `_conditions`, of `a < b or a == b`."""
         one, other = (definition(x) for x in op.operands)
         strict, equal = (other, one) if isinstance(one, mgx.EqualOp) else (one, other)
@@ -191,35 +193,35 @@ class Counting:
         less = self._conditions(strict.results[0], True)
         if less is None:
             return None
-        return [line.plus(1) if holds else _Line(-line.first, -line.step) for line in less]
+        return [line.plus(1) if holds else Line(-line.first, -line.step) for line in less]
 
-    def _line(self, value: ir.Value) -> _Line | None:
+    def line(self, value: ir.Value) -> Line | None:
         """The number that a value of the body is in each trip."""
         found = self.find(value)
         if found is not None:
-            return _Line(plain(found), 0)
+            return Line(plain(found), 0)
         if value == self._block.arguments[0]:
-            return _Line(0, 1)
+            return Line(0, 1)
         arguments: list[ir.Value] = list(self._block.arguments)
         if value in arguments:
             number = arguments.index(value) - 2
             first = self.find(self.loop.init[number]) if number >= 0 else None
             step = _step(self._following[number], value, self.find)
-            return None if first is None or step is None else _Line(plain(first), step)
+            return None if first is None or step is None else Line(plain(first), step)
         op = definition(value)
         if _passes(op):
-            return self._line(op.operands[0])
+            return self.line(op.operands[0])
         if isinstance(op, mgx.AddOp | mgx.SubOp):
-            a, b = (self._line(operand) for operand in op.operands)
+            a, b = (self.line(operand) for operand in op.operands)
             if a is not None and b is not None:
-                return a - b if isinstance(op, mgx.SubOp) else a - (_Line(0, 0) - b)
+                return a - b if isinstance(op, mgx.SubOp) else a - (Line(0, 0) - b)
         return None
 
 
-def _unequal(line: _Line) -> list[_Line] | None:
+def _unequal(line: Line) -> list[Line] | None:
     """Where a number that goes by 1 to 0 is not 0 yet."""
     if line.step == 1:
-        line = _Line(-line.first, -1)
+        line = Line(-line.first, -1)
     return [line] if line.step == -1 and line.first >= 0 else None
 
 

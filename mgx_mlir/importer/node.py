@@ -30,6 +30,7 @@ class Importing(Protocol):
 
     constants: Constants
     converted: int
+    counters: dict[ir.Value, np.ndarray]
     equations: list[tuple[Dim, Dim]]
     kept_loops: set[tuple[str, ...]]
     like: Mapping[str, int]
@@ -37,13 +38,14 @@ class Importing(Protocol):
     required: dict[str, None]
     max_loop_iterations: int
     symbols: frozenset[str]
+    trips: dict[str, Number]
     unsupported: list[Unsupported]
     value_limits: dict[int, str]
 
     def forget_sizes(self) -> None: ...
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None: ...
     def inline(self, node: Node, name: str, arguments: Sequence[Value]) -> list[Value]: ...
-    def sizes_in(self, value: Value) -> np.ndarray | None: ...
+    def sizes_in(self, value: Value, of_trips: bool = False) -> np.ndarray | None: ...
     def subgraph(self, node: Node, name: str, arguments: Sequence[Value]) -> list[ir.Value]: ...
 
 

@@ -17,8 +17,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import Sizes
 from mgx_mlir.sizes import cases
-from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum, root
-from mgx_mlir.sizes.cases import UnknownError
+from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum, root, symbols
+from mgx_mlir.sizes.cases import Case, UnknownError
 
 # Longer vectors hold data.
 MAX_ELEMENTS = 64
@@ -85,6 +85,21 @@ def constants(array: np.ndarray) -> np.ndarray | None:
     if array.dtype.kind != "f" or numbers.size > MAX_ELEMENTS or not np.isfinite(numbers).all():
         return None
     return _array([Fraction(float(number)) for number in numbers], array.shape)
+
+
+def names(values: np.ndarray) -> set[str]:
+    """The names of the symbols that values are formulas of."""
+    found: set[str] = set()
+    parts = list(values.reshape(-1))
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Case):
+            parts += [part.test.size, part.yes, part.no]
+        elif isinstance(part, Ratio):
+            parts.append(part.size)
+        elif isinstance(part, Size):
+            found |= {symbol.name for symbol in symbols(part)}
+    return found
 
 
 def _is_boolean(type_: ir.Type) -> bool:

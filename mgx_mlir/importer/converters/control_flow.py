@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from mlir import ir
 from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors, unroll
+from mgx_mlir.importer import emit, tensors, trips, unroll
 from mgx_mlir.importer.counting import Counting
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -50,14 +52,12 @@ def _loop(node: Node) -> list[ir.Value]:
     if len(graph.output) < 1 + len(init):
         raise ModelError("its body has fewer results than the loop carries")
     grown = _Grown(node, init)
+    known = trips.counters(node, count, start, init, partial(_number, node))
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-        arguments = [
-            _shaped(i, graph.input[0], "i"),
-            Value("go", array=np.full(_single(graph.input[1]), True)),  # or there were no trip
-            *(Value("carried", tensor=v) for v in carried),
-        ]
-        again, *values = node.conversion.inline(node, "body", arguments)
+        arguments = trips.arguments(graph, i, carried)
+        with known.within(node.conversion, i, carried) if known else nullcontext():
+            again, *values = node.conversion.inline(node, "body", arguments)
         results = grown.taken(carried, [node.constants.materialise(v) for v in values])
         _check_carried(init, results)
         decision = node.constants.materialise(again)
@@ -69,12 +69,12 @@ def _loop(node: Node) -> list[ir.Value]:
     made = definition(results[0]) if results else None
     if not isinstance(made, mgx.LoopOp):
         return results
-    counting = Counting(made, lambda value: _number(node, value))
-    trips = counting.trips()
-    if trips is not None:
-        results = counting.counted(trips)
+    counting = Counting(made, partial(_number, node))
+    number = known.trips if known else counting.trips()
+    if number is not None:
+        results = counting.counted(number)
         node.conversion.forget_sizes()  # those of values that are gone
-        sizes = tensors.named([trips])[0]
+        sizes = tensors.named([number])[0]
         stacked = [_stacked(r, sizes) for r in results[len(init) :]]
         return grown.given_back([*results[: len(init)], *stacked])
     grown.refuse()
@@ -144,16 +144,6 @@ class _Grown:
         """Raises UnsupportedError where the trips, which are not known, change a type."""
         for number, changed in self._types.items():
             _refuse_change(number, self._init[number].type, changed)
-
-
-def _single(declared: Any) -> list[int]:
-    """The shape of one element that the body declares: [] or [1]."""
-    return [1] * len(declared.type.tensor_type.shape.dim)
-
-
-def _shaped(x: ir.Value, declared: Any, name: str) -> Value:
-    """The counter or the condition in the shape that the body declares: [] or [1]."""
-    return Value(name, tensor=emit.reshape(x, _single(declared)))
 
 
 def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:

@@ -11,7 +11,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
-from mgx_mlir.importer import element_types, emit, tensors
+from mgx_mlir.importer import element_types, emit, tensors, trips
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
@@ -34,8 +34,11 @@ def range_(node: Node) -> Any:
 
 
 def _range_of_size(node: Node) -> ir.Value:
-    """The numbers from a start to a limit, formulas of the inputs' sizes, in constant steps."""
-    start, limit = node.sizes(0), node.sizes(1)
+    """The numbers from a start to a limit, formulas of the inputs' sizes, in constant steps.
+
+    Of trips too, where there are as many numbers in all of them.
+    """
+    start, limit = (node.sizes(i) or trips.places(node, i) for i in range(2))
     step = float(node.constant(2, "delta").reshape(())) if node.given(2) else 1.0
     if start is None or limit is None or not step:
         node.constant(0 if start is None else 1, "start" if start is None else "limit")
@@ -45,7 +48,11 @@ def _range_of_size(node: Node) -> ir.Value:
         first = math.floor(first)  # as many numbers below a limit that is whole
     if delta != step or not all(isinstance(bound, int | Size) for bound in (first, last)):
         raise OpenError(f"the number of its elements, from {first} to {last} in steps of {step}")
-    span = (last - first) * (1 if delta > 0 else -1)
+    span = trips.same_in_all((last - first) * (1 if delta > 0 else -1), node.conversion.trips)
+    if span is None:
+        raise OpenError(
+            f"the number of its elements, from {first} to {last}, which differs in trips"
+        )
     node.require(span)
     wide = mgx.iota(tensors.named([ceil_div(span, abs(delta))])[0], np.int64)
     if delta != 1:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import emit, tensors, trips
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.rewriting.symbolic import OPEN_END
@@ -52,12 +53,42 @@ def _sliced_by_size(node: Node) -> ir.Value:
     """A slice whose starts or ends are formulas of sizes."""
     x, starts, ends = node.tensor(0), node.cases(1), node.cases(2)
     if starts is None or ends is None:
+        if (found := _sliced_by_trip(node)) is not None:
+            return found
         node.integers(1 if starts is None else 2, "starts" if starts is None else "ends")
     assert starts is not None and ends is not None
     axes = node.integers(3, "axes") if node.given(3) else list(range(len(starts)))
     steps = node.integers(4, "steps") if node.given(4) else [1] * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         x = _cut(node, x, tensors.axis_in(axis, tensors.rank(x)), start, end, step)
+    return x
+
+
+def _sliced_by_trip(node: Node) -> ir.Value | None:
+    """A slice from a place that a loop's counter says on, which has one size in all trips.
+
+    None where it is another, or may reach over an end of the dimension.
+    """
+    loops = node.conversion.trips
+    starts, ends = trips.places(node, 1), trips.places(node, 2)
+    steps = node.integers(4, "steps") if node.given(4) else [1]
+    if not loops or starts is None or ends is None or {*steps} != {1}:
+        return None
+    x, axes = node.tensor(0), node.integers(3, "axes") if node.given(3) else range(len(starts))
+    for place, (axis, start, end) in enumerate(zip(axes, starts, ends, strict=True)):
+        axis = tensors.axis_in(axis, tensors.rank(x))
+        have, count = tensors.size(tensors.dims(x)[axis]), trips.same_in_all(end - start, loops)
+        if trips.same_in_all(start, loops) is not None and count is not None:
+            x = _cut(node, x, axis, start, end, 1)
+            continue
+        if have is None or count is None:
+            return None
+        if not all(trips.never_negative(number, loops) for number in (start, count, have - end)):
+            return None
+        first = emit.convert(emit.take(node.tensor(1), 0, place, place + 1), "i64")
+        if count != 1:
+            first = emit.add(mgx.iota(tensors.named([count])[0], np.int64), first)
+        x = mgx.gather(x, first, axis)
     return x
 
 
