@@ -102,7 +102,7 @@ def finalize(
 
         for target in missing:
             code = found[target.identity]
-            code += residents_for(artifact, target, code, tuned.get(target.identity, {}))
+            code += residents_for(artifact, target, code, tuned.get(target.identity, {}), cache)
     if report is not None:
         report.stages.append(("finalize", time.perf_counter() - started))
     for identity, code in found.items():

@@ -12,7 +12,7 @@ _PARTS = (
     *("_native", "artifact", "capabilities.py", "codegen", "dialects", "elements.py"),
     *("finalizer", "machine", "rewriting", "scan.py", "sizes"),
 )
-_SUFFIXES = frozenset((".py", ".so"))
+_SUFFIXES = frozenset((".mlir", ".py", ".so"))
 
 
 @cache

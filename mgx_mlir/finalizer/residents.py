@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch, Resident
 from mgx_mlir.artifact.contents import Contents, PortableKernel
@@ -19,6 +20,8 @@ from mgx_mlir.artifact.schedule import Tuned
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.finalizer import TIME_LIMIT, server_for
+from mgx_mlir.finalizer.build import build_id
+from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 
 _log = logging.getLogger(__name__)
@@ -141,8 +144,9 @@ def _argument_bytes(step: AnyStep, code: Sequence[CodeObject]) -> int:
 
 
 def residents_for(
-    program: Contents, target: Target, code: Sequence[CodeObject], tuned: Mapping[str, Tuned]
-) -> list[CodeObject]:
+    program: Contents, target: Target, code: Sequence[CodeObject], tuned: Mapping[str, Tuned],
+    cache: Cache | None,
+) -> list[CodeObject]:  # fmt: skip
     """The resident kernels of a program for a chip, beside the code of its kernels."""
     plan = program.plan
     why = ""
@@ -155,13 +159,13 @@ def residents_for(
         return []
     found: list[CodeObject] = []
     for first, end in runs_of(plan, code):
-        found += _resident(program, target, code, tuned, first, end)
+        found += _resident(program, target, code, tuned, cache, first, end)
     return found
 
 
 def _resident(
     program: Contents, target: Target, code: Sequence[CodeObject], tuned: Mapping[str, Tuned],
-    first: int, end: int,
+    cache: Cache | None, first: int, end: int,
 ) -> list[CodeObject]:  # fmt: skip
     plan = program.plan
     phases = phases_of(plan, code, first, end)
@@ -179,17 +183,27 @@ def _resident(
     kernels = {digests[p.kernel]: program.kernels[p.kernel] for p in phases}
     known = {digest: code[digests.index(digest)] for digest in kernels}
     arguments = FIXED + sum(_argument_bytes(step, code) for step in plan.steps[first:end]) // 8
-    given = keys, kernels, known, arguments, target, dict(tuned)
-    # A process of its own: it sets an option of LLVM, and bytes of a file may crash MLIR's reader.
-    with WorkerPool(1, TIME_LIMIT, server_for([target])) as pool:
-        try:
-            made = pool.submit(resident_of, *given).result()
-        except WorkerError as error:
-            made = str(error)
+    schedules = (repr(tuned.get(digest)) for digest in kernels)
+    key = cache_key("resident", repr((keys, arguments)), target.identity, build_id(), *schedules)
+    kept = None if cache is None else cache.get(key)
+    made = kept or _in_process(keys, kernels, known, arguments, target, dict(tuned))
     if isinstance(made, str):
         _log.warning("%s: steps %d to %d stay launches: %s", program.name, first, end - 1, made)
         return []
+    if cache is not None and kept is None:
+        cache.put(key, made)
     return [replace(made, resident=Resident(first, end - first, bodies, numbers))]
+
+
+def _in_process(*given: Any) -> CodeObject | str:
+    """`resident_of` in a process of its own: it sets an option of LLVM, and bytes of a file may
+    crash MLIR's reader."""
+    with WorkerPool(1, TIME_LIMIT, server_for([given[4]])) as pool:
+        try:
+            made: CodeObject | str = pool.submit(resident_of, *given).result()
+        except WorkerError as error:
+            made = str(error)
+    return made
 
 
 def resident_of(

@@ -282,7 +282,7 @@ def _kernel_text(
         "header": HEADER, "flags": flags, "bodies": "\n".join(cases),
         "cases": ", ".join(f"{i}: ^body_{i}" for i in range(len(bodies))),
         "told": _TOLD if is_joined else "",
-        "clear": _CLEAR.substitute(wait=wait) if is_joined else "",
+        "clear": _template("resident_told").substitute(wait=wait) if is_joined else "",
         "early": "\n".join(x for i in range(EARLY) for x in _loaded(f"word_{i}", i, "i64")),
     }  # fmt: skip
     return _template("resident").substitute(given)
@@ -360,19 +360,6 @@ def _case(number: int, body: _Body, threads: int, wait: str) -> Iterable[str]:
     yield f"  llvm.br ^next(%size_{n}, %tiles_{n} : i64, i32)"
 
 
-# The word of LDS that says which barrier is a body's last, and how it begins.
-_TOLD = "llvm.mlir.global internal @told() {addr_space = 3 : i32, alignment = 4 : i64} : i32"
-_CLEAR = Template("""\
-  %told = llvm.mlir.addressof @told : !llvm.ptr<3>
-  llvm.cond_br %is_first, ^clear, ^cleared
-^clear:
-  llvm.store %c0, %told : i32, !llvm.ptr<3>
-  llvm.br ^cleared
-^cleared:
-  llvm.fence syncscope("workgroup") release
-  $wait
-  rocdl.s.barrier
-""")
-
-
+# The words of LDS that say which barrier is a body's last.
+_TOLD = "llvm.mlir.global internal @told() {addr_space = 3 : i32} : !llvm.array<2 x i32>"
 _JOINED = _template("resident_joined")

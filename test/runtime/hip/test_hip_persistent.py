@@ -19,20 +19,24 @@ from mgx_mlir.artifact.code_object import Resident
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.finalizer import residents
+from mgx_mlir.finalizer.cache import Cache
+from mgx_mlir.loader import finalize
+from mgx_mlir.settings import Settings
 
 PROGRAM = Path(__file__).with_name("persistent.py")
 
 
-def run(chip: str, how: str, name: str, order: str = "forward") -> list[str]:
+def run(chip: str, *arguments: str, order: str = "forward", program: Path = PROGRAM) -> list[str]:
     environment = os.environ | {
         "PYTHONPATH": str(PROGRAM.parents[3]),
         "MGX_EMULATED_DEVICES": chip,
+        "MGX_EMULATOR_BUDGET": str(1 << 24),
         "MGX_EMULATOR_ORDER": order,
         "MGX_EMULATOR_STRICT": "1",
         "MGX_HIP": "emulated",
     }
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), chip, how, name],
+        [sys.executable, str(program), chip, *arguments],
         env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,7 +48,7 @@ def test_the_bits_are_those_of_launches_in_any_order(chip: str) -> None:
     launches, wanted = run(chip, "launches", "layers")
     assert int(launches) >= 6
     for order in ("forward", "reversed", "random:1", "random:2"):
-        assert run(chip, "persistent", "layers", order) == ["1", wanted]
+        assert run(chip, "persistent", "layers", order=order) == ["1", wanted]
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
@@ -52,7 +56,15 @@ def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
     launches, wanted = run(chip, "launches", "decoder")
     assert int(launches) >= 18
     for order in ("forward", "random:1"):
-        assert run(chip, "persistent", "decoder", order) == ["1", wanted]
+        assert run(chip, "persistent", "decoder", order=order) == ["1", wanted]
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("order", ["forward", "reversed", "random:1"])
+def test_idle_waves_join_tiles_without_barriers(chip: str, order: str) -> None:
+    program = PROGRAM.with_name("joined.py")
+    for flags in ("000000000000", "110101100011"):
+        run(chip, flags, order=order, program=program)
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +145,25 @@ def test_open_sizes_stay_launches(caplog: pytest.LogCaptureFixture) -> None:
     assert "nothing is persistent" in caplog.text
 
 
+def test_its_code_is_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    portable, cache = mgx_mlir.compile_to_bytecode(layers(1), persistent=True), Cache(tmp_path)
+    made = finalize(portable, "gfx942", cache=cache)
+    monkeypatch.setattr(residents, "TIME_LIMIT", 0.01)
+    again = finalize(portable, "gfx942", cache=cache)
+    assert again.code_objects == made.code_objects
+    # Other layers are other arguments: code of its own, for which there is no time.
+    other = mgx_mlir.compile_to_bytecode(layers(2), persistent=True)
+    found = finalize(other, "gfx942", cache=cache).code_objects["gfx942"]
+    assert all(one.resident is None for one in found)
+
+
 def test_a_resident_kernel_that_takes_too_long_stays_launches(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(residents, "TIME_LIMIT", 0.01)
     portable = mgx_mlir.compile_to_bytecode(layers(1), persistent=True)
-    found = mgx_mlir.finalize(portable, "gfx942").code_objects["gfx942"]
+    settings = Settings.from_environment({"MGX_CACHE_DIR": "none"})
+    artifact = mgx_mlir.finalize(portable, "gfx942", settings=settings)
+    found = artifact.code_objects["gfx942"]
     assert all(one.resident is None for one in found)
     assert "stay launches: it took more than 0.01 seconds" in caplog.text
