@@ -73,8 +73,8 @@ def fold(
 
 def _results_are_small(node: NodeProto, given: dict[str, np.ndarray], opset: int) -> bool:
     """Whether onnx's inference finds that every result is small enough."""
-    schema = onnx.defs.get_schema(node.op_type, opset, "")
     try:
+        schema = onnx.defs.get_schema(node.op_type, opset, "")
         types = onnx.shape_inference.infer_node_outputs(
             schema,
             node,
@@ -82,7 +82,8 @@ def _results_are_small(node: NodeProto, given: dict[str, np.ndarray], opset: int
             {n: numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in given.items()},
             opset_imports=[helper.make_opsetid("", opset)],
         )
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, KeyError, TypeError):
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError,
+            onnx.checker.ValidationError, KeyError, TypeError):  # fmt: skip
         return False
     for name in filter(None, node.output):
         if name not in types or not types[name].tensor_type.HasField("shape"):

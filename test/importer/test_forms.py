@@ -171,6 +171,15 @@ def test_a_model_that_imports_no_opset(caplog):
     assert "read as one of opset 13" in caplog.text
 
 
+def test_an_operator_of_constants_older_than_its_opset():
+    constants = {"a": ints(5, 7), "b": ints(3, 4)}
+    node = helper.make_node("Mod", ["a", "b"], ["m"])
+    cast = helper.make_node("Cast", ["m"], ["f"], to=onnx.TensorProto.FLOAT)
+    add = helper.make_node("Add", ["x", "f"], ["y"])
+    x = floats(2)
+    assert_close([run([node, cast, add], {"x": x}, constants, opset=7)], [x + np.float32([2, 3])])
+
+
 def test_an_attribute_of_no_opset_is_refused():
     with pytest.raises(ModelError, match="Unrecognized attribute: steepness"):
         run([helper.make_node("Relu", ["x"], ["y"], steepness=2)], {"x": MATRIX})
