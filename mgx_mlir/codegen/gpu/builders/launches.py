@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from mlir import ir
@@ -29,7 +29,7 @@ from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div
 
 BLOCK = 256
 # HIP takes fewer threads along one dimension of a grid.
@@ -55,12 +55,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Group:
-    """A work-group of a function.
+    """A work-group of a function, by its number, and its line's.
 
     `inside`: the conditions under which it has work. Buffers and pointers are by their arguments.
     """
 
     number: Index
+    line: Index
     inside: list[ir.Value]
     buffers: dict[Argument, ir.Value]
     pointers: dict[Argument, ir.Value]
@@ -229,20 +230,6 @@ class Launches:
         return replace(move, argument=Argument("scratch", self.number(move.at)))
 
     @contextmanager
-    def whole(
-        self,
-        used: Sequence[int],
-        threads: int,
-        grid: tuple[Number, Number, Number],
-        lds: Sequence[tuple[int, ir.Type]] = (),
-    ) -> Iterator[Frame]:
-        """The next function, of the inputs `used`, in this order, and of all results. Only for
-        `inputs_first`."""
-        read = [Argument("input", number) for number in used]
-        with self.function(read, self.results, threads, grid, lds) as (_, frame):
-            yield frame
-
-    @contextmanager
     def groups(
         self,
         read: Sequence[Argument],
@@ -250,22 +237,27 @@ class Launches:
         threads: int,
         count: Number,
         lds: Sequence[tuple[int, ir.Type]] = (),
+        lines: Number = 1,
     ) -> Iterator[Group]:
-        """The next function, of `count` work-groups."""
-        grid: tuple[Number, int, int] = (count, 1, 1)
+        """The next function, of `count` work-groups in each of so many lines.
+
+        A kernel of given sizes has one line.
+        """
+        grid: tuple[Number, Number, int] = (count, lines, 1)
         if not self._symbols:
-            assert isinstance(count, int)
+            assert isinstance(count, int) and lines == 1
             grid = builder.grid_of(count)
         with self.function(read, written, threads, grid, lds) as (buffers, frame):
-            inside = []
-            if isinstance(count, Size) or self._symbols:
-                number: Index = builder.block_number("x", builder.MAX_THREADS)
+            inside, line = [], cast(Index, 0)
+            if self._symbols:
+                number = builder.block_number("x", builder.MAX_THREADS)
+                line = builder.block_number("y", builder.MAX_THREADS if lines != 1 else 1)
             else:
                 number = builder.linear_block(grid)  # type: ignore[arg-type]
                 if grid[0] * grid[1] != count:
                     inside.append(emit.compare("slt", number, count))
             pointers = dict(zip(buffers, frame.pointers, strict=True))
-            yield Group(number, inside, buffers, pointers, frame.lds)
+            yield Group(number, line, inside, buffers, pointers, frame.lds)
 
     @contextmanager
     def each(

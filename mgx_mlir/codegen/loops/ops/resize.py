@@ -173,10 +173,10 @@ def _coordinate(body: Body, axis: Axis, index: Index) -> ir.Value:
     return body.once((axis, index), build)
 
 
-def _integer(body: Body, value: ir.Value, size: Number) -> Index:
-    """A whole f32 as an index, clamped into the dimension."""
-    value = arith.maximumf(value, value_of(0.0))
-    value = arith.minimumf(value, value_of(real(size - 1)))
+def _integer(value: ir.Value, size: Number) -> Index:
+    """A whole f32 as an index, clamped into the dimension; it is no NaN."""
+    value = arith.maxnumf(value, value_of(0.0))
+    value = arith.minnumf(value, value_of(real(size - 1)))
     index = arith.index_cast(ir.IndexType.get(), arith.fptosi(I32.storage(), value))
     return Index.runtime(index, 0, size - 1)
 
@@ -205,7 +205,7 @@ def nearest_place(op: mgx.ResizeOp, axis: Axis) -> Callable[[Body, Index], Index
         return lambda _body, index: (index * factor + offset) // divisor
 
     def place(body: Body, index: Index) -> Index:
-        return _integer(body, _rounded(_coordinate(body, axis, index), mode), axis.size)
+        return _integer(_rounded(_coordinate(body, axis, index), mode), axis.size)
 
     return place
 
@@ -301,7 +301,7 @@ def taps_of(
         weight = _cubic(a, distance, op.cubic_coeff_a.value) if cubic else _tent(a, distance)
         if op.exclude_outside.value:
             weight = a.select(_is_inside(position, axis.size), weight, a.float(0.0, weight))
-        taps.append((_integer(body, position, axis.size), weight))
+        taps.append((_integer(position, axis.size), weight))
     if op.exclude_outside.value or op.antialias.value:
         total = taps[0][1]
         for _, weight in taps[1:]:
@@ -318,7 +318,7 @@ def _is_inside(position: ir.Value, size: Number) -> ir.Value:
 
 
 def _tent(a: Arithmetic, distance: ir.Value) -> ir.Value:
-    return arith.maximumf(arith.subf(a.float(1.0, distance), distance), a.float(0.0, distance))
+    return arith.maxnumf(arith.subf(a.float(1.0, distance), distance), a.float(0.0, distance))
 
 
 def _cubic(a: Arithmetic, d: ir.Value, coefficient: float) -> ir.Value:

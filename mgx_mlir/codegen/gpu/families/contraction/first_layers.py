@@ -102,7 +102,8 @@ def _program(
         assert groups.lds is not None
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))]
         grid = (share * groups.grid[0], *groups.grid[1:])
-        with launches.whole(used, groups.threads, grid, lds) as frame:
+        read, written = launches.inputs(used), launches.results
+        with launches.function(read, written, groups.threads, grid, lds) as (_, frame):
             pointers = dict(zip(used, frame.pointers, strict=False))
             plan.emit(Tensors(pointers, frame.pointers[len(used) :], frame.lds[0]))
     words = ", or ".join(dict.fromkeys(plan.describe() for plan in plans))

@@ -160,7 +160,7 @@ def build(
         return
     used, threads = elements.used, schedule.block
     grid = builder.grid_of(ceil_div(elements.size, schedule.elements))
-    with launches.whole(used, threads, grid) as frame:
+    with launches.function(launches.inputs(used), launches.results, threads, grid) as (_, frame):
         thread, number = builder.thread_number(threads), builder.linear_block(grid)
         sources = {number: frame.buffers[position] for position, number in enumerate(used)}
         first = emit.mul(number, schedule.elements)

@@ -182,7 +182,7 @@ class _Windows:
         row: Index = 0
         for tap, window, start in zip(taps, pooling.windows, self.starts, strict=False):
             index = emit.add(start, emit.mul(tap, window.dilation))
-            if not window.fits:
+            if not window.holds(tap):
                 conditions.append(_below(index, window.size))
             row = emit.add(emit.mul(row, window.size), index)
         row = emit.mul(row, last.size)
@@ -194,7 +194,9 @@ class _Windows:
         for first in range(0, early + span, lanes):
             column = emit.add(emit.add(self.starts[-1], offset), first - early)
             inside = list(conditions)
-            if not last.fits or (first + lanes > early + span) or early:
+            least = first - early - last.low
+            most = (last.outputs - self.schedule.run) * last.stride + least + lanes
+            if offset != 0 or least < 0 or not most <= last.size:
                 inside.append(_below(column, last.size))
             element = emit.add(row, column)
             x = pooling.source.load(self.buffer, self.start, element, lanes, inside)
@@ -230,20 +232,18 @@ class _Windows:
     def _count(self, number: int) -> Index:
         """The divisor of an average."""
         result: Index = 1
-        for d, (window, start) in enumerate(zip(self.pooling.windows, self.starts, strict=True)):
-            if d == len(self.starts) - 1:
-                start = emit.add(start, number * window.stride)
-            result = emit.mul(result, self._span(window, start))
-        return result
+        for window, start in zip(self.pooling.windows[:-1], self.starts, strict=False):
+            result = emit.mul(result, self._span(window, start, 0, 1))
+        last = self.pooling.windows[-1], self.starts[-1]
+        return emit.mul(result, self._span(*last, number, self.schedule.run))
 
-    def _span(self, window: Window, start: Index) -> Index:
-        """The number of elements of a window that count along one dimension."""
-        low, size = 0, window.size
+    def _span(self, window: Window, start: Index, number: int, run: int) -> Index:
+        """The elements of a window that count along one dimension: of one of a thread's `run`."""
+        low, size, more = 0, window.size, number * window.stride
         if self.pooling.padded:
             low, size = -window.low, window.size + window.high
-        ends = (window.outputs - 1) * window.stride - window.low + window.reach
-        if -window.low >= low and ends <= size:
-            return window.length
+        start, first = emit.add(start, more), more - window.low
+        last = (window.outputs - run) * window.stride + first
 
         def edge(limit: int) -> Index:
             """ceil((limit - start) / dilation) within [0, length]."""
@@ -252,7 +252,8 @@ class _Windows:
                 value = arith.ceildivsi(emit.value(value), emit.value(window.dilation))
             return emit.minimum(emit.maximum(value, 0), window.length)
 
-        return emit.sub(edge(size), edge(low))
+        end = window.length if last + window.reach <= size else edge(size)
+        return end if first >= low else emit.sub(end, edge(low))
 
 
 def _below(index: Index, size: int) -> ir.Value:

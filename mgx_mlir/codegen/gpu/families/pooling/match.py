@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.loops.ops.movement import word
@@ -43,12 +44,11 @@ class Window:
     def reach(self) -> int:
         return (self.length - 1) * self.dilation + 1
 
-    @property
-    def fits(self) -> bool:
-        """Whether all windows lie inside of x."""
-        return (
-            self.low <= 0 and (self.outputs - 1) * self.stride - self.low + self.reach <= self.size
-        )
+    def holds(self, tap: Index) -> bool:
+        """Whether element number `tap` of every window is known to lie inside of x."""
+        first, last = (tap, tap) if isinstance(tap, int) else (0, self.length - 1)
+        end = (self.outputs - 1) * self.stride - self.low + last * self.dilation
+        return first * self.dilation >= self.low and bool(end < self.size)
 
 
 @dataclass(frozen=True)

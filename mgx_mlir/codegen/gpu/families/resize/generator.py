@@ -41,7 +41,6 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32
 from mgx_mlir.codegen.meaning.pointwise import number
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
 
@@ -99,7 +98,7 @@ def regimes(resize: Resize, target: Target) -> list[tuple[Number, ResizeSchedule
 
 def _width(resize: Resize) -> int:
     """The copied elements of a vector."""
-    result = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((resize.copied, 1)))
+    result = MemoryOperand.flat(0, resize.element, resize.copied)
     return vector_lanes(resize.copied, [resize.source, result]) if resize.copied != 1 else 1
 
 
@@ -115,10 +114,12 @@ def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: 
     together = BLOCK // schedule.across
     columns = ceil_div(vectors, schedule.across)
     rows = ceil_div(height, together * schedule.lines)
-    blocks = columns * rows * math.prod(shape[: max(0, last - 1)])
+    # A line of work-groups for each of the rows of symbolic size: none divides by their number.
+    lines = rows if launches.is_symbolic else 1
+    blocks = columns * math.prod(shape[: max(0, last - 1)]) * (rows if lines == 1 else 1)
     source = Argument("input", resize.source.argument)
     shared = _shared(resize, schedule, launches)
-    with launches.groups([source], [OUTPUT], BLOCK, blocks) as group:
+    with launches.groups([source], [OUTPUT], BLOCK, blocks, lines=lines) as group:
         thread, block = builder.thread_number(BLOCK), group.number
         side = emit.div(thread, schedule.across)
         if schedule.across % target.wave_size == 0:
@@ -126,8 +127,8 @@ def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: 
         column = emit.mul(emit.rem(block, columns), schedule.across)
         column = emit.add(column, emit.rem(thread, schedule.across))
         rest = emit.div(block, columns)
-        row = emit.add(emit.mul(emit.rem(rest, rows), together), side)
-        row = emit.mul(row, schedule.lines)
+        row = group.line if lines != 1 else emit.rem(rest, rows)
+        row = emit.mul(emit.add(emit.mul(row, together), side), schedule.lines)
         guards = []
         if columns * schedule.across != vectors:
             guards.append(emit.compare("slt", column, vectors))
@@ -135,7 +136,8 @@ def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: 
         # Reads of tables have no bounds check.
         column = emit.minimum(column, vectors - 1) if guards else column
         work = _Lines(resize, schedule, tables, group.buffers, source, shared)
-        work.begin(emit.mul(column, schedule.lanes), emit.div(rest, rows))
+        outer = rest if lines != 1 else emit.div(rest, rows)
+        work.begin(emit.mul(column, schedule.lanes), outer)
         bounded = rows * together * schedule.lines != height
         # Symbolic lines that are kept are those of whole groups; x has no others.
         moved = bounded and isinstance(height, int)
@@ -274,8 +276,7 @@ class _Lines:
             total = convert(self.a, self.wide, resize.element, total)
         total = self._cropped(total, places)
         place = emit.add(emit.mul(number_, resize.copied), self.along)
-        size = math.prod(resize.shape)
-        target = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((size, 1)))
+        target = MemoryOperand.flat(0, resize.element, math.prod(resize.shape))
         target.store(total, self.output, 0, place, inside)
 
     def _sum(self, others: Sequence[tuple[Reads, Index]], start: Index) -> ir.Value:

@@ -34,7 +34,8 @@ def build(rows: Rows, launches: Launches, schedule: RowSchedule, target: Target)
     reductions = [Reduction(op) for op in rows.reductions]
     lds = lds_arrays(schedule, reductions, target)
     grid = (count, 1, 1) if launches.is_symbolic else builder.grid_of(count)
-    with launches.whole(rows.used, schedule.block, grid, lds) as frame:
+    read, results = launches.inputs(rows.used), launches.results
+    with launches.function(read, results, schedule.block, grid, lds) as (_, frame):
         numbers = {number: position for position, number in enumerate(rows.used)}
         kind = Across if schedule.across else Along
         layout = kind(rows, schedule, target, frame, numbers)
