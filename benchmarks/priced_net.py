@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 LAUNCH_CLOCKS = 2000
+# Bytes of an element, at most: each that takes part in arithmetic is an operation at least.
+_ELEMENT_BYTES = 4
 
 
 def priced(
@@ -108,7 +110,7 @@ def _resident(
         # All that a step moves is its first launch's.
         priced.append(Phase(bool(waits), clocks, units, left.pop(phase.step, 0.0)))
     found = [kernel.entry] + [0.0] * (record.steps - 1)
-    for phase, clocks in zip(phases, clocks_of(priced, target), strict=True):
+    for phase, clocks in zip(phases, clocks_of(priced, target, kernel.barrier), strict=True):
         found[phase.step - record.first] += clocks
     return found
 
@@ -132,14 +134,15 @@ def _memory_bytes(plan: Any, step: Any, target: Any) -> int:
     """Bytes that a step moves from and to memory, each once.
 
     Tensors that one kernel hands the next stay in the last cache if they fill at most half of it.
-    A step without arithmetic takes of its weights no more than all others: it looks up rows.
+    A step takes of its weights no more elements than it has other bytes and arithmetic: it looks up
+    rows of the others.
     """
     numbers = {step.source} if hasattr(step, "source") else set(step.arguments)
     moved = [plan.buffers[number] for number in numbers]
     weights = sum(b.bytes for b in moved if b.kind == "weight")
     others = [b for b in moved if b.kind != "weight"]
-    if not getattr(step, "flops", 0):
-        weights = min(weights, sum(b.bytes for b in others))
+    used = _ELEMENT_BYTES * getattr(step, "flops", 0)
+    weights = min(weights, used + sum(b.bytes for b in others))
     kept = target.cache_bytes // 2
     return weights + sum(b.bytes for b in others if b.kind != "arena" or b.bytes > kept)
 

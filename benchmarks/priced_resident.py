@@ -23,17 +23,17 @@ SLEEP_CLOCKS = 64
 _LEAST_BYTES, _WORD = 4096, 8
 
 
-def barrier_clocks(target: Any) -> float:
+def barrier_clocks(target: Any, past_l2: bool) -> float:
     """Clocks from the last store before a barrier to the first instruction after it.
 
     The stores reach memory, while the next phase's words come, which are in the clocks of the
-    phase; dies with L2 caches of their own write these back; the last work-group counts there and
-    looks; another one that looked just before that looks again. With these words it is 2,064 on
-    gfx942, 0.98 us; Kog measured 0.9 us on an MI300X between words that each have one writer, and
-    7.8 us with one counter for all (2026).
+    phase; dies with L2 caches of their own write these back, unless all stores went past them; the
+    last work-group counts there and looks; another one that looked just before that looks again.
+    With these words and a write-back it is 2,064 on gfx942, 0.98 us; Kog measured 0.9 us on an
+    MI300X between words that each have one writer, and 7.8 us with one counter for all (2026).
     """
-    dies = target.gpu.name in ("cdna3", "cdna4")
-    return float(MEMORY_CLOCKS * (3 + dies) + SLEEP_CLOCKS - SCALAR_CLOCKS)
+    written_back = target.gpu.past_l2 > 0 and not past_l2
+    return float(MEMORY_CLOCKS * (3 + written_back) + SLEEP_CLOCKS - SCALAR_CLOCKS)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Phase:
     bytes: float
 
 
-def clocks_of(phases: Sequence[Phase], target: Any) -> list[float]:
-    """The clocks that each phase adds to those of its kernel."""
+def clocks_of(phases: Sequence[Phase], target: Any, barrier: float) -> list[float]:
+    """The clocks that each phase adds to those of its kernel. barrier: those of one."""
     found: list[float] = []
     busy, moved, at, before = [0.0] * target.compute_units, 0.0, 0, 0.0
     for phase in phases:
         wait = 0.0
         if phase.waits:
-            wait, busy, moved, at, before = barrier_clocks(target), [0.0] * len(busy), 0.0, 0, 0.0
+            wait, busy, moved, at, before = barrier, [0.0] * len(busy), 0.0, 0, 0.0
         for unit in range(at, at + phase.units):
             busy[unit % len(busy)] += phase.clocks
         at += phase.units
@@ -85,6 +85,7 @@ class Kernel:
         held = call(
             "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", self._function, threads, 0
         )
+        self.barrier = barrier_clocks(target, bool(self._stats["past_l2"]))
         self.groups = min(self._launch.grid[0], held * self._units)
         self.entry = 0.0  # clocks before the first phase
         self.clocks = cache(self._clocks)

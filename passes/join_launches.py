@@ -58,6 +58,7 @@ class JoinLaunches(Pass):
              %c = mgx.launch @k2_concat(%past, %b) : ... -> tensor<1x2x512x8xf16>
     After:   %a, %c = mgx.launch @joined0(%x, %t, %past) : ...
 
+    Launches that read inputs alone are one too, whichever they read.
     The kernels are pointwise work, concats, gathers and paddings. A concat joins the pointwise work
     whose result it copies, too: that is stored where it belongs. A step of a decoder rotates its
     queries and keys and extends its caches so, in one launch. Gathers by indices that others made
@@ -216,6 +217,9 @@ class _Group:
     def _near(self, op: mgx.LaunchOp) -> list[ir.OpView]:
         read = [memory_of(value) for value in op.operands if not is_constant(memory_of(value))]
         found = [user for value in (*op.outputs, *read) for user in _readers(value)]
+        if self.table.rule.starts and _is_start(op):
+            inputs = op.operation.block.arguments
+            found += [x for value in inputs for x in _readers(value) if _is_start(x)]
         return sorted({identity(op): op for op in found}.values(), key=self.order.of)
 
     def _may_enter(self, op: mgx.LaunchOp) -> bool:
@@ -333,6 +337,15 @@ def _reads(value: ir.Value) -> Iterator[tuple[ir.Value, ir.OpView]]:
             yield value, user
 
 
+def _is_start(op: ir.OpView) -> bool:
+    """Whether a launch of given sizes reads inputs and weights alone: it waits for no other."""
+    return (
+        isinstance(op, mgx.LaunchOp)
+        and all(ir.RankedTensorType(v.type).has_static_shape for v in (*op.operands, *op.outputs))
+        and all(is_constant(x) or definition(x) is None for x in map(memory_of, op.operands))
+    )
+
+
 def _elements(launch: mgx.LaunchOp) -> int:
     """The elements of a launch's first result, of static shape."""
     return math.prod(shape(launch.outputs[0]))
@@ -343,7 +356,8 @@ class _Rule:
     """Which launches become one: at most `most`, with at most so many `tensors`.
 
     `direct` gives the operands of a launch that others of its group may make. `walks`: groups of
-    results of one size, with gathers by indices that the group makes.
+    results of one size, with gathers by indices that the group makes. `starts`: launches that read
+    inputs and weights alone join each other.
     """
 
     may_join: Callable[[mgx.KernelOp], bool]
@@ -351,9 +365,10 @@ class _Rule:
     most: int
     tensors: int
     walks: bool = False
+    starts: bool = False
 
 
-_LIGHT = _Rule(_is_light, _Group.copied, MOST_LAUNCHES, MAX_TENSORS)
+_LIGHT = _Rule(_is_light, _Group.copied, MOST_LAUNCHES, MAX_TENSORS, starts=True)
 _WALKS = _Rule(_is_walk, _Group.read_in_place, MOST_CHAINED, MOST_CHAINED_TENSORS, walks=True)
 _SMALL = _Rule(_is_small, _Group.made, MOST_CHAINED, MOST_CHAINED_TENSORS)
 

@@ -114,7 +114,7 @@ void join(Clocks &to, const Clocks &from) {
 u32 visible_clock(const Ordering &o) { return o.stored ? o.stored : o.clock; }
 
 // Whether all stores before a wait have reached the device's memory: on chips of several dies only
-// once they were written back.
+// once they were written back, or where they went past the caches (sc1).
 bool waits_for_stores(const Wave &w, const Inst &in) {
   if (w.chip->is_gfx9()) return outstanding_after(w, in).vm == 0;
   const std::string &name = w.program->names[in.name];
@@ -189,7 +189,7 @@ void strict_order(Wave &w, const Inst &in) {
     o.epoch = epoch;
   }
   if (in.cls == Class::wait) {
-    if (o.stored && (o.flushing || !w.chip->gfx940_up()) && waits_for_stores(w, in)) o.stored = 0;
+    if (o.stored && (!o.cached || !w.chip->gfx940_up()) && waits_for_stores(w, in)) o.stored = 0;
   } else if (in.cls == Class::barrier) {
     const std::string &name = w.program->names[in.name];
     if (name == "s_barrier" || name.compare(0, 16, "s_barrier_signal") == 0) {
@@ -198,7 +198,7 @@ void strict_order(Wave &w, const Inst &in) {
     }
   } else if (in.cls == Class::cache) {
     const std::string &name = w.program->names[in.name];
-    if (name == "buffer_wbl2") o.flushing = in.flags & F_DEVICE;
+    if (name == "buffer_wbl2") o.cached &= !(in.flags & F_DEVICE);
     else if (drops_for_device(w, in, name)) acquire(o);
   }
 }
@@ -254,7 +254,7 @@ void strict_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 by
   // A load past the caches is one of a word that atomics change.
   bool atomic = load && (store || in.flags & F_DEVICE);
   if (store && !atomic && !o.stored) o.stored = o.clock++;
-  if (store) o.flushing = false;
+  if (store && !atomic && !(in.flags & F_DEVICE)) o.cached = true;
   GlobalWord own;
   own.group = t.group;
   own.epoch = w.group->epoch;

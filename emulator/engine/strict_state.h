@@ -51,7 +51,7 @@ struct Ordering {
   u64 self = 0;
   u32 clock = 1;
   u32 stored = 0;       // the clock before stores that may not be visible yet; 0: there are none
-  bool flushing = false; // those are on their way to memory that all dies of the chip see
+  bool cached = false; // some of those may stay in the cache of one die of the chip
   Clocks known;         // of waves of other work-groups: what lies before this wave's next access
   Clocks visible;       // of waves of its own: what lies before it, and is visible to others
   Clocks seen;          // what atomics told, before the acquire

@@ -47,3 +47,20 @@ func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x8xf32>) {
   %c = mgx.concat %x, %d axis = 1 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x8xf32>
   return %a, %c : tensor<4x4xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// Launches that read inputs alone are one, also where they share none; one that waits stays apart.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    mgx.launch @joined0(%arg0, %arg1)
+// CHECK-NEXT:    mgx.launch @k1_dot
+// CHECK-NEXT:    mgx.launch
+// CHECK-NEXT:    return
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<2x8xf32>) -> (tensor<4x4xf32>, tensor<2x8xf32>) {
+  %a = mgx.exp %x : tensor<4x4xf32>
+  %d = mgx.dot %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %t = mgx.transpose %d permutation = [1, 0] : tensor<4x4xf32> -> tensor<4x4xf32>
+  %c = mgx.exp %t : tensor<4x4xf32>
+  %b = mgx.neg %y : tensor<2x8xf32>
+  return %c, %b : tensor<4x4xf32>, tensor<2x8xf32>
+}

@@ -49,6 +49,9 @@ class Architecture:
     preloads_arguments: bool = False
     # The operand of s_waitcnt that waits for LDS alone; None where s_wait_dscnt does.
     lds_done: int | None = 0xC07F
+    # Bits of a buffer's store that make it reach memory which all dies see, past the L2 of its own
+    # (AMDGPUUsage, "Memory Model gfx942": sc1); 0 where one L2 serves all compute units.
+    past_l2: int = 0
     # LLVM features that all code is compiled with.
     llvm_features: str = ""
 
@@ -58,7 +61,7 @@ def _cdna(generation: int) -> Architecture:
         f"cdna{generation}", "mfma", 64, 512,
         simds=4, issue_clocks=4, lane_vgprs=512, usable_vgprs=400,
         l2_bytes_a_clock=54, softmax_clocks=26, exchanges_rows=False, lds_barriers=generation > 1,
-        preloads_arguments=generation > 1,
+        preloads_arguments=generation > 1, past_l2=16 if generation > 2 else 0,
     )  # fmt: skip
 
 

@@ -218,6 +218,8 @@ def resident_of(
     from contextlib import nullcontext
 
     from mgx_mlir.codegen.choice import steered
+    from mgx_mlir.codegen.gpu.builders.binary import code_object
+    from mgx_mlir.codegen.gpu.builders.program import GpuProgram
     from mgx_mlir.codegen.gpu.kernel import chooser
     from mgx_mlir.codegen.gpu.resident import NAME, Part, resident_code
     from mgx_mlir.codegen.refusal import Refusal
@@ -227,12 +229,21 @@ def resident_of(
 
     own = context()
     modules, programs = [], {}
+
     for digest, kernel in kernels.items():
         module, op = read_kernel(kernel.bytecode, own)
         modules.append(module)
+
+        def compiled(
+            program: GpuProgram, target: Target, known: CodeObject = known[digest]
+        ) -> CodeObject:
+            """The known code, which spills no registers, of the known launches."""
+            is_known = program.launches == known.launches
+            return known if is_known else code_object(program, target)
+
         with steered(tuned[digest].schedule) if digest in tuned else nullcontext():
-            programs[digest], code = chooser(op)(target)
-        if code.launches != known[digest].launches:
+            programs[digest], _ = chooser(op, compiled)(target)
+        if programs[digest].launches != known[digest].launches:
             raise CompilerError(f"kernel {kernel.name} has another schedule in a resident kernel")
     parts = [Part(programs[digest], known[digest].launches[number]) for digest, number in bodies]
     # The phases are a loop, before which it would compute all bodies' constants, and keep them.

@@ -36,8 +36,9 @@ SYMBOLIC_FAMILIES: tuple[Family, ...] = tuple(family for family in _ALL if famil
 REGISTER_SHARES = (1.0, 0.75, 0.5)
 
 
-# A kernel's functions, and their code.
+# A kernel's functions, and their code; what makes it of them.
 Chosen = tuple[GpuProgram, CodeObject]
+Compile = Callable[[GpuProgram, Target], CodeObject]
 
 
 def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
@@ -46,7 +47,7 @@ def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
     return lambda target: choose(target)[1]
 
 
-def chooser(kernel: mgx.KernelOp) -> Callable[[Target], Chosen]:
+def chooser(kernel: mgx.KernelOp, compiled: Compile = code_object) -> Callable[[Target], Chosen]:
     """The function that chooses a kernel's program for each chip that it is given.
 
     The first family that takes the kernel compiles it, with its best schedule that spills no
@@ -62,7 +63,7 @@ def chooser(kernel: mgx.KernelOp) -> Callable[[Target], Chosen]:
     def choose(target: Target) -> Chosen:
         refusals: list[str] = []
         for family in families:
-            chosen = _of_family(family, kernel, target, refusals)
+            chosen = _of_family(family, kernel, target, refusals, compiled)
             if chosen is not None:
                 return chosen
         if way := steering():
@@ -70,7 +71,7 @@ def chooser(kernel: mgx.KernelOp) -> Callable[[Target], Chosen]:
         path = "all trips in one kernel" if loop else "generic path"
         refusals.append(f"sizes are arguments: {path}" if symbolic else path)
         program = lowered()
-        return program, replace(code_object(program, target), why="; ".join(refusals))
+        return program, replace(compiled(program, target), why="; ".join(refusals))
 
     return choose
 
@@ -85,7 +86,7 @@ def _any_program(kernel: mgx.KernelOp) -> GpuProgram:
 
 
 def _of_family(
-    family: Family, kernel: mgx.KernelOp, target: Target, refusals: list[str]
+    family: Family, kernel: mgx.KernelOp, target: Target, refusals: list[str], compiled: Compile
 ) -> Chosen | None:
     """A family's program of a kernel; None where it has none, with new `refusals` of its own."""
     tried, way = "", steering()
@@ -105,7 +106,7 @@ def _of_family(
         if made.schedule == tried or (way is not None and not way.met):
             continue
         relax(kernel, made.program.module)
-        code = code_object(made.program, target)
+        code = compiled(made.program, target)
         if not _spills(code):
             return made.program, replace(code, why="; ".join([*refusals, made.schedule]))
         refusals.append(f"{made.schedule} would spill registers")

@@ -1,6 +1,7 @@
 // The entry, the barrier and the end of a resident kernel (resident.py), to which its bodies are added.
 // Before its release a wave stores to a buffer of no bytes, which memory does not see: LLVM 22
-// leaves out the release's wait for stores in a loop that may be entered without any.
+// leaves out the release's wait for stores in a loop that may be entered without any. Where all
+// stores go past the L2 of a die of several (sc1), none is written back: a wave waits for them.
 gpu.module @kernels attributes {llvm.data_layout = $layout} {
 llvm.mlir.global internal @lds() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<$lds x i8>
 $told
@@ -49,8 +50,7 @@ $early
   llvm.cond_br %waits, ^wait, ^run(%passed, %taken : i32, i32)
 ^wait:
   %goal = llvm.add %passed, %c1 : i32
-  llvm.store %c0, %nowhere {alignment = 4 : i64} : i32, !llvm.ptr<7>
-  llvm.fence syncscope("agent") release
+$release
   rocdl.s.barrier
   llvm.cond_br %is_first, ^count, ^look(%thread : i32)
 ^count:

@@ -24,7 +24,7 @@ from string import Template
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import gpu, llvm
+from mlir.dialects import gpu, llvm, rocdl
 
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.target import Target
@@ -45,7 +45,7 @@ NAME = "resident"
 HEADER, EARLY = 24, 7
 _GROUP_IDS = {f"rocdl.workgroup.id.{d}": i for i, d in enumerate("xyz")}
 _THREAD_ID, _BARRIER = "rocdl.workitem.id.x", "rocdl.s.barrier"
-_BUFFER = "rocdl.make.buffer.rsrc"
+_BUFFER, _GEP = "rocdl.make.buffer.rsrc", llvm.GEPOp.OPERATION_NAME
 # Types of the arguments that a body has after those of its launch: see `_convert`.
 _OWN = (*["i32"] * 4, "!llvm.ptr<3>", "!llvm.ptr<5>")
 _POSITIONS = re.compile(r"rocdl\.(workgroup|workitem|grid|cluster|barrier|s\.barrier)[\w.]*")
@@ -104,6 +104,7 @@ def resident_code(
     )
     stats = kernel_stats(data)
     stats[NAME] |= {f"together_{i}": body.together for i, body in enumerate(merged.bodies)}
+    stats[NAME]["past_l2"] = int(merged.past_l2)
     if stats[NAME]["vgpr_spills"] or stats[NAME]["scratch_bytes"]:
         return Refusal("all bodies in one kernel would spill registers")
     return data, stats, threads
@@ -114,7 +115,8 @@ class _Merged:
 
     def __init__(self, threads: int, target: Target) -> None:
         self._threads, self._wave = threads, target.wave_size
-        self._lds_done = target.gpu.lds_done
+        self._gpu = target.gpu
+        self.past_l2 = target.gpu.past_l2 > 0  # whether all stores so far go there
         self.bodies: list[_Body] = []
         self._functions: list[ir.Operation] = []
         self._others: dict[str, ir.Operation] = {}
@@ -161,6 +163,7 @@ class _Merged:
             taken += ceil_div(_bytes_of(str(variable.attributes["global_type"])), 16) * 16
         types = [str(t) for t in function.regions[0].blocks[0].arguments.types]
         self._convert(function, number, lds, not waits, joined)
+        self.past_l2 = self.past_l2 and _stored_past(function, self._gpu.past_l2)
         self.bodies.append(_Body(part.launch, types, taken, threads, together, joined))
         self._functions.append(function)
         return None
@@ -223,10 +226,13 @@ class _Merged:
         """The gpu.module of the kernel with all bodies."""
         wait = (
             "rocdl.s.wait.dscnt 0"
-            if self._lds_done is None
-            else f"rocdl.s.waitcnt {self._lds_done}"
+            if self._gpu.lds_done is None
+            else f"rocdl.s.waitcnt {self._gpu.lds_done}"
         )
-        text = _kernel_text(self.bodies, arguments, self._threads, self._layout, self._flags, wait)
+        release = _PAST_L2 if self.past_l2 else _RELEASE
+        text = _kernel_text(
+            self.bodies, arguments, self._threads, self._layout, self._flags, (wait, release)
+        )
         module = ir.Module.parse(text)
         (found,) = module.body.operations
         block = found.regions[0].blocks[0]
@@ -237,6 +243,33 @@ class _Merged:
             block.append(function)
         self._kept = module  # the op that is returned lives in it
         return found
+
+
+def _stored_past(function: ir.Operation, bits: int) -> bool:
+    """Gives the stores to buffers of a function some bits; whether all have them."""
+    i32 = ir.IntegerType.get_signless(32)
+    for op in (op for op in _all_ops(function) if op.name == llvm.StoreOp.OPERATION_NAME):
+        x, place = op.operands
+        base: Any = place.owner
+        while isinstance(base, ir.Operation | ir.OpView) and base.name == _GEP:
+            base = base.operands[0].owner
+        if "ptr<7>" not in str(place.type):
+            if str(place.type) == "!llvm.ptr<1>":
+                return False
+            continue
+        bytes_ = _bytes_of(str(x.type).replace("x", " x "))
+        if getattr(base, "name", "") != _BUFFER or bytes_ > 16:
+            return False
+        words = bytes_ // 4
+        i = ir.IntegerType.get_signless(min(32, 8 * bytes_))
+        with ir.InsertionPoint(op), op.location:
+            word = ir.VectorType.get([words], i) if words > 1 else i
+            zero, flags = (llvm.mlir_constant(ir.IntegerAttr.get(i32, n)) for n in (0, bits))
+            buffer = rocdl.make_buffer_rsrc(ir.Type.parse("!llvm.ptr<8>"), *base.operands)
+            at = llvm.ptrtoint(i32, place)
+            rocdl.raw_ptr_buffer_store(llvm.bitcast(word, x), buffer, at, zero, flags)
+        op.erase()
+    return True
 
 
 def _all_ops(function: ir.Operation) -> list[ir.Operation]:
@@ -264,24 +297,24 @@ def _bytes_of(type_: str) -> int:
 
 
 def _kernel_text(
-    bodies: Sequence[_Body], arguments: int, threads: int, layout: str, flags: int, wait: str
-) -> str:
+    bodies: Sequence[_Body], arguments: int, threads: int, layout: str, flags: int,
+    waits: tuple[str, str],
+) -> str:  # fmt: skip
     """The kernel as MLIR's LLVM dialect, with declarations of its bodies. flags: of buffers.
-    wait: the instruction that waits for LDS."""
+    waits: what waits for LDS, and until other work-groups see a wave's stores."""
+    wait, release = waits
     lds = max([1, *(body.lds_bytes * body.together for body in bodies)])
     declared = [
         f"llvm.func @body_{i}({', '.join([*body.types, *_OWN])})" for i, body in enumerate(bodies)
     ]
-    cases = [
-        line for number, body in enumerate(bodies) for line in _case(number, body, threads, wait)
-    ]
+    cases = [_case(number, body, threads, wait) for number, body in enumerate(bodies)]
     is_joined = any(body.joined for body in bodies)
     given = {
         "layout": layout, "lds": lds, "declared": "\n".join(declared), "name": NAME,
         "arguments": ", ".join(f"%arg{i}: i64" for i in range(arguments)), "threads": threads,
         "header": HEADER, "flags": flags, "bodies": "\n".join(cases),
         "cases": ", ".join(f"{i}: ^body_{i}" for i in range(len(bodies))),
-        "told": _TOLD if is_joined else "",
+        "told": _TOLD if is_joined else "", "release": release,
         "clear": _template("resident_told").substitute(wait=wait) if is_joined else "",
         "early": "\n".join(x for i in range(EARLY) for x in _loaded(f"word_{i}", i, "i64")),
     }  # fmt: skip
@@ -295,71 +328,48 @@ def _loaded(name: str, i: int, type_: str) -> Iterable[str]:
     yield f"  %{name} = llvm.load %at_{name} : !llvm.ptr<4> -> {type_}"
 
 
-def _case(number: int, body: _Body, threads: int, wait: str) -> Iterable[str]:
+def _case(number: int, body: _Body, threads: int, wait: str) -> str:
     """The blocks of a body: its arguments, and its tiles."""
-    n, names = number, []
-    x, y, z = body.launch.grid
-    yield f"^body_{n}:"
+    n, names, arguments = number, list[str](), list[str]()
     for i, type_ in enumerate(body.types):
         names.append(f"%a_{n}_{i}")
         if i < EARLY and type_.startswith("!llvm.ptr"):
-            yield f"  {names[-1]} = llvm.inttoptr %word_{i} : i64 to {type_}"
+            arguments.append(f"  {names[-1]} = llvm.inttoptr %word_{i} : i64 to {type_}")
         else:
-            yield from _loaded(f"a_{n}_{i}", i, type_)
-    constants = {
-        "tiles": body.tiles, "together": body.together, "all": x * y * z, "last": x * y * z - 1,
-        "threads": body.threads, "lds": body.lds_bytes, "x": x, "y": y,
+            arguments += _loaded(f"a_{n}_{i}", i, type_)
+    x, y, z = body.launch.grid
+    given = {
+        "n": n, "tiles": body.tiles, "together": body.together, "all": x * y * z,
+        "last": x * y * z - 1, "threads": body.threads, "lds_bytes": body.lds_bytes, "x": x, "y": y,
+        "size": 8 * (1 + len(body.types)), "wait": wait, "types": ", ".join([*body.types, *_OWN]),
+        "idle": "join" if body.joined else "called", "arguments": "\n".join(arguments),
+        "names": "".join(f"{name}, " for name in names),
     }  # fmt: skip
-    for name, value in constants.items():
-        yield f"  %{name}_{n} = llvm.mlir.constant({value} : i32) : i32"
-    yield f"  llvm.br ^tile_{n}(%begin : i32)"
-    yield f"^tile_{n}(%t_{n}: i32):"
-    yield f'  %goes_{n} = llvm.icmp "ult" %t_{n}, %tiles_{n} : i32'
-    yield f"  llvm.cond_br %goes_{n}, ^do_{n}, ^done_{n}"
-    yield f"^do_{n}:"
-    own, thread, lds = f"%t_{n}", "%own_thread", "%lds"
-    if body.threads < threads:
-        yield f"  %wide_{n} = llvm.udiv %own_thread, %threads_{n} : i32"
-        yield f"  %sub_{n} = rocdl.readfirstlane %wide_{n} : i32"
-        yield f"  %thread_{n} = llvm.urem %own_thread, %threads_{n} : i32"
-        yield f"  %first_{n} = llvm.mul %t_{n}, %together_{n} : i32"
-        yield f"  %own_{n} = llvm.add %first_{n}, %sub_{n} : i32"
-        yield f"  %skip_{n} = llvm.mul %sub_{n}, %lds_{n} : i32"
-        moved = "(!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8"
-        yield f"  %lds_{n}_own = llvm.getelementptr %lds[%skip_{n}] : {moved}"
-        yield f'  %is_one_{n} = llvm.icmp "ult" %own_{n}, %all_{n} : i32'
-        yield f'  %has_one_{n} = llvm.icmp "ult" %sub_{n}, %together_{n} : i32'
-        yield f"  %is_{n} = llvm.and %is_one_{n}, %has_one_{n} : i1"
-        idle = f"^join_{n}" if body.joined else f"^called_{n}"
-        yield f"  llvm.cond_br %is_{n}, ^call_{n}, {idle}"
-        own, thread, lds = f"%own_{n}", f"%thread_{n}", f"%lds_{n}_own"
-    else:
-        yield f"  llvm.br ^call_{n}"
-    yield f"^call_{n}:"
-    yield f"  %b_{n} = llvm.intr.umin({own}, %last_{n}) : (i32, i32) -> i32"
-    yield f"  %x_{n}_id = llvm.urem %b_{n}, %x_{n} : i32"
-    yield f"  %row_{n} = llvm.udiv %b_{n}, %x_{n} : i32"
-    yield f"  %y_{n}_id = llvm.urem %row_{n}, %y_{n} : i32"
-    yield f"  %z_{n}_id = llvm.udiv %row_{n}, %y_{n} : i32"
-    types = ", ".join([*body.types, *_OWN])
-    given = ", ".join([*names, f"%x_{n}_id", f"%y_{n}_id", f"%z_{n}_id", thread, lds, "%joined"])
-    yield f"  llvm.call @body_{n}({given}) : ({types}) -> ()"
+    is_whole = body.threads == threads
+    own = f"%own_{n}", f"%thread_{n}", f"%lds_{n}"
+    if is_whole:
+        own = f"%t_{n}", "%own_thread", "%lds"
+    share = f"  llvm.br ^call_{n}" if is_whole else _template("resident_share").substitute(given)
+    called = f"  llvm.br ^called_{n}\n^called_{n}:\n"
     if body.joined:
-        yield from _JOINED.substitute(n=n, wait=wait).splitlines()
-    else:
-        yield f"  llvm.br ^called_{n}"
-    yield f"^called_{n}:"
-    if body.lds_bytes and not body.joined:  # the next tile writes where this one still reads
-        yield '  llvm.fence syncscope("workgroup") release'
-        yield "  rocdl.s.barrier"
-        yield '  llvm.fence syncscope("workgroup") acquire'
-    yield f"  %next_{n} = llvm.add %t_{n}, %groups : i32"
-    yield f"  llvm.br ^tile_{n}(%next_{n} : i32)"
-    yield f"^done_{n}:"
-    yield f"  %size_{n} = llvm.mlir.constant({8 * (1 + len(body.types))} : i64) : i64"
-    yield f"  llvm.br ^next(%size_{n}, %tiles_{n} : i64, i32)"
+        called = f"{_template('resident_joined').substitute(given)}\n^called_{n}:"
+    elif body.lds_bytes:  # the next tile writes where this one still reads
+        called += _FENCE
+    given |= {"share": share, "called": called}
+    given |= dict(zip(("own", "thread", "lds"), own, strict=True))
+    return _template("resident_body").substitute(given)
 
 
 # The words of LDS that say which barrier is a body's last.
 _TOLD = "llvm.mlir.global internal @told() {addr_space = 3 : i32} : !llvm.array<2 x i32>"
-_JOINED = _template("resident_joined")
+_FENCE = """\
+  llvm.fence syncscope("workgroup") release
+  rocdl.s.barrier
+  llvm.fence syncscope("workgroup") acquire"""
+# What makes a wave's stores seen by others that look after it: see resident.mlir.
+_RELEASE = """\
+  llvm.store %c0, %nowhere {alignment = 4 : i64} : i32, !llvm.ptr<7>
+  llvm.fence syncscope("agent") release"""
+_PAST_L2 = """\
+  llvm.fence syncscope("workgroup") release
+  rocdl.s.waitcnt 112"""

@@ -54,7 +54,7 @@ def test_the_bits_are_those_of_launches_in_any_order(chip: str) -> None:
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
 def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
     launches, wanted = run(chip, "launches", "decoder")
-    assert int(launches) >= 18
+    assert int(launches) >= 16
     for order in ("forward", "random:1"):
         assert run(chip, "persistent", "decoder", order=order) == ["1", wanted]
 
