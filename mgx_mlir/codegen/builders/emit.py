@@ -132,6 +132,15 @@ def compare(kind: str, a: Index, b: Index) -> ir.Value:
     return arith.cmpi(getattr(arith.CmpIPredicate, kind), value(a), value(b))
 
 
+def named_index(read: ir.Value, size: Index) -> ir.Value:
+    """The index that a read value names: negative ones count from the end, and one out of bounds
+    is clamped."""
+    index: ir.Value = arith.index_cast(ir.IndexType.get(), read)
+    is_negative = compare("slt", index, 0)
+    index = arith.select(is_negative, arith.addi(index, value(size)), index)
+    return arith.minsi(arith.maxsi(index, value(0)), value(sub(size, 1)))
+
+
 def loop(
     lower: Index,
     upper: Index,
@@ -258,15 +267,7 @@ def halves(x: ir.Value) -> list[ir.Value]:
 
 def constant(number: float | int, element: str, lanes: int = 0) -> ir.Value:
     """A constant scalar, or vector of `lanes` equal elements."""
-    type_ = element_type(element)
-    if is_float(element):
-        attribute: ir.Attribute = ir.FloatAttr.get(type_, float(number))
-    else:
-        attribute = ir.IntegerAttr.get(type_, int(number))
-    if lanes:
-        vector_type = ir.VectorType.get([lanes], type_)
-        return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))
-    return arith.constant(type_, attribute)
+    return Arithmetic([lanes] if lanes else None).constant(number, element_type(element))
 
 
 def attribute_constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
@@ -350,44 +351,30 @@ def zero(type_: ir.Type) -> ir.Attribute:
     return ir.FloatAttr.get(type_, 0.0)
 
 
-def _like(x: ir.Value, element: ir.Type) -> ir.Type:
-    if isinstance(x.type, ir.VectorType):
-        return ir.VectorType.get(ir.VectorType(x.type).shape, element)
-    return element
-
-
 def from_memory(x: ir.Value, element: str) -> ir.Value:
     """An element (or vector) read from memory, in the type that code computes with."""
     if element != "i1":
         return x
-    zero = arith.constant(x.type, _splat_or_scalar(x.type, 0))
-    return arith.cmpi(arith.CmpIPredicate.ne, x, zero)
+    return arith.cmpi(arith.CmpIPredicate.ne, x, Arithmetic.like([x]).int(0, x))
 
 
 def to_memory(x: ir.Value, element: str) -> ir.Value:
     """An element (or vector) in the type that memory holds."""
     if element != "i1":
         return x
-    return arith.extui(_like(x, ir.IntegerType.get_signless(8)), x)
-
-
-def _splat_or_scalar(type_: ir.Type, number: int) -> ir.Attribute:
-    if isinstance(type_, ir.VectorType):
-        attribute = ir.IntegerAttr.get(ir.VectorType(type_).element_type, number)
-        return ir.DenseElementsAttr.get_splat(type_, attribute)
-    return ir.IntegerAttr.get(type_, number)
+    return arith.extui(Arithmetic.like([x]).type(ir.IntegerType.get_signless(8)), x)
 
 
 def convert(x: ir.Value, source: str, target: str) -> ir.Value:
     """x of element type `source` as `target`. A float that becomes an integer must be whole."""
     if source == target:
         return x
+    a = Arithmetic.like([x])
     if source in BYTE_FLOATS:
-        a = Arithmetic.like([x])
         # The lower half may hold all the bits that make an instruction's result a NaN.
         wide = load_element(a, Element(source, "float", 8), x, any_nan=target != "bf16")
         return upper_half(wide) if target == "bf16" else convert(wide, "f32", target)
-    type_ = _like(x, element_type(target))
+    type_ = a.type(element_type(target))
     if is_float(source) != is_float(target):
         if is_float(source):
             return arith.fptosi(type_, x)
@@ -406,11 +393,10 @@ def convert(x: ir.Value, source: str, target: str) -> ir.Value:
 
 def upper_half(x: ir.Value) -> ir.Value:
     """An f32, or a vector of them, that a bf16 holds exactly, as bf16."""
-    i16, i32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32)
-    bits = arith.bitcast(_like(x, i32), x)
-    shift = arith.constant(bits.type, _splat_or_scalar(bits.type, 16))
-    half = arith.trunci(_like(x, i16), arith.shrui(bits, shift))
-    return arith.bitcast(_like(x, ir.BF16Type.get()), half)
+    a, i16, i32 = Arithmetic.like([x]), *map(ir.IntegerType.get_signless, (16, 32))
+    bits = arith.bitcast(a.type(i32), x)
+    half = arith.trunci(a.type(i16), arith.shrui(bits, a.int(16, bits)))
+    return arith.bitcast(a.type(ir.BF16Type.get()), half)
 
 
 def multiply_add(a: ir.Value, b: ir.Value, c: ir.Value, element: str) -> ir.Value:

@@ -188,11 +188,13 @@ class Kernel:
         of the results so far. neighbours: whether neighbours along the last parallel loop read
         neighbouring elements.
         """
-        held = tuple(map(_held, starts))
-        own = tuple(starts) if combine else ()
-        nest = Nest(tuple(extents), parallel, emit, held, own, combine, neighbours)
+        held, own = tuple(map(_held, starts)), tuple(starts) if combine else ()
+        return self.added(Nest(tuple(extents), parallel, emit, held, own, combine, neighbours))
+
+    def added(self, nest: Nest) -> list[Any]:
+        """The results of a nest, whose work is added to that of the nests before it."""
         self._functions.add(nest)
-        return list(held)
+        return list(nest.results)
 
     def rows(
         self,

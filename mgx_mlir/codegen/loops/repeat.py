@@ -27,7 +27,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.loops.body import Body, Function, Held, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import Functions, Kernel, Work
-from mgx_mlir.codegen.loops.nest import Combine, Nest, constant_of
+from mgx_mlir.codegen.loops.nest import Nest, constant_of
 from mgx_mlir.codegen.loops.place import Place, Start
 from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.element import Element, element_of, sizes_of
@@ -141,23 +141,15 @@ class RepeatKernel(Kernel):
         self._group = group
         self._parts = len(group.function.parts)
 
-    def generic(
-        self,
-        extents: Sequence[Number],
-        parallel: int,
-        starts: Sequence[Start],
-        emit: Callable[[Body, Indices], Sequence[ir.Value]],
-        combine: Combine | None = None,
-        neighbours: bool = False,
-    ) -> list[Any]:
+    def added(self, nest: Nest) -> list[Any]:
         """As the kernel's; threads that a sum would leave idle add up parts of it."""
-        depth, cuts = extents[-1] if extents else 0, 0
-        if neighbours and parallel == len(extents) - 1 and isinstance(depth, int):
-            cuts = self._group.cuts(extents[:parallel], depth)
-        if not cuts or not isinstance(depth, int) or combine is None:
-            return super().generic(extents, parallel, starts, emit, combine, neighbours)
-        *outer, last = extents[:parallel]
-        start = starts[0]
+        depth, cuts = nest.extents[-1] if nest.extents else 0, 0
+        if nest.neighbours and len(nest.reduced) == 1 and isinstance(depth, int):
+            cuts = self._group.cuts(nest.space, depth)
+        if not cuts or not isinstance(depth, int) or nest.combine is None:
+            return super().added(nest)
+        *outer, last = nest.space
+        start = nest.starts[0]
         shape, length = (*outer, cuts, last), depth // cuts
         held = Held(Place(start.type, math.prod(shape)), shape, start.element)
 
@@ -166,8 +158,7 @@ class RepeatKernel(Kernel):
             *mine, cut, column = dims
 
             def term(k: Index, total: Sequence[ir.Value]) -> Sequence[ir.Value]:
-                terms = emit(body, (*mine, column, cut * length + k))
-                return combine(body.arithmetic, total, terms)
+                return nest.next(body, (*mine, column, cut * length + k), total)
 
             body.put(body.sums(constant_of(start), length, term), held.place, held.position(dims))
             return ()
@@ -183,7 +174,7 @@ class RepeatKernel(Kernel):
             assert total is not None
             return total
 
-        return [Computed(extents[:parallel], held.element, whole, cuts)]
+        return [Computed(nest.space, held.element, whole, cuts)]
 
     def rows(
         self,

@@ -12,7 +12,7 @@ from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_te
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.families.pointwise.match import PointwiseSchedule
-from mgx_mlir.codegen.gpu.families.pooling.generator import PoolingSchedule
+from mgx_mlir.codegen.gpu.families.pooling import PoolingSchedule
 
 Array = np.ndarray[Any, Any]
 

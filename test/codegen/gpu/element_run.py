@@ -21,7 +21,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.pointwise.generator import pointwise_program
-from mgx_mlir.codegen.gpu.families.pooling.generator import pooling_program
+from mgx_mlir.codegen.gpu.families.pooling import pooling_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.rewriting.in_place import overwritable

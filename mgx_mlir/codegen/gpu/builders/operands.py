@@ -41,10 +41,10 @@ class MemoryOperand:
         return MemoryOperand(argument, element, 0, Axis(()), Axis.of((size, 1)))
 
     @staticmethod
-    def row(view: View, element: Element) -> MemoryOperand:
-        """A view as one row, in row-major order."""
-        inner = view.axis(0, len(view.dims))
-        return MemoryOperand(view.argument, element, view.offset, Axis(()), inner)
+    def row(view: View, element: Element, outer: int = 0) -> MemoryOperand:
+        """A view as rows, in row-major order, which its first `outer` dimensions count: one."""
+        axes = view.axis(0, outer), view.axis(outer, len(view.dims))
+        return MemoryOperand(view.argument, element, view.offset, *axes)
 
     @property
     def repeated(self) -> bool:
@@ -209,12 +209,3 @@ def vector_lanes(size: int, operands: Sequence[MemoryOperand]) -> int:
     """
     narrowest = min((element_bytes(o.element) for o in operands if not o.repeated), default=4)
     return math.gcd(common_factor(size), min(CHUNK_BYTES // narrowest, 8))
-
-
-def index_of(read: ir.Value, size: int) -> ir.Value:
-    """The index that a read value names: negative ones count from the end, and one out of bounds
-    is clamped."""
-    index = arith.index_cast(ir.IndexType.get(), read)
-    from_end = arith.addi(index, emit.value(size))
-    index = arith.select(emit.compare("slt", index, 0), from_end, index)
-    return arith.minsi(arith.maxsi(index, emit.value(0)), emit.value(size - 1))

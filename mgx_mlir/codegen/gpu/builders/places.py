@@ -17,7 +17,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View
@@ -57,7 +57,7 @@ class Places:
         for coordinate in self.coordinates:
             operand = coordinate.indices
             read = operand.load_one(indices, operand.offset_of(operand.start(0), point))
-            chosen = index_of(read, coordinate.size)
+            chosen = emit.named_index(read, coordinate.size)
             slot = emit.add(slot, emit.mul(chosen, coordinate.step))
         return slot
 

@@ -33,6 +33,7 @@ from mgx_mlir.codegen.choice import Offer, steered, steering
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, in_turn
+from mgx_mlir.codegen.gpu.families import pooling
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
 from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
 from mgx_mlir.codegen.gpu.families.contraction.products import (
@@ -43,7 +44,6 @@ from mgx_mlir.codegen.gpu.families.contraction.products import (
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.gpu.families.pooling import generator as pooling
 from mgx_mlir.codegen.meaning.element import bit_width, element_of, sizes_of
 from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, of_images
 from mgx_mlir.codegen.refusal import Refusal
@@ -77,7 +77,7 @@ def images_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram
                 if step * element_bytes(element_of(type_)) % CHUNK_BYTES:
                     return Refusal(f"{anchor}: images that are no multiples of {CHUNK_BYTES} bytes")
                 steps[argument] = step
-        return _Images(kernel, images, steps, target).program(anchor)
+        return _Images(kernel, images, steps, target).program()
 
 
 def _way(offer: Offer) -> Schedule:
@@ -105,7 +105,7 @@ class _Images:
             self.made[count] = of_images(self.kernel, count)
         return self.made[count][1]
 
-    def program(self, anchor: str) -> Generated[GpuProgram] | Refusal:
+    def program(self) -> Generated[GpuProgram] | Refusal:
         made = pooling.FAMILY.program(self.of(1), self.target)
         if isinstance(made, Generated):
             return self._generated(self._each(made.program, 1), made.schedule)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.meaning.index import Index, fixed, index_constant
@@ -58,7 +59,7 @@ def gather(kernel: Kernel, op: mgx.GatherOp, operands: Sequence[Lazy]) -> Lazy:
 
     def element(body: Body, indices: Indices) -> ir.Value:
         name = indices[axis : axis + inner]
-        index = runtime_index(body, body.at(chosen, name), x.shape[axis])
+        index = runtime_index(body.at(chosen, name), x.shape[axis])
         return body.at(x, (*indices[:axis], index, *indices[axis + inner :]))
 
     return kernel.result_of(op, element, x.cost + 2)
@@ -70,7 +71,7 @@ def gather_elements(kernel: Kernel, op: mgx.GatherElementsOp, operands: Sequence
     axis = op.axis.value
 
     def element(body: Body, indices: Indices) -> ir.Value:
-        index = runtime_index(body, body.at(chosen, indices), x.shape[axis])
+        index = runtime_index(body.at(chosen, indices), x.shape[axis])
         return body.at(x, (*indices[:axis], index, *indices[axis + 1 :]))
 
     return kernel.result_of(op, element, x.cost + 2)
@@ -83,9 +84,7 @@ def gathernd(kernel: Kernel, op: mgx.GatherndOp, operands: Sequence[Lazy]) -> La
 
     def element(body: Body, indices: Indices) -> ir.Value:
         where = [
-            runtime_index(
-                body, body.at(chosen, (*indices[:outer], Index.of(i))), x.shape[batch + i]
-            )
+            runtime_index(body.at(chosen, (*indices[:outer], Index.of(i))), x.shape[batch + i])
             for i in range(depth)
         ]
         return body.at(x, (*indices[:batch], *where, *indices[outer:]))
@@ -93,14 +92,9 @@ def gathernd(kernel: Kernel, op: mgx.GatherndOp, operands: Sequence[Lazy]) -> La
     return kernel.result_of(op, element, x.cost + 2 * depth)
 
 
-def runtime_index(body: Body, value: ir.Value, size: Number) -> Index:
+def runtime_index(value: ir.Value, size: Number) -> Index:
     """An index from a tensor: a negative one counts from the end, and the result is clamped."""
-    index = arith.index_cast(ir.IndexType.get(), value)
-    negative = arith.cmpi(arith.CmpIPredicate.slt, index, index_constant(0))
-    index = arith.select(negative, arith.addi(index, index_constant(size)), index)
-    index = arith.maxsi(index, index_constant(0))
-    index = arith.minsi(index, index_constant(size - 1))
-    return Index.runtime(index, 0, size - 1)
+    return Index.runtime(emit.named_index(value, size), 0, size - 1)
 
 
 @lowers(mgx.PadOp)

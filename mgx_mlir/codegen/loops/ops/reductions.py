@@ -53,10 +53,9 @@ def reduce_axes(
     source: Lazy,
     axes: Sequence[int],
     fold: Fold = SUM,
-    element: Element | None = None,
 ) -> Lazy:
     """A reduction along axes, which keep size 1, in the type where the source is computed."""
-    shape, element = source.shape, element or source.element.computed()
+    shape, element = source.shape, source.element.computed()
     kept = [d for d in range(len(shape)) if d not in set(axes)]
     order = kept + sorted(set(axes))
 

@@ -336,11 +336,6 @@ def _cubic(a: Arithmetic, d: ir.Value, coefficient: float) -> ir.Value:
     return a.select(a.compare("ole", d, a.float(1.0, d)), near, far)
 
 
-def lies_inside(body: Body, axis: Axis, index: Index) -> ir.Value:
-    """Whether a result index lies in the input."""
-    return _is_inside(_coordinate(body, axis, index), axis.size)
-
-
 def _with_outside(
     kernel: Kernel,
     op: mgx.ResizeOp,
@@ -353,7 +348,7 @@ def _with_outside(
     def guarded(body: Body, indices: Indices) -> ir.Value:
         value = read(body, indices)
         for axis, index in zip(axes, indices, strict=True):
-            inside = lies_inside(body, axis, index)
+            inside = _is_inside(_coordinate(body, axis, index), axis.size)
             fill = kernel.scalar(x.element, op.extrapolation_value.value)
             value = arith.select(inside, value, fill)
         return value

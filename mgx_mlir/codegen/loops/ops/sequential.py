@@ -133,7 +133,7 @@ def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
     def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             where = (*row[:axis], i, *row[axis:])
-            index = runtime_index(body, body.at(chosen, where), x.shape[axis])
+            index = runtime_index(body.at(chosen, where), x.shape[axis])
             place = [body.scalar(index)]
             new = body.at(updates, where)
             return [_updated(body, x.element, combine, carried[0], place, new)]
@@ -156,7 +156,7 @@ def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
         def step(i: Index, carried: Sequence[Any]) -> list[Any]:
             which = delinear(i, outer)
             place = [
-                body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), shape[d]))
+                body.scalar(runtime_index(body.at(chosen, (*which, Index.of(d))), shape[d]))
                 for d in range(depth)
             ]
             new = body.at(updates, (*which, *row))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.loops.body import Body, Indices, Lazy
 from mgx_mlir.codegen.loops.kernel import Kernel, lowers
 from mgx_mlir.codegen.loops.ops.contractions import OPERAND_COST, multiply
@@ -17,7 +19,8 @@ from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, load, store
 from mgx_mlir.codegen.meaning.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Index, index_constant
-from mgx_mlir.codegen.meaning.reducers import lowest, sum_element
+from mgx_mlir.codegen.meaning.quantize import quotient
+from mgx_mlir.codegen.meaning.reducers import SUM, Reducer, lowest, sum_element
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import pad_value_of
 from mgx_mlir.sizes.arithmetic import Number
@@ -103,42 +106,26 @@ def _unstrided(body: Body, reach: Index, stride: int) -> tuple[Index, list[ir.Va
 def pooling(kernel: Kernel, op: mgx.PoolingOp, operands: Sequence[Lazy]) -> Lazy:
     """One parallel loop nest; the window is a sequential nest in its body."""
     x = kernel.settled(operands[0])
-    mode = word(op.mode)
-    element = sum_element(x.element) if mode == "average" else x.element.computed()
-    rank = len(x.shape) - 2
+    mode, order, rank = word(op.mode), op.lp_order.value, len(x.shape) - 2
+    reducer = pooling_reducer(mode, x.element, order)
     lengths, strides = list(op.lengths), list(op.strides)
     dilations, pads = list(op.dilations), list(op.pads)
-    order = op.lp_order.value
+    neutral = _finite(x.element, reducer.initial)
 
     def pooled(body: Body, indices: Indices) -> ir.Value:
         a = body.arithmetic
         starts = [indices[2 + d] * strides[d] - pads[d] for d in range(rank)]
-        neutral = lowest(element) if mode == "max" else 0
 
         def tap(window: Indices, carried: Sequence[ir.Value]) -> list[ir.Value]:
             where = [starts[d] + window[d] * dilations[d] for d in range(rank)]
             position = (*indices[:2], *where)
-            value = load(
-                a,
-                x.element,
-                body.guarded(
-                    x, position, lambda: kernel.scalar(x.element, _finite(x.element, neutral))
-                ),
-            )
-            value = change(a, x.element.computed(), element, value)
-            if mode == "max":
-                return [a.maximum(element, carried[0], value)]
-            if mode == "lpnorm":
-                value = power(a, a.math("absf", value), order)
-            return [a.sum(element, carried[0], value)]
+            value = body.guarded(x, position, lambda: kernel.scalar(x.element, neutral))
+            return [reducer.combine(a, carried[0], reducer.term(a, value))]
 
-        start = a.constant(neutral, element.storage())
+        start = a.constant(reducer.initial, reducer.accumulator.storage())
         result = body.nest(lengths, [start], tap)[0]
-        if mode == "average":
-            result = _average(a, element, result, _counted(body, op, x.shape, starts))
-        elif mode == "lpnorm":
-            result = root(a, result, order)
-        return store(a, x.element, change(a, element, x.element.computed(), result))
+        count = _counted(body, op, x.shape, starts) if mode == "average" else 0
+        return of_window(a, reducer, mode, order, result, count)
 
     cost = 2 * math.prod(lengths)
     return kernel.result_of(op, pooled, cost)
@@ -188,15 +175,43 @@ def _span(body: Body, start: Index, length: int, dilation: int, size: Number) ->
     return arith.subi(edge(size), edge(0))
 
 
-def _average(a: Arithmetic, element: Element, total: ir.Value, count: ir.Value | int) -> ir.Value:
-    if isinstance(count, int):
-        divisor = a.constant(count, element.storage())
-    elif element.is_float:
-        narrow = arith.index_cast(ir.IntegerType.get_signless(32), count)
-        divisor = arith.sitofp(element.storage(), narrow)
-    else:
-        divisor = arith.index_cast(element.storage(), count)
-    return a.div(total, divisor) if element.is_float else arith.divsi(total, divisor)
+@dataclass(frozen=True)
+class Norm(Reducer):
+    """The root of a sum of powers."""
+
+    order: int = 2
+
+    def term(self, a: Arithmetic, value: ir.Value) -> ir.Value:
+        return power(a, a.math("absf", super().term(a, value)), self.order)
+
+
+def pooling_reducer(mode: str, element: Element, order: int) -> Reducer:
+    """How the elements of a window are combined."""
+    wide = sum_element(element) if mode == "average" else element.computed()
+    if mode == "max":
+        return Reducer(element, wide, lowest(wide), Arithmetic.maximum)
+    return (
+        Norm(element, wide, *SUM, order=order) if mode == "lpnorm" else Reducer(element, wide, *SUM)
+    )
+
+
+def of_window(
+    a: Arithmetic, reducer: Reducer, mode: str, order: int, total: ir.Value, count: emit.Index
+) -> ir.Value:
+    """The result of a window, as memory holds it. count: of elements that an average divides by."""
+    wide = reducer.accumulator
+    if mode == "average":
+        if isinstance(count, int):
+            divisor = a.constant(count, wide.storage())
+        elif wide.is_float:
+            narrow = arith.index_cast(ir.IntegerType.get_signless(32), emit.value(count))
+            divisor = arith.sitofp(wide.storage(), narrow)
+        else:
+            divisor = arith.index_cast(wide.storage(), emit.value(count))
+        total = quotient(a, total, divisor) if wide.is_float else arith.divsi(total, divisor)
+    elif mode == "lpnorm":
+        total = root(a, total, order)
+    return store(a, reducer.element, change(a, wide, reducer.element.computed(), total))
 
 
 def power(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:

@@ -63,9 +63,7 @@ def match_lrn(kernel: mgx.KernelOp) -> Lrn | Refusal | None:
     if op.size.value > MAX_SIZE:
         return Refusal(f"{Lrn.name}: {op.size.value} channels are more than {MAX_SIZE}")
     images, channels, *rest = view.shape
-    source = MemoryOperand(
-        view.argument, element, view.offset, view.axis(0, 2), view.axis(2, len(view.shape))
-    )
+    source = MemoryOperand.row(view, element, 2)
     numbers = op.alpha.value, op.beta.value, op.bias.value
     return Lrn(images, channels, math.prod(rest), source, op.size.value, *numbers)
 

@@ -230,10 +230,9 @@ def _gather(
         places = named(indices, type_, view.shape, op.axis.value % len(view.shape))
     depth, size = places.depth, math.prod(shape)
     element = element_of(op.results[0].type)
-    outer, inner = view.axis(0, depth), view.axis(depth, len(view.shape))
     return Gather(
         size,
-        MemoryOperand(view.argument, element, view.offset, outer, inner),
+        MemoryOperand.row(view, element, depth),
         places,
         math.prod(view.shape[depth:]),
         MemoryOperand.flat(number, element, size),

@@ -219,7 +219,7 @@ def emit_tiles(
     target: Target,
 ) -> None:
     """Builds the body: each wave computes a tile."""
-    tile = _Tile(elements, schedule, buffers, target)
+    tile = _Tile(schedule, buffers, target)
     tile.begin(thread, block)
 
     def store(operand: MemoryOperand, number: int, chunk: Chunk, x: ir.Value) -> None:
@@ -253,7 +253,6 @@ class _Tile(Layout):
 
     def __init__(
         self,
-        elements: Elements,
         schedule: TransposedSchedule,
         buffers: Mapping[Argument, ir.Value],
         target: Target,

@@ -181,9 +181,7 @@ def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
             taps[d] = Formula(op, axis, strides[d]) if symbolic else _taps(op, axis, strides[d])
     last = max(taps, default=0)
     numbers = sum(2 * t.indices.size for t in taps.values() if isinstance(t, Taps))
-    source = MemoryOperand(
-        view.argument, element, view.offset, view.axis(0, last + 1), view.axis(last + 1, len(shape))
-    )
+    source = MemoryOperand.row(view, element, last + 1)
     if not taps:
         return Refusal(f"{name}: all results are where they were")
     if element.is_byte_float and not nearest:

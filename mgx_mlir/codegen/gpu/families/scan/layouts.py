@@ -42,6 +42,8 @@ class Layout(ABC):
     reverse: bool = False
     product: bool = False
     guards: list[ir.Value] = field(default_factory=list)
+    part: Index = 0
+    along: Index = 0  # the lane's number in its group
 
     def __post_init__(self) -> None:
         self.arithmetic = Arithmetic([self.schedule.lanes] if self.schedule.across else None)
@@ -57,16 +59,8 @@ class Layout(ABC):
         """Computes the thread's rows and part."""
 
     @abstractmethod
-    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
-        """A vector in the type that memory holds; zeros beyond the end."""
-
-    @abstractmethod
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
-        """Stores a vector, where it is not beyond the end."""
-
-    @abstractmethod
-    def offset(self, number: Index) -> Offset:
-        """The offset where chunk `number` of the part starts."""
+    def placed(self, operand: MemoryOperand, column: Index) -> tuple[MemoryOperand, Index, Index]:
+        """The operand with vectors along its inner axis, and where a column's vector starts."""
 
     @abstractmethod
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
@@ -88,6 +82,29 @@ class Layout(ABC):
     @abstractmethod
     def carry(self, buffer: ir.Value) -> ir.Value:
         """The sum of the parts before this one."""
+
+    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
+        """A vector in the type that memory holds; zeros beyond the end."""
+        own, start, inner = self.placed(operand, offset[0])
+        return own.load(buffer, start, inner, self.schedule.lanes, offset[1])
+
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
+        """Stores a vector, where it is not beyond the end."""
+        own, start, inner = self.placed(operand, offset[0])
+        own.store(x, buffer, start, inner, offset[1])
+
+    def offset(self, number: Index) -> Offset:
+        """The offset where chunk `number` of the part starts."""
+        schedule, width = self.schedule, 1 if self.schedule.across else self.schedule.lanes
+        size = schedule.group * width
+        chunk = emit.add(emit.mul(self.part, schedule.chunks), number)
+        column = emit.add(emit.mul(chunk, size), emit.mul(self.along, width))
+        inside = list(self.guards)
+        if schedule.parts * schedule.chunks * size != self.columns:
+            inside.append(emit.compare("slt", column, self.columns))
+        if self.reverse:
+            column = memory.opaque(emit.sub(self.columns - width, column))
+        return column, inside
 
     def add(self, x: ir.Value, y: ir.Value) -> ir.Value:
         a = Arithmetic.like([x])
@@ -135,25 +152,8 @@ class Along(Layout):
         self.row = emit.div(self.piece, schedule.parts)
         self.part = emit.rem(self.piece, schedule.parts)
 
-    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
-        column, inside = offset
-        return operand.load(buffer, operand.start(self.row), column, self.schedule.lanes, inside)
-
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
-        column, inside = offset
-        operand.store(x, buffer, operand.start(self.row), column, inside)
-
-    def offset(self, number: Index) -> Offset:
-        schedule = self.schedule
-        size = schedule.group * schedule.lanes
-        chunk = emit.add(emit.mul(self.part, schedule.chunks), number)
-        column = emit.add(emit.mul(chunk, size), emit.mul(self.along, schedule.lanes))
-        inside = list(self.guards)
-        if schedule.parts * schedule.chunks * size != self.columns:
-            inside.append(emit.compare("slt", column, self.columns))
-        if self.reverse:
-            column = memory.opaque(emit.sub(self.columns - schedule.lanes, column))
-        return column, inside
+    def placed(self, operand: MemoryOperand, column: Index) -> tuple[MemoryOperand, Index, Index]:
+        return operand, operand.start(self.row), column
 
     def ordered(self, x: ir.Value) -> list[ir.Value]:
         """A vector's elements in the order of the sum."""
@@ -161,7 +161,6 @@ class Along(Layout):
         return found[::-1] if self.reverse else found
 
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
-        """The running sums of a vector, and what is carried on."""
         inner: list[ir.Value] = []
         for value in self.ordered(x):
             inner.append(self.add(inner[-1], value) if inner else value)
@@ -221,23 +220,8 @@ class Across(Layout):
         self.row = emit.mul(emit.rem(self.number, vectors), self.schedule.lanes)
         self.part = emit.div(self.number, vectors)
 
-    def load(self, operand: MemoryOperand, buffer: ir.Value, offset: Offset) -> ir.Value:
-        (column, inside), across = offset, operand.transposed
-        return across.load(buffer, across.start(column), self.row, self.schedule.lanes, inside)
-
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, offset: Offset) -> None:
-        (column, inside), across = offset, operand.transposed
-        across.store(x, buffer, across.start(column), self.row, inside)
-
-    def offset(self, number: Index) -> Offset:
-        schedule = self.schedule
-        column = emit.add(emit.mul(self.part, schedule.chunks), number)
-        inside = list(self.guards)
-        if schedule.parts * schedule.chunks != self.columns:
-            inside.append(emit.compare("slt", column, self.columns))
-        if self.reverse:
-            column = memory.opaque(emit.sub(self.columns - 1, column))
-        return column, inside
+    def placed(self, operand: MemoryOperand, column: Index) -> tuple[MemoryOperand, Index, Index]:
+        return operand.transposed, operand.transposed.start(column), self.row
 
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
         after = self.add(carried, x)

@@ -25,7 +25,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Launches, Work
-from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
@@ -160,7 +160,7 @@ def _replace_single(g: Generator) -> None:
         point = emit.add(emit.mul(before, coordinate.step), after)
         places = coordinate.indices
         named = places.load_one(work.buffers[g.indices], places.offset_of(places.start(0), point))
-        hit = emit.compare("eq", index_of(named, coordinate.size), here)
+        hit = emit.compare("eq", emit.named_index(named, coordinate.size), here)
         start, moved = scatter.updates.start(point), g.moved(work)
         inside = [*work.inside, hit]
         new = scatter.updates.load(work.buffers[g.updates], start, along, lanes, inside)

@@ -101,13 +101,7 @@ def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     else:
         places = by_tuple(indices, others[0].type, shape)
         split = len(indices.shape) - 1
-    made = MemoryOperand(
-        updates.argument,
-        element,
-        updates.offset,
-        updates.axis(0, split),
-        updates.axis(split, len(updates.shape)),
-    )
+    made = MemoryOperand.row(updates, element, split)
     slots, run = math.prod(shape[: places.depth]), math.prod(shape[places.depth :])
     over = overwritable(kernel)
     kind = name.rpartition("_")[2]
