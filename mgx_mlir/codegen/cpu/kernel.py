@@ -64,7 +64,7 @@ class Work:
         inputs = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(types)}
         outputs = [_place(type_, Argument("output", n)) for n, type_ in enumerate(results)]
         add(Frame(functions, inputs, outputs))
-        return functions.finish(self.kernel, self.target, explicit=True)
+        return functions.finish(self.target, explicit=True)
 
     def offer(self, words: str, clocks: float, add: Add) -> Offer:
         """An offer of functions."""
@@ -106,7 +106,7 @@ def _reduced(kernel: mgx.KernelOp, parts: ReducedProduct, target: Target) -> Cod
     places = lower_nests(parts.reduction, functions, HostKernel(functions), [rows])
     for number, place in zip(parts.results, places, strict=True):
         place.argument = Argument("output", number)
-    return replace(functions.finish(kernel, target), why=f"{offer.schedule}; then its rows")
+    return replace(functions.finish(target), why=f"{offer.schedule}; then its rows")
 
 
 def ways_of(work: Work) -> dict[str, Callable[[], Offer | Refusal]]:

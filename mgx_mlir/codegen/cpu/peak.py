@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.kernel import load_dialects
+from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.loops.place import UNBOUNDED
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.dialects import context
 
 # Sums of vectors that are in flight: enough to hide their latency, on every processor.
@@ -25,11 +27,11 @@ def peak_loop(target: Target) -> tuple[CodeObject, int]:
     lanes = Machine.of(target).lanes("f32")
     with context() as used, ir.Location.unknown():
         load_dialects(used)
-        builder = KernelBuilder("peak", ir.Module.create())
+        functions = Functions("peak", lanes)
+        sums_ = Place(emit.element_type("f32"), _SUMS * lanes, Argument("output", 0))
 
-        def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
-            type_ = ir.MemRefType.get([UNBOUNDED], emit.element_type("f32"))
-            memory = entry.add_argument(type_, ir.Location.unknown())
+        def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+            (memory,) = pointers
             factor = emit.load_vector(memory, 0, lanes)
 
             def step(_: ir.Value, *sums: ir.Value) -> list[ir.Value]:
@@ -39,7 +41,6 @@ def peak_loop(target: Target) -> tuple[CodeObject, int]:
             sums = emit.loop(begin, end, 1, step, starts, rolled=True)
             for n, x in enumerate(sums):
                 emit.store_vector(x, memory, n * lanes)
-            return [Argument("output", 0)]
 
-        builder.add_function(1, build)
-        return builder.finish(target, explicit=True), 2 * _SUMS * lanes
+        functions.add_on([sums_], 1, body)
+        return functions.finish(target, explicit=True), 2 * _SUMS * lanes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -13,13 +13,13 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
-from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError, RowReduction, is_extreme
 from mgx_mlir.codegen.loops.body import Body, Lazy
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
 from mgx_mlir.codegen.loops.nest import Facts, Nest
+from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.loops.repeat import (
     PartBody,
     PartFunction,
@@ -54,11 +54,11 @@ def compile_repeat(kernel: mgx.KernelOp, target: Target) -> CodeObject:
 
 def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) -> CodeObject:
     symbols, machine = kernel_symbols(kernel), Machine.of(target)
-    builder, lanes = KernelBuilder(kernel.sym_name.value, ir.Module.create()), machine.lanes("f32")
-    functions = Functions(builder, symbols, lanes)
+    lanes = machine.lanes("f32")
+    functions = Functions(kernel.sym_name.value, lanes, symbols)
     packed = [] if parts else pack_weights(kernel, functions, machine)
 
-    def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> PartFunction:
+    def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> Iterable[Place]:
         function = PartFunction(entry, parts=parts)
         group = _Group(function, lanes, machine.registers // 2, symbols)
 
@@ -67,10 +67,10 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
             lower_nests(kernel, group, _Kernel(group, packed))
 
         emit.loop(begin, end, 1, one)
-        return function
+        return function.pointers
 
     functions.add_built(math.prod(parts), build)
-    return functions.finish(kernel, target)
+    return functions.finish(target)
 
 
 class _Kernel(RepeatKernel):
