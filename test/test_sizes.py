@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mgx_mlir.errors import OpenError
 from mgx_mlir.sizes.arithmetic import (
     Size,
     Symbol,
@@ -126,6 +127,22 @@ def test_a_number_below_zero_is_rounded_down() -> None:
 @pytest.mark.parametrize("text", ["", "a+", "(a", "a)", "a//0", "a//(b-b)", "1.5", "a" * 5000, "`"])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a+" * 3000 + "a", "a formula of 6001 characters, .* give the model some of the sizes"),
+        ("(a+b+c+d)*" * 40 + "a", "too many terms or factors"),
+        ("(a//b)*" * 80 + "a", "too many terms or factors"),
+        ("(a+b)//c*" * 40 + "a", "too many terms or factors"),
+        ("max(b-" * 30 + "c" + ",a)" * 30, "too many terms or factors"),
+    ],
+)
+def test_sizes_too_long_to_write_out_are_refused(text: str, said: str) -> None:
+    """A few hundred characters of a hostile file must not take hours."""
+    with pytest.raises(OpenError, match=said):
         parse(text)
 
 

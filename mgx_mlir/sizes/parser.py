@@ -6,21 +6,33 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from mgx_mlir.errors import OpenError
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, maximum
 
-# A formula of a file is no longer than this, and no deeper.
+# A formula of a file is no longer than this and no deeper. Written out as a sum of products a
+# product in it has no more terms, each of no more factors, and no part is longer than this.
 MAX_TEXT = 4096
 MAX_DEPTH = 32
+MAX_TERMS = 1024
+MAX_FACTORS = 64
+MAX_WRITTEN = 4 * MAX_TEXT
 _TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|`([^`]+)`|(//|[-+*(),]))")
+
+
+class LongSizeError(OpenError, ValueError):
+    """A size is a formula of too many characters."""
 
 
 def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
     """The size that a text is; `known` gives the bounds of symbols, by name.
 
-    Raises ValueError for what is no size.
+    Raises ValueError for what is no size, LongSizeError for a longer text.
     """
     if len(text) > MAX_TEXT:
-        raise ValueError(f"a size of {len(text)} characters; at most {MAX_TEXT} are read")
+        raise LongSizeError(
+            f"a size is a formula of {len(text)} characters, '{text:.80}...'; at most {MAX_TEXT} "
+            "are read: give the model some of the sizes in it"
+        )
     return _parsed(text, *((symbol, symbol.optimals) for symbol in (known or {}).values()))
 
 
@@ -46,6 +58,15 @@ class _Parser:
 
     def error(self) -> ValueError:
         return ValueError(f"'{self.text:.80}' is not a size")
+
+    def long_error(self) -> LongSizeError:
+        return LongSizeError(f"'{self.text:.80}' has too many terms or factors for a size")
+
+    def short(self, value: Number) -> Number:
+        """A part of the size, which is not too long written out."""
+        if len(str(value)) > MAX_WRITTEN:
+            raise self.long_error()
+        return value
 
     def whole(self) -> Number:
         value = self.total()
@@ -75,7 +96,9 @@ class _Parser:
             other = self.factor()
             if sign == "//" and bounds(other)[0] < 1:
                 raise self.error()
-            value = value * other if sign == "*" else value // other
+            if sign == "*" and not _is_short(value, other):
+                raise self.long_error()
+            value = self.short(value * other if sign == "*" else value // other)
         return value
 
     def inner(self, end: str) -> Number:
@@ -99,5 +122,13 @@ class _Parser:
         if kind == "number":
             return int(text)
         if text == "max" and self.sign("("):
-            return maximum(self.inner(","), self.inner(")"))
+            return self.short(maximum(self.inner(","), self.inner(")")))
         return Size.of(self.known.get(text, Symbol(text)))
+
+
+def _is_short(a: Number, b: Number) -> bool:
+    """Whether the product of two numbers is not too long to be written out."""
+    if not isinstance(a, Size) or not isinstance(b, Size):
+        return True
+    factors = sum(max(len(atoms) for atoms, _ in x.terms) for x in (a, b))
+    return len(a.terms) * len(b.terms) <= MAX_TERMS and factors <= MAX_FACTORS
