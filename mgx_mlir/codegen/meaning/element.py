@@ -99,7 +99,8 @@ _BY_CLASS: dict[type[ir.Type], Element] = {
 
 
 @cache
-def _element(name: str) -> Element:
+def element_named(name: str) -> Element:
+    """The element of a scalar type's text."""
     if name == "i1":
         return BOOLEAN
     if name.startswith("i"):
@@ -114,7 +115,7 @@ def element_of(type_: ir.Type) -> Element:
     """The element of a tensor, vector or scalar type of the mgx dialect."""
     if isinstance(type_, ir.ShapedType):
         type_ = type_.element_type
-    return _BY_CLASS.get(type(type_)) or _element(str(type_))
+    return _BY_CLASS.get(type(type_)) or element_named(str(type_))
 
 
 def shape_of(type_: ir.Type) -> tuple[int, ...]:

@@ -13,23 +13,16 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, precision
-from mgx_mlir.codegen.gpu.builders.function import (
-    Tensor,
-    function,
-    grid_of,
-    linear_block,
-    thread_number,
-)
-from mgx_mlir.codegen.gpu.builders.program import aligned
+from mgx_mlir.codegen.gpu.builders.function import grid_of, linear_block, thread_number
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.meaning.element import F32, element_of
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -53,17 +46,6 @@ class Partial:
     def sizes(self) -> tuple[int, int]:
         """Elements of the two tensors."""
         return self.parts * self.queries * self.columns, self.parts * self.queries * 2
-
-    @property
-    def arguments(self) -> tuple[Argument, Argument]:
-        return Argument("scratch", 0), Argument("scratch", aligned(4 * self.sizes[0]))
-
-    @property
-    def bytes(self) -> int:
-        return self.arguments[1].index + aligned(4 * self.sizes[1])
-
-    def tensors(self, written: bool) -> list[Tensor]:
-        return [Tensor(size, F32, written) for size in self.sizes]
 
 
 def store_partial(
@@ -91,23 +73,6 @@ def store_partial(
     memory.store(
         memory.joined(list(ends)), buffers[1], memory.guarded(emit.mul(row, 2), conditions, 4)
     )
-
-
-def tensor_of(size: int, element: str, written: bool = False) -> Tensor:
-    """The parameter of a function for a buffer of `size` elements."""
-    return Tensor(size, element_of(ir.Type.parse(element)), written)
-
-
-def result_tensors(
-    attention: Attention, sizes: Sequence[int]
-) -> tuple[list[Tensor], tuple[Argument, ...]]:
-    """The kernel's results as parameters and arguments of the function that writes them.
-
-    sizes: elements of each result.
-    """
-    elements = attention.result.result_elements
-    tensors = [tensor_of(*pair, written=True) for pair in zip(sizes, elements, strict=True)]
-    return tensors, tuple(Argument("output", number) for number in range(len(sizes)))
 
 
 def combined(
@@ -152,28 +117,21 @@ def combined(
 
 
 def add_combination(
-    block: ir.Block,
-    name: str,
+    launches: Launches,
     attention: Attention,
-    sizes: tuple[Sequence[int], Sequence[int]],
     partial: Partial,
+    scratch: Sequence[Argument],
     scale: float,
-) -> Launch:
-    """Adds the second function to `block`. The softmax takes exp of `scale` times a score.
-
-    sizes: elements of each input and of each result.
-    """
-    size = partial.queries * partial.columns
-    grid = grid_of(ceil_div(size, THREADS))
-    match = attention.result
-    used = sorted({(x.argument, x.element) for x in match.reads})
-    inputs = [tensor_of(sizes[0][argument], element) for argument, element in used]
-    outputs, results = result_tensors(attention, sizes[1])
-    tensors = [*partial.tensors(False), *inputs, *outputs]
-    with function(block, name, tensors, THREADS, grid) as frame:
+) -> None:
+    """Adds the second function to those of `launches`. The softmax takes exp of `scale` times a
+    score."""
+    size, match = partial.queries * partial.columns, attention.result
+    grid, used = grid_of(ceil_div(size, THREADS)), sorted({x.argument for x in match.reads})
+    read = [*scratch, *launches.inputs(used)]
+    with launches.function(read, launches.results, THREADS, grid) as (_, frame):
         values, ends, *rest = frame.buffers
-        read = {argument: x for (argument, _), x in zip(used, rest, strict=False)}
-        epilogue = Epilogue(match, row_major(match.problem), read, rest[len(used) :])
+        sources = dict(zip(used, rest, strict=False))
+        epilogue = Epilogue(match, row_major(match.problem), sources, rest[len(used) :])
         number = emit.add(emit.mul(linear_block(grid), THREADS), thread_number(THREADS))
         query = emit.div(number, partial.columns)
         y = combined(partial, (values, ends), number, scale, attention)
@@ -182,5 +140,3 @@ def add_combination(
         epilogue(
             memory.joined([y]), batch, row, emit.rem(number, partial.columns), inside, bounded=False
         )
-    arguments = (*partial.arguments, *(Argument("input", argument) for argument, _ in used))
-    return Launch(name, grid, (THREADS, 1, 1), (*arguments, *results))

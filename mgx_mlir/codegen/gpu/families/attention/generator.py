@@ -13,23 +13,20 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     Partial,
     add_combination,
-    result_tensors,
     store_partial,
-    tensor_of,
 )
 from mgx_mlir.codegen.gpu.families.attention.constraints import lds_bytes
 from mgx_mlir.codegen.gpu.families.attention.key_loop import KeyLoop
@@ -40,6 +37,7 @@ from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, 
 from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.meaning.element import F32
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -58,53 +56,41 @@ def tile_shapes(
 
 
 class Generator:
-    """Builds `<name>_0` of an attention, and `<name>_1` where parts of the keys are combined.
+    """Builds the function of an attention, and another one where parts of the keys are combined.
 
-    `constraints` have not refused the attention and the schedule. sizes: elements of each input
-    and of each result. Needs an active MLIR context and location.
+    `constraints` have not refused the attention and the schedule.
     """
 
     def __init__(
-        self,
-        attention: Attention,
-        sizes: tuple[Sequence[int], Sequence[int]],
-        schedule: AttentionSchedule,
-        unit: Unit,
-        target: Target,
-        name: str,
+        self, attention: Attention, schedule: AttentionSchedule, unit: Unit, target: Target
     ) -> None:
-        self.attention, self.sizes, self.schedule = attention, sizes, schedule
-        self.unit, self.target, self.name = unit, target, name
+        self.attention, self.schedule, self.unit, self.target = attention, schedule, unit, target
         self.threads = schedule.waves * target.wave_size
         blocks = ceil_div(attention.M, schedule.queries)
         self.grid = (blocks, attention.batch, schedule.parts)
         self.partial = Partial.of(attention, schedule)
 
-    def run(self) -> GpuProgram:
-        module, block = gpu_module()
-        used = self.attention.used_arguments()
-        tensors = [tensor_of(self.sizes[0][number], element) for number, element in used]
-        outputs, results = result_tensors(self.attention, self.sizes[1])
+    def run(self, launches: Launches) -> None:
+        """Adds the functions to those of `launches`, which take inputs in front."""
+        used = [number for number, _ in self.attention.used_arguments()]
+        read, results = launches.inputs(used), launches.results
         if self.schedule.is_cut:
-            outputs, results = self.partial.tensors(True), self.partial.arguments
+            results = [launches.scratch(size, F32) for size in self.partial.sizes]
+        shapes, lds = self.local()
+        with launches.function(read, results, self.threads, self.grid, lds) as (_, frame):
+            self.inputs = dict(zip(used, frame.buffers, strict=False))
+            self.pointers = dict(zip(used, frame.pointers, strict=False))
+            self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
+        if self.schedule.is_cut:
+            scale = self.work.factor or 1.0
+            add_combination(launches, self.attention, self.partial, results, scale)
+
+    def local(self) -> tuple[list[TileShape], list[tuple[int, ir.Type]]]:
+        """The tiles of a work-group, and the array in LDS that holds them."""
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
         size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
         element = self.unit.element
-        lds = [(size // emit.element_bytes(element), emit.element_type(element))]
-        tensors += outputs
-        with function(block, f"{self.name}_0", tensors, self.threads, self.grid, lds) as frame:
-            self.inputs = {n: b for (n, _), b in zip(used, frame.buffers, strict=False)}
-            self.pointers = {n: p for (n, _), p in zip(used, frame.pointers, strict=False)}
-            self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
-        arguments = tuple(Argument("input", number) for number, _ in used)
-        launch = Launch(f"{self.name}_0", self.grid, (self.threads, 1, 1), (*arguments, *results))
-        if not self.schedule.is_cut:
-            return GpuProgram(module, (launch,), 0, 32)
-        scale = self.work.factor or 1.0
-        last = add_combination(
-            block, f"{self.name}_1", self.attention, self.sizes, self.partial, scale
-        )
-        return GpuProgram(module, (launch, last), self.partial.bytes, 32)
+        return shapes, [(size // emit.element_bytes(element), emit.element_type(element))]
 
     def _body(
         self, shapes: Sequence[TileShape], lds: ir.Value, outputs: Sequence[ir.Value]

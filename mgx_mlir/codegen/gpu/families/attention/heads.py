@@ -39,21 +39,20 @@ from mgx_mlir.codegen.gpu.builders.pointers import (
 )
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combined, tensor_of
+from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combined
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     base_unit,
-    lds_bytes,
     problem_refusal,
 )
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
-from mgx_mlir.codegen.gpu.families.attention.generator import Generator, tile_shapes
+from mgx_mlir.codegen.gpu.families.attention.generator import Generator
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family
-from mgx_mlir.codegen.meaning.element import F32, sizes_of
+from mgx_mlir.codegen.meaning.element import F32, element_named, sizes_of
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
@@ -84,7 +83,7 @@ def heads_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram]
 
 
 def _program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Refusal:
-    name, (inputs, results) = signature(kernel)
+    _, (inputs, results) = signature(kernel)
     attention = match_attention(kernel, placed=True)
     if attention is None:
         return Refusal("operands or an epilogue that are no views of inputs")
@@ -102,7 +101,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Re
     one = moves.one_head(attention)
     launches, words = Launches(kernel, limits=[MAX_BATCH - attention.batch]), []
     for share, schedule, unit in schedules:
-        generator = _Heads(one, ([], []), schedule, unit, target, name)
+        generator = _Heads(one, schedule, unit, target)
         with launches.when(share):
             generator.add(launches, moves, attention.batch)
         words.append(schedule.describe(unit))
@@ -204,7 +203,7 @@ class _Moves:
         place = attention.result.place or row_major(attention.result.problem)
         size = attention.batch * attention.M * attention.E
         for number, element in enumerate(attention.result.result_elements):
-            tensor = tensor_of(1, element, written=True)
+            tensor = Tensor(1, element_named(element), written=True)
             span = reach(place.row, place.column)
             move = Move(Argument("output", number), tensor, 0, place.batch, size, span)
             self.results.append(move)
@@ -228,7 +227,7 @@ class _Moves:
 
     def _moved(self, x: Matrix) -> Matrix:
         number, size = len(self.found), self.elements[x.argument]
-        argument, tensor = Argument("input", x.argument), tensor_of(1, x.element)
+        argument, tensor = Argument("input", x.argument), Tensor(1, element_named(x.element))
         span = reach(x.row, x.column)
         self.found.append(Move(argument, tensor, x.offset, x.batch, size, span))
         return replace(_one_matrix(x), argument=number)
@@ -244,10 +243,7 @@ class _Heads(Generator):
 
     def add(self, launches: Launches, moves: _Moves, heads: int) -> None:
         """Adds the functions to those of `launches`."""
-        shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
-        size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
-        element = self.unit.element
-        lds = [(size // emit.element_bytes(element), emit.element_type(element))]
+        shapes, lds = self.local()
         results, partial = moves.results, list[Move]()
         if self.schedule.is_cut:
             self.partial = replace(self.partial, queries=heads * self.attention.M)

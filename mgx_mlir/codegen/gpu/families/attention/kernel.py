@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
@@ -55,11 +54,9 @@ def attention_program(
             if isinstance(parts, Generated):
                 return parts
         schedule = best
-        sizes = tuple([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
-        name = kernel.sym_name.value
-        unit = shaped(unit, schedule.rows)
-        generator = Generator(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
-        return Generated(generator.run(), f"{_NAME}: {schedule.describe(unit)}")
+        unit, launches = shaped(unit, schedule.rows), Launches(kernel, inputs_first=True)
+        Generator(attention, schedule, unit, target).run(launches)
+        return Generated(launches.program(), f"{_NAME}: {schedule.describe(unit)}")
 
 
 def _stays_in_cache(attention: Attention, target: Target) -> bool:
