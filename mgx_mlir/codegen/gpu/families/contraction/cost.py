@@ -435,7 +435,7 @@ class Estimate:
         ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
         start = rounds * START_LATENCY + a_unit * ending
         done = blocks // schedule.splits
-        own = schedule.results(2 if unit.kind == "mfma" and schedule.tiles_n % 2 == 0 else 1)
+        own = schedule.results()
         stored = (
             self.epilogue * ceil_div(done, target.compute_units) * rows * columns / LANES_A_CLOCK
         )

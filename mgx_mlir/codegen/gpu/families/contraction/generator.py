@@ -108,11 +108,10 @@ class TilesGenerator:
         self.beside: tuple[Index, Index] = self.grid[1], self.problem.batch
         # Tiles whose results a lane stores together, to store 16 bytes.
         size = max(emit.element_bytes(e) for e in self.match.result_elements)
-        self.joined = 1
-        if unit.kind == "mfma" and unit.values * size == 8 and schedule.tiles_n % 2 == 0:
-            self.joined = 2
+        wide = unit.kind == "mfma" and unit.values * size == 8 and schedule.tiles_n % 2 == 0
+        self.joined = 2 if wide and not schedule.waves_k else 1
         # How waves divide the results; not as they divide the sums, where they share k.
-        self.divided = schedule.results(self.joined) if schedule.waves_k else schedule
+        self.divided = schedule.results() if schedule.waves_k else schedule
         self.shared = finish.Shared(
             replace(tiling, schedule=self.divided), self.problem.accumulator
         )

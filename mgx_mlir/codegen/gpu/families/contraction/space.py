@@ -48,11 +48,10 @@ class ProductSchedule:
         """k that a work-group takes at a time."""
         return self.step(unit) if self.waves_k else unit.tile_depth
 
-    def results(self, joined: int = 1) -> ProductSchedule:
-        """How waves that shared k share the results, of which `joined` columns of tiles stay
-        together."""
+    def results(self) -> ProductSchedule:
+        """How waves that shared k share the results."""
         waves_m = math.gcd(self.waves_k, self.tiles_m)
-        waves_n = math.gcd(self.waves_k // waves_m, self.tiles_n // joined)
+        waves_n = math.gcd(self.waves_k // waves_m, self.tiles_n)
         tiles = {"tiles_m": self.tiles_m // waves_m, "tiles_n": self.tiles_n // waves_n}
         return replace(self, waves_m=waves_m, waves_n=waves_n, waves_k=0, **tiles)
 
