@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -60,9 +60,9 @@ class Work:
     def made(self, add: Add) -> CodeObject:
         """The code object of the functions that `add` adds."""
         functions = Functions.of(self.kernel, self.target)
-        types, results = kernel_types(self.kernel)
-        inputs = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(types)}
-        outputs = [_place(type_, Argument("output", n)) for n, type_ in enumerate(results)]
+        own = ir.FunctionType(self.kernel.function_type.value)
+        inputs = {n: _place(type_, Argument("input", n)) for n, type_ in enumerate(own.inputs)}
+        outputs = [_place(type_, Argument("output", n)) for n, type_ in enumerate(own.results)]
         add(Frame(functions, inputs, outputs))
         return functions.finish(self.target, explicit=True)
 
@@ -217,9 +217,3 @@ def load_dialects(context: ir.Context) -> None:
     """Loads the dialects that code for CPUs uses."""
     for dialect in _DIALECTS:
         context.get_dialect_descriptor(dialect)
-
-
-def kernel_types(kernel: mgx.KernelOp) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
-    """The tensor types of the kernel's inputs and results."""
-    type_ = ir.FunctionType(kernel.function_type.value)
-    return type_.inputs, type_.results

@@ -7,13 +7,13 @@ shift beyond the width shifts everything out, as numpy has it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.meaning import functions
-from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, scalar_type
 from mgx_mlir.codegen.meaning.by_class import ByClass
 from mgx_mlir.codegen.meaning.element import SIGNED, Element
 from mgx_mlir.dialects import mgx
@@ -80,17 +80,52 @@ def shift_right(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir
     return a.select(inside, arith.shrui(x, a.select(inside, y, zero)), zero)
 
 
-def _function(name: str) -> Numeric:
-    if hasattr(functions, name):
-        return lambda a, element, x: getattr(functions, name)(a, x)
-    return lambda a, element, x: a.math(name, x)
+def power(a: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
+    """base ** exponent; `math.powf` is right for positive bases only."""
+    size, one, zero = a.math("absf", base), a.float(1.0, base), a.float(0.0, base)
+    trivial = arith.ori(a.compare("oeq", size, one), a.compare("oeq", exponent, zero))
+    found = a.select(trivial, one, a.math("powf", size, exponent))
+    # Odd exponents keep the sign, of zeros and infinities too.
+    half = a.mul(exponent, a.float(0.5, base))
+    even = a.compare("oeq", a.math("trunc", half), half)
+    whole = a.compare("oeq", a.math("trunc", exponent), exponent)
+    odd = a.select(whole, a.math("copysign", found, base), found)
+    found = a.select(even, found, odd)
+    # A finite negative base gives a number for whole exponents only.
+    negative = arith.andi(
+        a.compare("olt", base, zero), a.compare("ogt", base, a.float(-math.inf, base))
+    )
+    number = arith.ori(whole, a.negate(negative))
+    return a.select(number, found, a.float(math.nan, base))
+
+
+def asinh(a: Arithmetic, x: ir.Value) -> ir.Value:
+    """The sign of x times log(|x| + sqrt(x^2 + 1)): the log of a negative x loses all digits."""
+    size, one = a.math("absf", x), a.float(1.0, x)
+    square = a.mul(size, size)
+    root = a.math("sqrt", a.add(square, one))
+    small = a.math("log1p", a.add(size, a.div(square, a.add(root, one))))
+    return a.math("copysign", _large(a, size, small), x)
+
+
+def acosh(a: Arithmetic, x: ir.Value) -> ir.Value:
+    """log(x + sqrt(x^2 - 1)); NaN below 1."""
+    one = a.float(1.0, x)
+    less = a.sub(x, one)
+    root = a.mul(a.math("sqrt", less), a.math("sqrt", a.add(x, one)))
+    return _large(a, x, a.math("log1p", a.add(less, root)))
+
+
+def _large(a: Arithmetic, x: ir.Value, small: ir.Value) -> ir.Value:
+    """log(2 x) where x is so large that 1 beside its square vanishes, `small` elsewhere."""
+    limit = 2.0**13 if isinstance(scalar_type(x), ir.F32Type) else 2.0**28
+    large = a.add(a.math("log", x), a.float(math.log(2), x))
+    return a.select(a.compare("ogt", x, a.float(limit, x)), large, small)
 
 
 _FUNCTIONS: dict[type[ir.OpView], str] = {
     mgx.AcosOp: "acos",
-    mgx.AcoshOp: "acosh",
     mgx.AsinOp: "asin",
-    mgx.AsinhOp: "asinh",
     mgx.AtanOp: "atan",
     mgx.AtanhOp: "atanh",
     mgx.CeilOp: "ceil",
@@ -111,13 +146,15 @@ _FUNCTIONS: dict[type[ir.OpView], str] = {
     mgx.TanhOp: "tanh",
 }
 for _class, _name in _FUNCTIONS.items():
-    computes(_class)(_function(_name))
+    computes(_class)(lambda a, element, x, name=_name: a.math(name, x))
 
 computes(mgx.BitwiseAndOp, mgx.LogicalAndOp)(Arithmetic.bitwise_and)
 computes(mgx.BitwiseOrOp, mgx.LogicalOrOp)(Arithmetic.bitwise_or)
 computes(mgx.BitwiseXorOp, mgx.LogicalXorOp)(lambda a, element, x, y: arith.xori(x, y))
 computes(mgx.BitwiseNotOp, mgx.NotOp)(lambda a, element, x: arith.xori(x, a.int(-1, x)))
 computes(mgx.IsnanOp)(lambda a, element, x: a.compare("uno", x, x))
+computes(mgx.AcoshOp)(lambda a, element, x: acosh(a, x))
+computes(mgx.AsinhOp)(lambda a, element, x: asinh(a, x))
 computes(mgx.RecipOp)(lambda a, element, x: a.div(a.float(1.0, x), x))
 computes(mgx.MulOp)(Arithmetic.product)
 computes(mgx.MaxOp)(Arithmetic.maximum)
@@ -206,7 +243,7 @@ def _mod(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
 def _pow(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
     if not element.is_float:
         return integer_power(a, element, x, y)
-    return functions.power(a, x, y)
+    return power(a, x, y)
 
 
 @computes(mgx.SqdiffOp)

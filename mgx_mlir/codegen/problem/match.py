@@ -242,16 +242,12 @@ def _operand(value: ir.Value) -> Matrix | None:
     return computed_matrix(value, place) if view is None else place(view)
 
 
-def matrix_of(view: View, rank: int) -> Matrix:
-    """A view with `rank` batch dimensions and two more, as matrices."""
-    return Matrix(
-        view.argument,
-        view.element,
-        view.offset,
-        view.axis(0, rank),
-        view.axis(rank, rank + 1),
-        view.axis(rank + 1, rank + 2),
-    )
+def matrix_of(view: View, rank: int, row: int = 0) -> Matrix:
+    """A view with `rank` batch dimensions, then rows up to dimension `row`, by default one, and
+    columns, as matrices."""
+    row = row or rank + 1
+    axes = view.axis(0, rank), view.axis(rank, row), view.axis(row, len(view.dims))
+    return Matrix(view.argument, view.element, view.offset, *axes)
 
 
 def _convolution(op: Convolution) -> Contraction | None:
@@ -364,26 +360,13 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
     view = resolve(value)
     if view is None:
         return None
-    rank = len(view.dims)
     if isinstance(anchor, mgx.PoolingOp):  # each channel of an image is a row of pixels
-        split, batch, row = view, 2, 2
-    elif not isinstance(anchor, mgx.CONVOLUTIONS):
-        split, batch, row = view, rank - 2, rank - 1
-    else:
-        view = channels_second(view, anchor)
-        channels = view.shape[1]
-        grouped = view.split(1, channels // problem.M)
-        if grouped is None:
-            return None
-        split, batch, row = grouped, 2, 3
-    return Matrix(
-        view.argument,
-        view.element,
-        view.offset,
-        split.axis(0, batch),
-        split.axis(batch, row),
-        split.axis(row, len(split.dims)),
-    )
+        return matrix_of(view, 2, 2)
+    if not isinstance(anchor, mgx.CONVOLUTIONS):
+        return matrix_of(view, len(view.dims) - 2)
+    view = channels_second(view, anchor)
+    grouped = view.split(1, view.shape[1] // problem.M)
+    return None if grouped is None else matrix_of(grouped, 2)
 
 
 def used_arguments(match: Match) -> Sequence[tuple[int, str]]:

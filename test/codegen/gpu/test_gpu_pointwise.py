@@ -14,7 +14,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
-from mgx_mlir.codegen.gpu.builders.functions import ERF, ERF_LIMIT
+from mgx_mlir.codegen.gpu.builders.passes import ERF, ERF_LIMIT
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.pointwise.generator import pointwise_program
 from mgx_mlir.codegen.gpu.kernel import compiler

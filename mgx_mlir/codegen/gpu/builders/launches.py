@@ -124,14 +124,6 @@ class Launches:
         """Adds bytes to scratch memory, before all that is asked for later."""
         self._bytes = self._bytes + size
 
-    def number(self, size: Number) -> int:
-        """A size as a launch holds it."""
-        return self._formulas.number(size)
-
-    def add(self, build: Callable[[ir.Block, str], Launch]) -> None:
-        """Adds a function of given sizes, which `build` appends to a block by a name."""
-        self._launches.append(build(self._block, f"{self._name}_{len(self._launches)}"))
-
     def limit(self, *numbers: Number) -> None:
         """Adds numbers of which none may be below 0 in a run."""
         self._limits += [number for number in numbers if number not in self._limits]
@@ -221,13 +213,13 @@ class Launches:
 
     def counters(self, count: Number) -> Move:
         """So many counters, which are 0 before a launch and have to be after it."""
-        argument = Argument("counters", self.number(count))
+        argument = Argument("counters", self._formulas.number(count))
         return Move(argument, Tensor(1, I32, written=True), 0, Axis(()), count, 1)
 
     def _placed(self, move: Move) -> Move:
         if move.argument != SCRATCH:
             return move
-        return replace(move, argument=Argument("scratch", self.number(move.at)))
+        return replace(move, argument=Argument("scratch", self._formulas.number(move.at)))
 
     @contextmanager
     def groups(

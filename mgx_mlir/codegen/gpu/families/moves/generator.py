@@ -162,56 +162,53 @@ def _emit(
     for n in range(times):
         offset = emit.mul(emit.add(first, n * BLOCK), lanes)
         inside = [emit.compare("slt", offset, part.size)] if bounded else []
-        vectors.append((_value(part, offset, lanes, inside, buffers), offset, inside))
+        x = _value(part, _Vector(offset, lanes, inside, buffers))
+        vectors.append((x, offset, inside))
     for x, offset, inside in vectors:
         part.target.store(x, output, part.target.start(0), offset, inside)
 
 
-def _value(
-    part: Move,
-    offset: Index,
-    lanes: int,
-    inside: Sequence[ir.Value],
-    buffers: dict[int, ir.Value],
-) -> ir.Value:
-    """The elements offset .. offset + lanes of the part's result."""
+@dataclass(frozen=True)
+class _Vector:
+    """The elements offset .. offset + lanes of a part's result; buffers of inputs, by number."""
+
+    offset: Index
+    lanes: int
+    inside: Sequence[ir.Value]
+    buffers: dict[int, ir.Value]
+
+
+def _value(part: Move, own: _Vector) -> ir.Value:
     source = part.source
     if not isinstance(source, MemoryOperand):
-        return emit.attribute_constant(source, lanes)
-    buffer = buffers[source.argument]
+        return emit.attribute_constant(source, own.lanes)
+    buffer = own.buffers[source.argument]
     if isinstance(part, Copy):
-        x = source.load(buffer, source.start(0), offset, lanes, inside)
+        x = source.load(buffer, source.start(0), own.offset, own.lanes, own.inside)
         return emit.convert(x, source.element.name, part.target.element.name)
     if isinstance(part, Gather):
-        return _gathered(part, offset, lanes, inside, buffers)
-    return _padded(part, offset, lanes, inside, buffer)
+        return _gathered(part, own)
+    return _padded(part, own)
 
 
-def _gathered(
-    part: Gather,
-    offset: Index,
-    lanes: int,
-    inside: Sequence[ir.Value],
-    buffers: dict[int, ir.Value],
-) -> ir.Value:
+def _gathered(part: Gather, own: _Vector) -> ir.Value:
+    offset, lanes, buffers = own.offset, own.lanes, own.buffers
     point, along = emit.div(offset, part.run), emit.rem(offset, part.run)
     indices, source = buffers[part.places.argument], part.source
     count = lanes if part.run == 1 else 1
     found = []
     for number_ in range(count):
         start = source.start(part.places.slot(indices, emit.add(point, number_)))
-        x = source.load(buffers[source.argument], start, along, lanes // count, inside)
+        x = source.load(buffers[source.argument], start, along, lanes // count, own.inside)
         found += [x] if count == 1 else [memory.element(x, 0)]
     return found[0] if count == 1 else memory.joined(found)
 
 
-def _padded(
-    part: Pad, offset: Index, lanes: int, inside: Sequence[ir.Value], buffer: ir.Value
-) -> ir.Value:
-    conditions = list(inside)
+def _padded(part: Pad, own: _Vector) -> ir.Value:
+    conditions = list(own.inside)
     start: Index = part.source.offset
     along: Index = 0
-    rest = offset
+    rest = own.offset
     for position, span in reversed(list(enumerate(part.spans))):
         index = rest if position == 0 else emit.rem(rest, span.size)
         rest = emit.div(rest, span.size)
@@ -224,11 +221,12 @@ def _padded(
             along = index
         else:
             start = emit.add(start, span.axis.offset(index))
-    x = part.source.load(buffer, start, along, lanes, conditions)
-    padding = conditions[len(inside) :]
+    buffer = own.buffers[part.source.argument]
+    x = part.source.load(buffer, start, along, own.lanes, conditions)
+    padding = conditions[len(own.inside) :]
     if not padding or (part.value == 0 and part.source.element.kind != BOOL):
         return x  # reads outside give 0
-    other = emit.splat(number(Arithmetic(), part.source.element, part.value), lanes)
+    other = emit.splat(number(Arithmetic(), part.source.element, part.value), own.lanes)
     return arith.select(reduce(arith.andi, padding), x, other)
 
 
