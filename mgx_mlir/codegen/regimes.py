@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import takewhile
 from typing import TypeVar
 
@@ -35,12 +36,11 @@ CLOSE = 1.1
 class Regime:
     """A range of sizes: `share` is 1 in the runs of it, and else 0.
 
-    usual: the size that its schedule is chosen for. most: the greatest one; infinite without one.
+    usual: the size that its schedule is chosen for.
     """
 
     share: Number
     usual: int
-    most: float = math.inf
 
 
 def counted(
@@ -54,8 +54,7 @@ def counted(
     low, high = bounds(count)
     high = min(high, most)
     for share, number in in_ranges(count, [end for end, _ in ranges], most):
-        end, usual = ranges[number]
-        yield Regime(share, int(max(low, min(usual, high))), end)
+        yield Regime(share, int(max(low, min(ranges[number][1], high))))
 
 
 def in_ranges(
@@ -83,12 +82,14 @@ def scheduled(
     choose: Callable[[int], S | Refusal],
     clocks: Callable[[S, int], float] | None = None,
     most: float = math.inf,
+    beyond: bool = False,
 ) -> list[tuple[S, Regime]] | Refusal:
     """The schedules of all regimes, each with the regimes that it is for as one.
 
-    choose: gives the schedule for a size. clocks: the estimate of a schedule for a size; with it, a
-    regime takes the schedule of the one after it where that is `CLOSE`. most: schedules at
-    the most, for which such ones serve neighbours that come near the best of each.
+    choose: gives the schedule for a size. clocks: the estimate of a schedule for a size, infinite
+    where it does not serve; with it, neighbours share a schedule that is `CLOSE` to the best of
+    each. most: schedules at the most, for which those that are less close are shared too. beyond:
+    schedules may serve sizes beyond their own, where the estimates are to be trusted.
     """
     found: list[tuple[S, Regime]] = []
     for regime in regimes:
@@ -97,9 +98,7 @@ def scheduled(
             return schedule
         found.append((schedule, regime))
     if clocks is not None:
-        close = _joined(found, clocks)
-        fits = len({schedule for schedule, _ in close}) <= most
-        found = close if fits else _covered(found, clocks, int(most))
+        found = _covered(found, clocks, most, beyond)
     joined: dict[S, Regime] = {}
     for schedule, regime in found:
         before = joined.get(schedule)
@@ -108,37 +107,30 @@ def scheduled(
     return list(joined.items())
 
 
-def _joined(
-    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float]
-) -> list[tuple[S, Regime]]:
-    """The regimes, with the schedules of those after them where these are close."""
-    chosen = [schedule for schedule, _ in found]
-    for number in reversed(range(len(found))):
-        usual = found[number][1].usual
-        best = clocks(chosen[number], usual)
-        close = CLOSE * best if best < math.inf else -1
-        if number + 1 < len(found) and clocks(chosen[number + 1], usual) <= close:
-            chosen[number] = chosen[number + 1]
-    return [(schedule, regime) for schedule, (_, regime) in zip(chosen, found, strict=True)]
-
-
 def _covered(
-    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float], most: int
+    found: list[tuple[S, Regime]], clocks: Callable[[S, int], float], most: float, beyond: bool
 ) -> list[tuple[S, Regime]]:
-    """The regimes with `most` schedules, each for neighbours: those that are close to the best."""
-    known = {(own, r.usual): clocks(own, r.usual) for own, _ in found for _, r in found}
-    ratios = {
-        own: [known[own, r.usual] / known[best, r.usual] for best, r in found] for own, _ in found
-    }
-    close, joined = CLOSE, found
-    while len({schedule for schedule, _ in joined}) > most:
-        joined = []
-        while len(joined) < len(found):
-            first = len(joined)
-            served = {
-                one: list(takewhile(close.__ge__, own[first:])) for one, own in ratios.items()
-            }
-            best = min(served, key=lambda one: (-len(served[one]), sum(served[one])))
+    """The regimes with `most` schedules, each close to the best of the neighbours it serves."""
+
+    @cache
+    def ratio(own: S, number: int) -> float:
+        best, regime = found[number]
+        least = estimate(best, regime.usual)
+        other = estimate(own, regime.usual) / least if least < math.inf else math.inf
+        return 1 if own == best else other
+
+    estimate, close = cache(clocks), CLOSE
+    last = {own: number for number, (own, _) in enumerate(found)}
+    while True:
+        joined: list[tuple[S, Regime]] = []
+        while (first := len(joined)) < len(found):
+            served: dict[S, list[float]] = {}
+            for own in reversed(last):
+                end = len(found) if beyond or close > CLOSE else last[own] + 1
+                near = takewhile(close.__ge__, (ratio(own, n) for n in range(first, end)))
+                served[own] = list(near)
+            best = min(served, key=lambda one: (-len(served[one]), round(sum(served[one]), 3)))
             joined += [(best, regime) for _, regime in found[first : first + len(served[best])]]
+        if len({schedule for schedule, _ in joined}) <= most or close > 1e3:
+            return joined
         close *= 1.05
-    return joined

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias, overload
 
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
@@ -80,6 +80,10 @@ class Size:
         return symbol.low if symbol.low == symbol.high else Size((((symbol,), 1),))
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         text = ""
         for atoms, factor in self.terms:
             alone = len(atoms) == abs(factor) == 1

@@ -107,12 +107,8 @@ def _of_family(
             continue
         relax(kernel, made.program.module)
         code = compiled(made.program, target)
-        if not _spills(code):
+        if not any(x["vgpr_spills"] or x["scratch_bytes"] for x in code.stats.values()):
             return made.program, replace(code, why="; ".join([*refusals, made.schedule]))
         refusals.append(f"{made.schedule} would spill registers")
         tried = made.schedule
     return None
-
-
-def _spills(code: CodeObject) -> bool:
-    return any(x["vgpr_spills"] or x["scratch_bytes"] for x in code.stats.values())

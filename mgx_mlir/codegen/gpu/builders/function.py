@@ -58,11 +58,6 @@ class Frame:
     sizes: tuple[ir.Value, ...] = ()
 
 
-def storage_type(element: Element) -> ir.Type:
-    """The type of an element in memory: a bool is a byte."""
-    return ir.IntegerType.get_signless(8) if element.kind == BOOL else element.storage()
-
-
 def element_bytes(element: Element) -> int:
     """Bytes of an element in memory."""
     return max(element.bits, 8) // 8
@@ -101,8 +96,9 @@ def function(
     lds: elements and their type, for each array in LDS. sizes: how many numbers a launch passes
     after the tensors; if any, its grid is not known. is_vectors: see `Shape`.
     """
-    types = [global_memory(tensor.size, storage_type(tensor.element)) for tensor in arguments]
-    i64 = ir.IntegerType.get_signless(64)
+    i8, i64 = (ir.IntegerType.get_signless(bits) for bits in (8, 64))
+    elements = [(x.size, i8 if x.element.kind == BOOL else x.element.storage()) for x in arguments]
+    types = [global_memory(size, type_) for size, type_ in elements]
     promises = [promise(tensor.written, tensor.shared) for tensor in arguments]
     shape = Shape(threads, None if sizes else grid, tuple(lds), is_vectors)
     inputs = [*types, *[i64] * sizes]
@@ -183,11 +179,6 @@ def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Te
     return Tensor(math.prod(shape_of(type_)), element_of(type_), written, shared)
 
 
-def is_given(type_: ir.Type) -> bool:
-    """Whether all sizes of a tensor are given."""
-    return ir.RankedTensorType(type_).has_static_shape
-
-
 def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | None:
     """Why a function cannot take tensors of these types; None if it can.
 
@@ -197,7 +188,8 @@ def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | N
         return Refusal(
             f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
         )
-    largest = max((tensor_of(t).bytes for t in types if is_given(t)), default=0)
+    given = (t for t in types if ir.RankedTensorType(t).has_static_shape)
+    largest = max((tensor_of(t).bytes for t in given), default=0)
     if largest > MAX_BYTES:
         return Refusal(f"a tensor of {largest} bytes is more than 31-bit offsets reach")
     return None

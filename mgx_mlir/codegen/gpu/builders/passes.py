@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 from mlir.dialects import amdgpu, arith, gpu, llvm, math, rocdl, vector
 from mlir.passmanager import PassManager
@@ -96,7 +98,11 @@ def expand_math(module: ir.Module) -> None:
         if not isinstance(op, arith.RemFOp) and not isinstance(op.result.type, ir.FloatType):
             continue
         with ir.InsertionPoint(op), op.location:
-            new = _remainder(op) if isinstance(op, arith.RemFOp) else _intrinsic(op)
+            if isinstance(op, arith.RemFOp):
+                new = _remainder(op)
+            else:
+                name, type_ = f"{_INTRINSICS[type(op)]}.{op.result.type}", op.result.type
+                new = llvm.CallIntrinsicOp(type_, name, list(op.operands), [], []).result
         op.result.replace_all_uses_with(new)
         op.operation.erase()
 
@@ -112,11 +118,6 @@ def _computes(module: ir.Module) -> bool:
 
     module.operation.walk(visit)
     return found
-
-
-def _intrinsic(op: ir.OpView) -> ir.Value:
-    name = f"{_INTRINSICS[type(op)]}.{op.result.type}"
-    return llvm.CallIntrinsicOp(op.result.type, name, list(op.operands), [], []).result
 
 
 def _remainder(op: arith.RemFOp) -> ir.Value:
@@ -207,68 +208,72 @@ def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
         _without_inline_assembly(module)
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
     gpu_module = next(op for op in module.body.operations if isinstance(op, gpu.GPUModuleOp))
-    _remainders_of_llvm(gpu_module)
-    _relax_atomics(gpu_module)
-    _keep_loop_annotations(gpu_module)
-    _await_lds(gpu_module, chip)
+    found: list[ir.OpView] = ops_inside(
+        gpu_module, llvm.AtomicCmpXchgOp, llvm.AtomicRMWOp, llvm.BrOp, llvm.CallOp,
+        llvm.LLVMFuncOp, rocdl.BarrierSignalOp, rocdl.SBarrierOp,
+    )  # fmt: skip
     if Target.get(chip).gpu.preloads_arguments:
-        _preload_arguments(gpu_module)
+        _preload_arguments(found, gpu_module.context)
+    _relax_atomics(found, gpu_module.context)
+    _keep_loop_annotations(found)
+    _await_lds(found, chip)
+    _remainders_of_llvm(found)
     return gpu_module
 
 
-def _remainders_of_llvm(gpu_module: gpu.GPUModuleOp) -> None:
+def _remainders_of_llvm(found: Sequence[ir.OpView]) -> None:
     """Replaces OCML's fmod, to which convert-gpu-to-rocdl lowers arith.remf, by LLVM's frem.
 
     LLVM 22 expands frem itself, exactly; the conversion admits none.
     """
-    for call in ops_inside(gpu_module, llvm.CallOp):
-        if call.callee is not None and call.callee.value.startswith(_OCML_FMOD):
-            with ir.InsertionPoint(call), call.location:
-                call.operation.result.replace_all_uses_with(llvm.frem(*call.callee_operands))
-            call.operation.erase()
-    for function in ops_inside(gpu_module, llvm.LLVMFuncOp):
-        if function.sym_name.value.startswith(_OCML_FMOD):
-            function.operation.erase()
+    for op in found:
+        if isinstance(op, llvm.CallOp) and op.callee and op.callee.value.startswith(_OCML_FMOD):
+            with ir.InsertionPoint(op), op.location:
+                op.operation.result.replace_all_uses_with(llvm.frem(*op.callee_operands))
+            op.operation.erase()
+    for op in found:
+        if isinstance(op, llvm.LLVMFuncOp) and op.sym_name.value.startswith(_OCML_FMOD):
+            op.operation.erase()
 
 
-def _relax_atomics(gpu_module: gpu.GPUModuleOp) -> None:
+def _relax_atomics(found: Sequence[ir.OpView], context: ir.Context) -> None:
     """Takes the order with other accesses from atomics: launches wait for each other.
 
     Memory of hipMalloc is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
     """
-    with gpu_module.context:
+    with context:
         i64 = ir.IntegerType.get_signless(64)
         relaxed = ir.IntegerAttr.get(i64, llvm.AtomicOrdering.monotonic)
         agent, unit = ir.StringAttr.get("agent"), ir.UnitAttr.get()
-    additions = ops_inside(gpu_module, llvm.AtomicRMWOp)
-    exchanges = ops_inside(gpu_module, llvm.AtomicCmpXchgOp)
-    for addition in additions:
-        addition.ordering = relaxed
-    for exchange in exchanges:
-        exchange.success_ordering = exchange.failure_ordering = relaxed
-    atomics: list[llvm.AtomicRMWOp | llvm.AtomicCmpXchgOp] = [*additions, *exchanges]
-    for op in atomics:
+    for op in found:
+        if isinstance(op, llvm.AtomicRMWOp):
+            op.ordering = relaxed
+        elif isinstance(op, llvm.AtomicCmpXchgOp):
+            op.success_ordering = op.failure_ordering = relaxed
+        else:
+            continue
         op.syncscope = agent
         for name in ("rocdl.no_fine_grained_memory", "rocdl.no_remote_memory"):
             op.attributes[name] = unit
 
 
-def _await_lds(gpu_module: gpu.GPUModuleOp, chip: str) -> None:
+def _await_lds(found: Sequence[ir.OpView], chip: str) -> None:
     """Waits for LDS before each barrier by an instruction of its own.
 
     LLVM 22 drops the wait of a release fence in a loop that is entered without accesses under way
     (SIInsertWaitcnts; llvm/llvm-project, pull request 220357).
     """
     lds_done = Target.get(chip).gpu.lds_done
-    for op in ops_inside(gpu_module, rocdl.SBarrierOp, rocdl.BarrierSignalOp):
-        with ir.InsertionPoint(op), op.location:
-            rocdl.s_wait_dscnt(0) if lds_done is None else rocdl.s_waitcnt(lds_done)
+    for op in found:
+        if isinstance(op, rocdl.SBarrierOp | rocdl.BarrierSignalOp):
+            with ir.InsertionPoint(op), op.location:
+                rocdl.s_wait_dscnt(0) if lds_done is None else rocdl.s_waitcnt(lds_done)
 
 
-def _preload_arguments(gpu_module: gpu.GPUModuleOp) -> None:
+def _preload_arguments(found: Sequence[ir.OpView], context: ir.Context) -> None:
     """Marks the arguments of kernels: the first ones, as many as fit, come in scalar registers."""
-    with gpu_module.context:
-        for function in ops_inside(gpu_module, llvm.LLVMFuncOp):
+    with context:
+        for function in found:
             if "rocdl.kernel" not in function.attributes or "arg_attrs" not in function.attributes:
                 continue
             given = [ir.DictAttr(x) for x in ir.ArrayAttr(function.attributes["arg_attrs"])]
@@ -290,12 +295,12 @@ def _without_inline_assembly(module: ir.Module) -> None:
         op.operation.erase()
 
 
-def _keep_loop_annotations(gpu_module: gpu.GPUModuleOp) -> None:
+def _keep_loop_annotations(found: Sequence[ir.OpView]) -> None:
     """Renames the loop annotations of branches to the name that the translation reads.
 
     The conversions pass `llvm.loop_annotation` on as a foreign attribute.
     """
-    for op in ops_inside(gpu_module, llvm.BrOp):
-        if "llvm.loop_annotation" in op.attributes:
+    for op in found:
+        if isinstance(op, llvm.BrOp) and "llvm.loop_annotation" in op.attributes:
             op.loop_annotation = op.attributes["llvm.loop_annotation"]
             del op.attributes["llvm.loop_annotation"]

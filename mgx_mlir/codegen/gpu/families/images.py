@@ -16,10 +16,11 @@ which tiles are best have those of `products`, which cross from image to image.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith
@@ -42,7 +43,6 @@ from mgx_mlir.codegen.gpu.families.contraction.products import (
     product_kernel,
 )
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
-from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.meaning.element import bit_width, element_of, sizes_of
 from mgx_mlir.codegen.problem.images import ANCHORS, has_images, images_of, of_images
@@ -80,11 +80,13 @@ def images_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram
         return _Images(kernel, images, steps, target).program()
 
 
-def _way(offer: Offer) -> Schedule:
-    """The way of an offer: its schedule; without one, tiles across images."""
-    if isinstance(offer.plan, Tiles):
-        return Schedule("", "")
-    return Schedule(offer.variant, offer.schedule)
+# A schedule for each image, or tiles across images, as for runs of so many.
+Way: TypeAlias = "Schedule | int"
+
+
+def _steered(schedule: Schedule | None) -> AbstractContextManager[object]:
+    """A context whose choices take the schedule, but for those that are steered already."""
+    return steered(schedule) if steering() is None else nullcontext()
 
 
 @dataclass
@@ -96,49 +98,58 @@ class _Images:
     steps: Mapping[Argument, int]
     target: Target
     formulas: Formulas = field(default_factory=Formulas)
-    # Kernels of so many images, each with the module that owns it.
-    made: dict[int, tuple[ir.Module, mgx.KernelOp]] = field(default_factory=dict)
 
-    def of(self, count: int) -> mgx.KernelOp:
-        """The kernel of so many images."""
-        if count not in self.made:
-            self.made[count] = of_images(self.kernel, count)
-        return self.made[count][1]
+    @cached_property
+    def _made(self) -> Callable[[int], tuple[ir.Module, mgx.KernelOp]]:
+        """The kernel of so many images, and the module that owns it."""
+        return cache(partial(of_images, self.kernel))
+
+    @cached_property
+    def _best(self) -> Callable[[int], Offer | Refusal]:
+        """The best plan for runs of so many images."""
+        return cache(self._offer)
 
     def program(self) -> Generated[GpuProgram] | Refusal:
-        made = pooling.FAMILY.program(self.of(1), self.target)
+        made = pooling.FAMILY.program(self._made(1)[1], self.target)
         if isinstance(made, Generated):
             return self._generated(self._each(made.program, 1), made.schedule)
         if made is not None:
             return made
-        found = scheduled(counted(self.images, BATCHES), self._choose, self._clocks)
+        found: list[tuple[Way, Regime]] | Refusal
+        found = scheduled(counted(self.images, BATCHES), self._choose, self._clocks, beyond=True)
         if isinstance(found, Refusal):
             return found
         programs, words = [], []
+        tiles = [replace(regime, usual=way) for way, regime in found if isinstance(way, int)]
         for number, (way, regime) in enumerate(found):
-            one = self._emit(way, regime, number)
-            if isinstance(one, Refusal):
-                return one
-            programs.append(one.program)
-            words.append(one.schedule)
+            if isinstance(way, int):
+                continue
+            offer = self._offer(1, way, f"{self.kernel.sym_name.value}_{number}")
+            if isinstance(offer, Refusal):
+                return offer
+            programs.append(self._each(offer.generate(), regime.share))
+            words.append(offer.schedule)
+        if tiles:
+            assert isinstance(self.across, ProductKernel)
+            across = self.across.generated(tiles, self.formulas)
+            if isinstance(across, Refusal):
+                return across
+            programs.append(across.program)
+            words.append(across.schedule)
         return self._generated(in_turn(programs, self.formulas), ", or ".join(words))
 
     def _generated(self, program: GpuProgram, words: str) -> Generated[GpuProgram]:
         found = GpuProgram.of(program, self.formulas)
         return Generated(found, f"{words}, for each of any number of images")
 
-    def _request(self, count: int) -> Request | Refusal:
-        request = kernel_request(self.of(count), self.target)
-        return request or Refusal(f"no family of kernels takes {count} images")
-
     def _offer(
         self, count: int, schedule: Schedule | None = None, name: str = ""
     ) -> Offer | Refusal:
         """The best plan for runs of so many images, of a schedule where it has that."""
-        request = self._request(count)
-        if isinstance(request, Refusal):
-            return request
-        with steered(schedule) if schedule and steering() is None else nullcontext():
+        request = kernel_request(self._made(count)[1], self.target)
+        if request is None or isinstance(request, Refusal):
+            return request or Refusal(f"no family of kernels takes {count} images")
+        with _steered(schedule):
             return best_plan(replace(request, name=name or request.name))
 
     @cached_property
@@ -149,32 +160,30 @@ class _Images:
             return Refusal("images that are no neighbours in the product")
         return product_kernel(self.kernel, problem, self.target)
 
-    def _choose(self, count: int) -> Schedule | Refusal:
+    def _choose(self, count: int) -> Way | Refusal:
         """The best way for runs of so many images."""
-        offer = self._offer(count)
+        offer = self._best(count)
         if isinstance(offer, Refusal):
             return offer
         if isinstance(offer.plan, Tiles) and isinstance(self.across, ProductKernel):
-            return _way(offer)
+            tiling = offer.plan.tiling
+            with _steered(Schedule("", tiling.schedule.describe(tiling.unit))):
+                for choice in self.across.choices:
+                    choice.best(count)
+            return count
         one = self._offer(1, Schedule(offer.variant, offer.schedule)) if count > 1 else offer
         return one if isinstance(one, Refusal) else Schedule(one.variant, one.schedule)
 
-    def _clocks(self, way: Schedule, count: int) -> float:
+    def _clocks(self, way: Way, count: int) -> float:
         """The estimate of a way for runs of so many images."""
-        offer = self._offer(count, way)
-        is_it = isinstance(offer, Offer) and way in (
-            _way(offer), Schedule(offer.variant, offer.schedule)
-        )  # fmt: skip
-        return offer.clocks if isinstance(offer, Offer) and is_it else math.inf
-
-    def _emit(self, way: Schedule, regime: Regime, number: int) -> Generated[GpuProgram] | Refusal:
-        if not way.variant:
+        if isinstance(way, int):
             assert isinstance(self.across, ProductKernel)
-            return self.across.generated(regime.share, self.formulas)
-        offer = self._offer(1, way, f"{self.kernel.sym_name.value}_{number}")
-        if isinstance(offer, Refusal):
-            return offer
-        return Generated(self._each(offer.generate(), regime.share), offer.schedule)
+            # Many small tiles take longer than by the estimate, which knows no cache of a unit.
+            return self.across.clocks(way, count) if count <= way else math.inf
+        offer = self._offer(count, way)
+        if isinstance(offer, Refusal) or way != Schedule(offer.variant, offer.schedule):
+            return math.inf
+        return offer.clocks
 
     def _each(self, program: GpuProgram, share: Number) -> GpuProgram:
         """The program of many images, from that of one, whose functions change in place."""

@@ -214,17 +214,17 @@ def choose(
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
         if shape not in legal:
             legal[shape] = s
-    best = least(legal.values(), estimate, words)
+    candidates = list(legal.values())
+    if candidates and cut:
+        tiles = math.gcd(*parts)
+        candidates += _straight(terms, operands, unit, target)
+        for s in legal.values():
+            blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
+            room = 2 * target.compute_units // (blocks * problem.batch)
+            candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
+    best = least(candidates, estimate, words)
     if best is None or not cut:
         return best
-    tiles = math.gcd(*parts)
-    candidates = [best, *_straight(terms, operands, unit, target)]
-    for s in legal.values():
-        blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
-        room = 2 * target.compute_units // (blocks * problem.batch)
-        candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
-    if len(candidates) > 1:
-        best = least(candidates, estimate, words)
     if best is None or problem.accumulator != "f32" or MOST_TERMS * best.splits >= problem.K:
         return best
     # As many parts as a precise sum needs, or as there may be.
@@ -410,7 +410,8 @@ class Estimate:
         waves, simds = schedule.waves_k, target.gpu.simds
         rows, columns, depth = schedule.rows(unit), schedule.columns(unit), schedule.step(unit)
         size = emit.element_bytes(unit.element)
-        registers = _straight_used(schedule, unit)
+        fragments = schedule.prefetch * (schedule.tiles_m + schedule.tiles_n) * unit.fragment
+        registers = schedule.tiles_m * schedule.tiles_n * unit.sums + fragments + 24
         held = target.gpu.lane_vgprs // registers * simds // waves
         lds = waves * rows * columns * emit.element_bytes(unit.accumulator)
         held = max(1, min(held, target.lds_bytes // lds, a_unit))
@@ -450,13 +451,6 @@ class Estimate:
         terms(**of_loop, memory=a_unit * steps * memory, start=start, roof=roof, adding=adding)
         work = loop + start + stored
         return max(work, roof) + min(work, roof) / 16 + adding
-
-
-def _straight_used(schedule: ProductSchedule, unit: Unit) -> int:
-    """Estimated vector registers of a thread whose wave shares k."""
-    tiles = schedule.tiles_m * schedule.tiles_n * unit.sums
-    fragments = schedule.prefetch * (schedule.tiles_m + schedule.tiles_n) * unit.fragment
-    return tiles + fragments + 24
 
 
 def _way(source: Source, unit: Unit) -> Way:
@@ -533,16 +527,11 @@ def _footprint(operand: Matrix | Image) -> float:
     return min(count, span) * emit.element_bytes(operand.element)
 
 
-def _partial_bytes(problem: Contraction, splits: int) -> int:
-    """Bytes of the partial sums of split-K."""
-    sums = splits * problem.batch * problem.M * problem.N
-    return sums * emit.element_bytes(problem.accumulator)
-
-
 def _partial_clocks(problem: Contraction, splits: int, target: Target) -> float:
     """Clocks in which the partial sums are written, or read: they stay in the last cache if they
     take at most half of it, beside operands."""
-    moved = _partial_bytes(problem, splits)
+    sums = splits * problem.batch * problem.M * problem.N
+    moved = sums * emit.element_bytes(problem.accumulator)
     cached = 2 * moved <= target.cache_bytes
     return moved / (target.cache_bytes_a_clock if cached else target.memory_bytes_a_clock)
 

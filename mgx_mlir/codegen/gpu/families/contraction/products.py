@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import cast
 
 from mlir import ir
@@ -161,24 +161,38 @@ class ProductKernel:
     packed: Sequence[Packed] = ()
     images: CrossedImages | None = None
 
+    @cached_property
+    def choices(self) -> list[_Choice]:
+        """The choice for each variant of the product."""
+        found = []
+        for number, (one, moves, share) in enumerate(variants(self.product, self.moves)):
+            variant = side_by_side(one, moves, self.images.along) if self.images else one
+            found.append(_Choice(self, variant, number > 0, share))
+        return found
+
+    def clocks(self, schedule: int, usual: int) -> float:
+        """The estimate of the schedule for some size for another one."""
+        choice = self.choices[-1]
+        way = choice.best(schedule)
+        return math.inf if isinstance(way, Refusal) else choice.clocks(way, usual)
+
     def generated(
-        self, share: Number = 1, formulas: Formulas | None = None
+        self, regimes: Sequence[Regime] = (), formulas: Formulas | None = None
     ) -> Generated[GpuProgram] | Refusal:
-        """The program, of launches for runs where `share` is 1, and its schedules in words."""
+        """The program, and its schedules in words. regimes: those that have a schedule each, of all
+        runs of the program; by default those of `ranges`."""
         ways: list[_Way] = []
         rows: list[tuple[Few, Number]] = []
-        both = list(variants(self.product, self.moves))
-        for number, (one, moves, mine) in enumerate(both):
-            part = share * mine
-            variant = side_by_side(one, moves, self.images.along) if self.images else one
-            choice = _Choice(self, variant, number > 0)
+        share = sum((regime.share for regime in regimes), 0) if regimes else 1
+        for choice in self.choices:
             # Single elements make long code: sizes that no vector divides have no large tiles, and
             # one schedule.
-            is_odd = number == 0 and len(both) > 1
-            regimes = _ranges(self.whole, self.known, self.ranges[: len(self.ranges) - is_odd])
+            is_odd = choice is not self.choices[-1]
+            own = _ranges(self.whole, self.known, self.ranges[: len(self.ranges) - is_odd])
             most = 1 if is_odd else _MOST_OF_ROWS if self.ranges is ROWS else _MOST
+            clocks, part = None if regimes else choice.clocks, choice.share
             found: list[tuple[Tiling | Few, Regime]] | Refusal
-            found = scheduled(regimes, choice.best, choice.clocks, most)
+            found = scheduled(regimes or own, choice.best, clocks, most)
             if isinstance(found, Refusal):
                 return found
             row = choice.row() if self.ranges is RANGES else None
@@ -189,7 +203,7 @@ class ProductKernel:
                 if isinstance(plan, Few):
                     rows.append((plan, regime.share * part))
                 else:
-                    ways.append(_Way(variant, plan, regime.share * part, self._sums(plan)))
+                    ways.append(_Way(choice.variant, plan, regime.share * part, self._sums(plan)))
         bytes_ = sum(
             (way.share * way.sums.size * way.sums.tensor.bytes for way in ways if way.sums), 0
         )
@@ -292,9 +306,19 @@ class _Choice:
     own: ProductKernel
     variant: Product
     aligned: bool
+    share: Number
 
-    def _request(self, usual: int) -> Request | Refusal:
+    @cached_property
+    def _request(self) -> Callable[[int], Request | Refusal]:
         """The variant where symbols have about this value."""
+        return cache(self._asked)
+
+    @cached_property
+    def best(self) -> Callable[[int], Tiling | Few | Refusal]:
+        """The best schedule for a size; k is cut where it is given."""
+        return cache(self._best)
+
+    def _asked(self, usual: int) -> Request | Refusal:
         own = self.own
         usual += self.aligned * (-usual % most_lanes(self.variant))
         if own.ranges is ROWS:
@@ -305,8 +329,7 @@ class _Choice:
             return refusal
         return Request(common.match, common, False, own.counts, own.target, own.name)
 
-    def best(self, usual: int) -> Tiling | Few | Refusal:
-        """The best schedule; k is cut where it is given."""
+    def _best(self, usual: int) -> Tiling | Few | Refusal:
         request = self._request(usual)
         if isinstance(request, Refusal):
             return request
@@ -331,7 +354,7 @@ class _Choice:
         if isinstance(self.own.whole.M, int) or match.pairs or match.added:
             return None
         row = of_rows(self.variant, 1)
-        choice = replace(self, variant=row)
+        choice = _Choice(self.own, row, self.aligned, self.share)
         request = choice._request(USUAL_OF_ROW)
         if isinstance(request, Refusal):
             return None

@@ -41,7 +41,7 @@ _OF_LENGTH = ((1024, 509), (math.inf, 16381))
 # Ends of the lengths of rows that lie across memory; those of their numbers, and usual ones.
 _HIGH, _ACROSS = (32, 128, math.inf), ((2048, 1016), (math.inf, 4088))
 # One schedule for few rows and many takes at most so many times the best one's clocks.
-_APART = 1.1
+_APART = 1.25
 # A length of which no thread keeps its part.
 _LONG = 1 << 16
 
@@ -80,7 +80,7 @@ def _of_length(
         some = list(counted(rows.rows, numbers))
         each = [replace(rows, rows=n.usual, columns=length.usual) for n in some]
         how = target, across, lanes_of(rows, across)
-        together = Usual(tuple(each[::-1]) if given else (*each, each[-1]), *how)
+        together = Usual(tuple(each[::-1]) if given else (*each, *each[-1:] * 3), *how)
         ways = [(n.share, Usual((one,), *how)) for n, one in zip(some, each, strict=True)]
         if given or ends == _ODD or together.worst <= _APART:
             ways = [(1, together)]
@@ -93,7 +93,7 @@ def _of_length(
             return Refusal(f"no schedule fits {target.name}")
         return found if across or _in_turn(rows) else replace(found, together=1)
 
-    made = scheduled(found, best, lambda one, number: usual[number].clocks(one))
+    made = scheduled(found, best, lambda one, number: usual[number].clocks(one), 6, beyond=True)
     return made if isinstance(made, Refusal) else [(way.share, one) for one, way in made]
 
 

@@ -8,7 +8,7 @@ Latencies are orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mlir import ir
@@ -91,7 +91,14 @@ class Usual:
         return [min((self._estimate(one, s) for s in own), default=1.0) for one, own in pairs]
 
     def _estimate(self, one: Rows, schedule: RowSchedule) -> float:
-        """The clocks of a run, with those of its launch; sums alone take no pass for results."""
+        """The clocks of a run, with those of its launch; sums alone take no pass for results.
+        Infinite where threads do not keep a row; the number of a loop's trips is the run's."""
+        step = schedule.threads * (1 if schedule.across else schedule.lanes)
+        if schedule.resident and step * schedule.chunks < one.columns:
+            return math.inf
+        if not schedule.resident:
+            trips = ceil_div(one.columns, step * UNROLL)
+            schedule = replace(schedule, chunks=trips * UNROLL)
         passes = max(one.levels.values()) + any(result.whole for result in one.results)
         return BEGIN + clocks(one, schedule, self.target, passes)
 
