@@ -83,7 +83,9 @@ def schedule_refusal(
     lds = BUFFERS * (rows + columns) * unit.row_bytes
     if lds > target.lds_bytes:
         return Refusal(f"{lds} bytes of LDS")
-    if schedule.prefetch > schedule.most_prefetch(unit):
+    # The longest prefetch distance that pays, in tiles: the loop's code grows with it.
+    far = 1 if unit.kind == "fma" or not schedule.roomy(unit) else 2
+    if schedule.prefetch > (4 if far > 1 and schedule.tiles_m * schedule.tiles_n <= 12 else far):
         return Refusal(f"a prefetch distance of {schedule.prefetch} tiles")
     waiting = schedule.prefetch * sum(n for n, _ in reads(schedule, unit, target, widths))
     if waiting > MAX_READS:

@@ -318,7 +318,8 @@ class Estimate:
         self.problem, self.unit, self.target, self.epilogue = problem, unit, target, epilogue
         self.ways = ways
         operands = problem.a, problem.b
-        self.work = [operations(operand) + _decoding(operand, unit) for operand in operands]
+        decoded = {element for element in emit.BYTE_FLOATS if element != unit.element}
+        self.work = [operations(x) + DECODING * (x.element in decoded) for x in operands]
         self.footprints = sum(map(_footprint, operands)) / target.memory_bytes_a_clock
 
     def roof(self, splits: int) -> float:
@@ -335,7 +336,9 @@ class Estimate:
         if schedule.waves_k:
             return self._straight(schedule, blocks, a_unit, tiles)
         if self.ways is None:
-            self.ways = tuple(_way(x, unit) for x in _sources(problem, unit.tile_depth))
+            self.ways = tuple(
+                Way(not x.along_k, x.width(unit.chunk)) for x in _sources(problem, unit.tile_depth)
+            )
         one = replace(schedule, splits=1) if splits > 1 else schedule
         return self._clocks(schedule, _tile(one, unit, target, self.ways), blocks, a_unit, tiles)
 
@@ -453,10 +456,6 @@ class Estimate:
         return max(work, roof) + min(work, roof) / 16 + adding
 
 
-def _way(source: Source, unit: Unit) -> Way:
-    return Way(not source.along_k, source.width(unit.chunk))
-
-
 @dataclass(frozen=True)
 class _Tile:
     """What estimates take of a schedule, whatever the sizes: of a work-group's tile.
@@ -565,9 +564,3 @@ def operations(operand: Matrix | Image) -> float:
 
 # Vector instructions that make a wider float of 8 bits, where the chip has none for it.
 DECODING = 4
-
-
-def _decoding(operand: Matrix | Image, unit: Unit) -> int:
-    """Vector instructions that make an instruction's element of one of an operand in memory."""
-    is_decoded = operand.element in emit.BYTE_FLOATS and operand.element != unit.element
-    return DECODING if is_decoded else 0

@@ -67,7 +67,10 @@ class _Kernel:
     def program(self) -> Generated[GpuProgram]:
         found = self._offer()
         if isinstance(found, Refusal):
-            return self._beside(kernel_offer(self.parts.product, self.target))
+            request = kernel_request(self.parts.product, self.target)
+            plan = best_plan(request) if isinstance(request, Request) else None
+            own = Generated(plan.generate(), plan.schedule) if isinstance(plan, Offer) else None
+            return self._beside(own)
         return Generated(found.generate(), found.schedule)
 
     def of_any_rows(self, kernel: mgx.KernelOp) -> Generated[GpuProgram]:
@@ -199,13 +202,6 @@ def _is_one_where_all_are(rows: Number, kernel: mgx.KernelOp) -> bool:
     sizes = {x for type_ in (*own.inputs, *own.results) for x in sizes_of(type_)}
     named = {x.name: Size.of(x) for size in sizes for x in symbols(size)}
     return rows == math.prod(named.values(), start=1)
-
-
-def kernel_offer(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | None:
-    """The program of a product of given sizes; None where no recipe takes it."""
-    request = kernel_request(kernel, target)
-    plan = best_plan(request) if isinstance(request, Request) else None
-    return Generated(plan.generate(), plan.schedule) if isinstance(plan, Offer) else None
 
 
 def _has_rows(product: Product, rows: Rows) -> bool:

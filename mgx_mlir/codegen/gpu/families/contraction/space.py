@@ -72,12 +72,6 @@ class ProductSchedule:
         rows = min(self.tiles_m, 2 * self.together(unit))
         return (rows + self.tiles_n) * unit.fragment
 
-    def most_prefetch(self, unit: Unit) -> int:
-        """The longest prefetch distance that pays, in tiles: the loop's code grows with it."""
-        if unit.kind == "fma" or not self.roomy(unit):
-            return 1
-        return 4 if self.tiles_m * self.tiles_n <= 12 else 2
-
     @property
     def waves(self) -> int:
         return self.waves_m * self.waves_n * max(1, self.waves_k)
