@@ -309,15 +309,13 @@ def load_vector(
     index: Index,
     lanes: int,
     mask: ir.Value | None = None,
-    fill: ir.Value | None = None,
 ) -> ir.Value:
-    """`lanes` elements from `index` on; a masked lane is not read and has `fill`'s, or zero."""
+    """`lanes` elements from `index` on; a masked lane is not read and has zero."""
     element = ir.MemRefType(memory.type).element_type
     type_ = ir.VectorType.get([lanes], element)
     if mask is None:
         return vector.load(type_, memory, [value(index)])
-    if fill is None:
-        fill = arith.constant(type_, zero(type_))
+    fill = arith.constant(type_, zero(type_))
     return vector.maskedload(type_, memory, [value(index)], mask, fill)
 
 

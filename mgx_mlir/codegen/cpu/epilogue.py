@@ -9,7 +9,7 @@ from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.meaning import emit_pointwise
+from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
 from mgx_mlir.codegen.problem.match import Match, parts_of
 from mgx_mlir.codegen.problem.problem import Matrix
 

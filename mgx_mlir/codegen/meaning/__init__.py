@@ -4,8 +4,3 @@
 
 Ops on whole tensors are lowered to loops over these (`codegen.loops`).
 """
-
-from mgx_mlir.codegen.meaning.element import Element, element_of
-from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
-
-__all__ = ["Element", "element_of", "emit_pointwise"]

@@ -56,7 +56,7 @@ def is_gpu() -> bool:
     return _converted.get() is not None
 
 
-def decode(element: Element, code: ir.Value, any_nan: bool) -> ir.Value | None:
+def decode(kind: Element, code: ir.Value, any_nan: bool) -> ir.Value | None:
     """The f32 of stored fp8, scalars or vectors; None where no instruction converts them.
 
     any_nan: a NaN may have any bits; else some of its upper half.
@@ -64,13 +64,13 @@ def decode(element: Element, code: ir.Value, any_nan: bool) -> ir.Value | None:
     kinds = _converted.get()
     if kinds is None or not _is_row(code):
         return None
-    if element.name not in kinds:
-        return _by_halves(element.name, code)
+    if kind.name not in kinds:
+        return _by_halves(kind.name, code)
     if not any_nan:
         return None
     one, two = (
         (rocdl.cvt_f32_fp8, rocdl.cvt_pk_f32_fp8)
-        if "E4M3" in element.name
+        if "E4M3" in kind.name
         else (rocdl.cvt_f32_bf8, rocdl.cvt_pk_f32_bf8)
     )
     f32, i32 = F32.storage(), I32.storage()
@@ -87,8 +87,8 @@ def decode(element: Element, code: ir.Value, any_nan: bool) -> ir.Value | None:
             values.append(one(f32, word, 0))
         for half in range(count // 2):
             both = two(pair, word, bool(half))
-            values += [_element(both, 0), _element(both, 1)]
-    return _joined(values)
+            values += [element(both, 0), element(both, 1)]
+    return joined(values)
 
 
 def _by_halves(name: str, code: ir.Value) -> ir.Value | None:
@@ -103,8 +103,8 @@ def _by_halves(name: str, code: ir.Value) -> ir.Value | None:
         # Bytes 0 and 1 as the upper ones of halves.
         word = _word(code, start // 4 * 4, min(4, lanes - start // 4 * 4))
         both = _half_numbers(name, permuted(word, word, 0x010C000C + start % 4 * 0x01000100))
-        values += [_element(both, 0), _element(both, 1)]
-    return arith.extf(ir.VectorType.get([lanes], F32.storage()), _joined(values))
+        values += [element(both, 0), element(both, 1)]
+    return arith.extf(ir.VectorType.get([lanes], F32.storage()), joined(values))
 
 
 def _half_numbers(name: str, bits: ir.Value) -> ir.Value:
@@ -133,7 +133,7 @@ def median(x: ir.Value, low: float, high: float) -> ir.Value | None:
         return None
     if not isinstance(x.type, ir.VectorType):
         return _median(x, low, high)
-    return _joined([_median(_element(x, i), low, high) for i in range(x.type.shape[0])])
+    return joined([_median(element(x, i), low, high) for i in range(x.type.shape[0])])
 
 
 def multiplied_halves(x: ir.Value) -> ir.Value:
@@ -153,12 +153,10 @@ def low_bytes(x: ir.Value) -> ir.Value | None:
         return None
     words = []
     for at in range(0, lanes, 4):
-        first, second, third, fourth = (_element(x, at + i) for i in range(4))
+        first, second, third, fourth = (element(x, at + i) for i in range(4))
         below, above = permuted(second, first, 0x0C0C0400), permuted(fourth, third, 0x0C0C0400)
         words.append(permuted(above, below, 0x05040100))
-    return vector.bitcast(
-        ir.VectorType.get([lanes], ir.IntegerType.get_signless(8)), _joined(words)
-    )
+    return vector.bitcast(ir.VectorType.get([lanes], ir.IntegerType.get_signless(8)), joined(words))
 
 
 def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
@@ -167,20 +165,20 @@ def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
     return llvm.CallIntrinsicOp(low.type, "llvm.amdgcn.perm", operands, [], []).results[0]
 
 
-def encode(element: Element, value: ir.Value) -> ir.Value | None:
+def encode(kind: Element, value: ir.Value) -> ir.Value | None:
     """f32 as stored fp8, saturating, scalars or vectors; None where no instruction converts."""
-    largest = (_converted.get() or _NONE).get(element.name)
+    largest = (_converted.get() or _NONE).get(kind.name)
     if largest is None or not _is_row(value):
         return None
-    two = rocdl.cvt_pk_fp8_f32 if "E4M3" in element.name else rocdl.cvt_pk_bf8_f32
+    two = rocdl.cvt_pk_fp8_f32 if "E4M3" in kind.name else rocdl.cvt_pk_bf8_f32
     i8 = ir.IntegerType.get_signless(8)
     if not isinstance(value.type, ir.VectorType):
         return arith.trunci(i8, _words(two, [_inside(value, largest)]))
     (lanes,) = value.type.shape
-    inside = [_inside(_element(value, i), largest) for i in range(lanes)]
+    inside = [_inside(element(value, i), largest) for i in range(lanes)]
     words = [_words(two, inside[at : at + 4]) for at in range(0, lanes, 4)]
     whole = ir.VectorType.get([4 * len(words)], i8)
-    codes = vector.bitcast(whole, _joined(words))
+    codes = vector.bitcast(whole, joined(words))
     if whole.shape[0] == lanes:
         return codes
     return vector.extract_strided_slice(ir.VectorType.get([lanes], i8), codes, [0], [lanes], [1])
@@ -224,21 +222,23 @@ def _word(code: ir.Value, start: int, count: int) -> ir.Value:
     """One, two or four bytes of a vector as an i32, the first the lowest."""
     i32 = I32.storage()
     if count == 1:
-        return arith.extui(i32, _element(code, start))
+        return arith.extui(i32, element(code, start))
     part = code
     whole = ir.VectorType(code.type)
     if whole.shape[0] != count:
         type_ = ir.VectorType.get([count], whole.element_type)
         part = vector.extract_strided_slice(type_, code, [start], [count], [1])
     wide = ir.IntegerType.get_signless(8 * count)
-    word = _element(vector.bitcast(ir.VectorType.get([1], wide), part), 0)
+    word = element(vector.bitcast(ir.VectorType.get([1], wide), part), 0)
     return word if count == 4 else arith.extui(i32, word)
 
 
-def _element(x: ir.Value, number: int) -> ir.Value:
+def element(x: ir.Value, number: int) -> ir.Value:
+    """One element of a vector."""
     return vector.ExtractOp(x, [], [number]).result
 
 
-def _joined(values: Sequence[ir.Value]) -> ir.Value:
+def joined(values: Sequence[ir.Value]) -> ir.Value:
+    """A vector of scalars."""
     type_ = ir.VectorType.get([len(values)], values[0].type)
     return vector.FromElementsOp(type_, list(values)).result

@@ -17,7 +17,8 @@ from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.meaning import element_of, emit_pointwise
+from mgx_mlir.codegen.meaning.element import element_of
+from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
 from mgx_mlir.codegen.problem.problem import Axis, Computed, ComputedImage, Matrix, Read
 from mgx_mlir.codegen.problem.views import View, element_name, resolve, splat_constant
 from mgx_mlir.dialects import mgx

@@ -247,11 +247,6 @@ class Image:
         """The axes of images and of channels, and the pixels' dimensions as one."""
         return self.batch, self.channel, Axis(tuple(zip(self.sizes, self.strides, strict=True)))
 
-    @property
-    def width(self) -> int:
-        """The outputs in one row, along the fastest dimension."""
-        return self.outputs[-1]
-
     def matrix(self) -> Matrix | None:
         """The matrix of a window that has one position, without padding; None for other images."""
         reach = [(n - 1) * d + 1 for n, d in zip(self.window, self.dilations, strict=True)]

@@ -6,7 +6,8 @@ from mlir.dialects import func
 
 from mgx_mlir.codegen.loops.kernel import lower_nests, lowered_ops
 from mgx_mlir.codegen.loops.nest import Nest
-from mgx_mlir.codegen.meaning import element_of, emit_pointwise
+from mgx_mlir.codegen.meaning.element import element_of
+from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.errors import UnsupportedError
 from test.codegen.meaning.cases import Case

@@ -13,6 +13,8 @@ from mgx_mlir.capabilities import CHUNK_BYTES, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.meaning.element import bit_width
+from mgx_mlir.codegen.meaning.native import element as element
+from mgx_mlir.codegen.meaning.native import joined as joined
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped
@@ -196,17 +198,6 @@ def part(x: ir.Value, start: int, count: int) -> ir.Value:
         "vector.extract_strided_slice", results=[result], operands=[x], attributes=attributes
     )
     return slice_.results[0]
-
-
-def element(x: ir.Value, number: int) -> ir.Value:
-    """One element of a vector."""
-    return vector.ExtractOp(x, [], [number]).result
-
-
-def joined(values: Sequence[ir.Value]) -> ir.Value:
-    """A vector of scalars."""
-    type_ = ir.VectorType.get([len(values)], values[0].type)
-    return vector.FromElementsOp(type_, list(values)).result
 
 
 def concatenated(vectors: Sequence[ir.Value]) -> ir.Value:

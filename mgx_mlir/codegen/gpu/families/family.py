@@ -69,20 +69,13 @@ def anchor_of(
 
 
 @overload
-def anchor_of(
-    kernel: mgx.KernelOp, *classes: type[A], beside: Callable[[ir.OpView], bool] = ...
-) -> A | Refusal | None: ...
+def anchor_of(kernel: mgx.KernelOp, *classes: type[A]) -> A | Refusal | None: ...
 
 
-def anchor_of(
-    kernel: mgx.KernelOp,
-    *classes: type[ir.OpView],
-    beside: Callable[[ir.OpView], bool] = lambda op: is_free(op),
-) -> ir.OpView | Refusal | None:
+def anchor_of(kernel: mgx.KernelOp, *classes: type[ir.OpView]) -> ir.OpView | Refusal | None:
     """The anchor op, one of `classes`, of a kernel that holds nothing else but views.
 
-    The kernel returns the op's results. None where it holds other work. beside: tells other ops
-    that the anchor's code takes in.
+    The kernel returns the op's results. None where it holds other work.
     """
     *ops, terminator = kernel.regions[0].blocks[0].operations
     anchors = [op for op in ops if isinstance(op, classes)]
@@ -90,7 +83,7 @@ def anchor_of(
         return None
     (anchor,) = anchors
     name, results = anchor.operation.name, list(anchor.results)
-    if any(op != anchor and not beside(op) for op in ops):
+    if any(op != anchor and not is_free(op) for op in ops):
         return Refusal(f"{name}: work beside it")
     if [through_reshapes(value) for value in terminator.operands] != results:
         return Refusal(f"{name}: results that are views, or not all of them")

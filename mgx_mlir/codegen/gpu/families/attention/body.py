@@ -9,7 +9,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import stored_vector
-from mgx_mlir.codegen.meaning import emit_pointwise
+from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.dialects import mgx

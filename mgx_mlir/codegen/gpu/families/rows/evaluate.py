@@ -18,10 +18,10 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.rows.match import ARGS, RowBody
-from mgx_mlir.codegen.meaning import emit_pointwise
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load
 from mgx_mlir.codegen.meaning.element import I32, Element
+from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
 from mgx_mlir.codegen.meaning.reducers import ArgReducer, Reducer, reducer_of
 from mgx_mlir.dialects import mgx
 
