@@ -69,6 +69,27 @@ def test_the_branch_that_is_not_taken_need_not_fit():
     assert runner.compiled == 0  # the host chooses, and each branch has its one program
 
 
+def test_truths_of_few_numbers_and_copies_need_no_program():
+    nodes = [
+        node("Equal", ["rate", "high"], ["same"]),
+        node("Not", ["same"], ["c"]),
+        choice(WIDE, NARROW, y="chosen"),
+        node("Identity", ["chosen"], ["y"]),
+    ]
+    rate = value("rate", 1, kind=TensorProto.INT64)
+    made = model(nodes, [X, rate], **WEIGHTS, high=np.array([8000]))
+    runs = [{"x": floats(2, w), "rate": np.array([r])} for w, r in ((4, 16000), (2, 8000))]
+    assert assert_as_onnxruntime(made, *runs, *runs).compiled == 0
+
+
+def test_a_copy_is_not_what_it_copies():
+    made = model([choice(branch(node("Identity", ["x"], ["i"])), NARROW)], [X, C], **WEIGHTS)
+    inputs = feeds(3, True)
+    (got,) = mgx_mlir.Model(made).run(inputs).values()
+    got[:] = 0
+    assert inputs["x"].all()
+
+
 def test_a_branch_that_is_taken_and_does_not_fit_is_named():
     made = model([choice(WIDE, NARROW)], [X, C], **WEIGHTS)
     with pytest.raises(ModelError, match="of two"):

@@ -159,7 +159,7 @@ class Model:
         """The names of the inputs."""
         return self._source.inputs
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """The names of the outputs."""
         return tuple(value.name for value in self._source.model.graph.output)

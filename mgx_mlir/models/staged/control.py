@@ -43,6 +43,7 @@ class Body:
         self._outer = outer
         self._captured = sorted(structure.free_names(graph) - outer.known.keys())
         self._graphs: dict[tuple[bytes, ...], Staged] = {}
+        self._of_dtypes: dict[tuple[np.dtype[Any] | None, ...], Staged] = {}
 
     def run(self, arguments: Sequence[Any], find: Find, context: Context) -> list[Any]:
         """The outputs. `find` gives the values that the body reads from around it."""
@@ -57,8 +58,15 @@ class Body:
 
     def staged(self, values: Mapping[str, Any]) -> Staged:
         """The staged graph for inputs of the types of these values."""
+        key = tuple(v.dtype if isinstance(v, np.ndarray) else None for v in values.values())
+        if (found := self._of_dtypes.get(key)) is not None:
+            return found
         declared = self._declared()
-        return self._of_types({n: _input_type(v, declared.get(n)) for n, v in values.items()})
+        types = {n: _input_type(v, declared.get(n)) for n, v in values.items()}
+        found = self._of_types(types)
+        if None not in key:  # the types of others do not follow
+            self._of_dtypes[key] = found
+        return found
 
     def survey(self) -> Survey:
         """The survey of the body for inputs of the declared types; empty without these."""

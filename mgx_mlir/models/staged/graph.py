@@ -20,7 +20,7 @@ from mgx_mlir.models import host
 from mgx_mlir.models.host.evaluate import Evaluator
 from mgx_mlir.models.host.values import is_tensor, show
 from mgx_mlir.models.specialize import SpecializedModel, Values
-from mgx_mlir.models.staged import bounded
+from mgx_mlir.models.staged import bounded, quick
 from mgx_mlir.models.staged.compilation import Compilation
 from mgx_mlir.models.staged.constants import value_of
 from mgx_mlir.models.staged.context import Context
@@ -84,6 +84,8 @@ class StagedGraph:
         self._islands: dict[tuple[int, ...], SpecializedModel] = {}
         self._evaluators: dict[int, Any] = {}
         self._constants: dict[str, Any] = {}
+        # The nodes of steps that may need no program; none of others.
+        self._quick: dict[tuple[int, ...], list[NodeProto]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -250,7 +252,12 @@ class StagedGraph:
         """The results of a step."""
         if step.on_host:
             return self._on_host(step.nodes[0], lambda name: self._find(name, values), context)
-        return self._compiled(step, values)
+        if step.nodes not in self._quick:
+            nodes = [self._graph.node[i] for i in step.nodes]
+            self._quick[step.nodes] = nodes if quick.are_quick(nodes) else []
+        nodes = self._quick[step.nodes]
+        found = quick.results(nodes, lambda name: self._find(name, values)) if nodes else None
+        return self._compiled(step, values) if found is None else found
 
     def _data_decide(self, index: int) -> bool:
         """Whether the size of a node's results follows from no size of the inputs."""
