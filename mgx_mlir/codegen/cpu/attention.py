@@ -131,7 +131,7 @@ class _Emitter:
         def query(r: Index) -> None:
             target = replace(self.q, start=emit.mul(r, self.deep))
             copy = self._copy(q, target, item, 0, attention.D)
-            pack.pack_a(copy, q, emit.add(item.first, r), 1)
+            pack.pack_a(copy, q, [emit.add(item.first, r)])
 
         emit.loop(0, item.rows, 1, query)
 

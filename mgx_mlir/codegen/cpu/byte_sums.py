@@ -17,14 +17,14 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose
+from mgx_mlir.codegen.cpu.schedule import FEW_ROWS, CpuSchedule, Machine, choose
 from mgx_mlir.codegen.loops.body import Function, Held, Lazy
 from mgx_mlir.codegen.loops.place import Place, element_bytes
 from mgx_mlir.codegen.meaning.element import I32, element_of, sizes_of
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import ops_inside
-from mgx_mlir.sizes.arithmetic import Number
+from mgx_mlir.sizes.arithmetic import Number, Size
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class PackedBytes:
         a = Matrix(0, "i8", 0, Axis(()), Axis.of((rows, depth)), Axis.of((depth, 1)))
         b = Matrix(number, "i8", 0, Axis(()), Axis.of((depth, columns)), Axis.of((columns, 1)))
         problem = Contraction(1, rows, columns, depth, a, b, "i32")
-        schedule = replace(choose(problem, machine), shared=True)
+        few = replace(problem, M=FEW_ROWS) if isinstance(rows, Size) else problem
+        schedule = replace(choose(few, machine), shared=True)
         element = emit.element_type(schedule.packed_element(problem))
         source = Place(emit.element_type("i8"), depth * columns, Argument("input", number))
         return PackedBytes(problem, schedule, source, Place(element, schedule.packed_size(problem)))
@@ -68,8 +69,8 @@ class PackedBytes:
         def store(x: ir.Value, _: Index, m: Index, n: Index, mask: ir.Value | None) -> None:
             emit.store_vector(x, c, emit.linear(n, (m, problem.N)), mask)
 
-        items = emit.value(schedule.items(problem))
-        emit_contraction(problem, schedule, a, b, store, emit.value(0), items)
+        first, last = emit.value(0), emit.value(schedule.items(problem))
+        emit_contraction(problem, schedule, a, b, store, first, last)
         return Held(result, (problem.M, problem.N), I32)
 
 
@@ -80,8 +81,11 @@ def pack_weights(kernel: mgx.KernelOp, functions: Functions, machine: Machine) -
     found: dict[int, PackedBytes] = {}
     for op in ops_inside(kernel, mgx.QuantDotOp):
         x, w = op.operands
-        number, rows = _argument(kernel, w), _rows(x.type)
-        if number is None or number in found or rows is None or not _are_weights(w.type):
+        number = next(
+            (n for n, own in enumerate(kernel.body.blocks[0].arguments) if own == w), None
+        )
+        rows = _rows(x.type)
+        if number is None or number in found or rows is None or not isinstance(_rows(w.type), int):
             continue
         depth, columns = ir.RankedTensorType(w.type).shape
         found[number] = PackedBytes.of(number, cast(int, rows), (depth, columns), machine)
@@ -93,17 +97,8 @@ def pack_weights(kernel: mgx.KernelOp, functions: Functions, machine: Machine) -
     return list(found.values())
 
 
-def _argument(kernel: mgx.KernelOp, value: ir.Value) -> int | None:
-    """The number of the kernel's input that a value is."""
-    return next((n for n, x in enumerate(kernel.body.blocks[0].arguments) if x == value), None)
-
-
 def _rows(type_: ir.Type) -> Number | None:
     """The rows of a matrix of signed bytes with a known row."""
     if element_of(type_).name != "i8" or len(sizes := sizes_of(type_)) != 2:
         return None
     return sizes[0] if isinstance(sizes[1], int) and sizes[1] else None
-
-
-def _are_weights(type_: ir.Type) -> bool:
-    return ir.RankedTensorType(type_).has_static_shape and isinstance(_rows(type_), int)

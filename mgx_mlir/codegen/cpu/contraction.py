@@ -17,7 +17,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined, pack
-from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Line, Packed
+from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Line, Packed, Packing
 from mgx_mlir.codegen.cpu.schedule import JOINED, PACK_DEPTH, SUM_DEPTH, CpuSchedule, are_signed
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
@@ -188,15 +188,14 @@ class _Emitter:
         shifted = schedule.joined == 4 and are_signed(problem)
         self.offsets = emit.stack(schedule.rows, "i32") if shifted else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
-        tiles = self.row_tiles if self.is_deep else 1
-        # Heights of register tiles, and the vectors of each.
-        self.tiles = {schedule.rows: schedule.vectors}
-        if count is not None:
-            self.tiles = schedule.tiles()
-        most = max(self.tiles.values())
-        row = self.width if self.is_deep else most * self.lanes
-        self.sum_row = row
-        self.sums = emit.stack(tiles * schedule.rows * row, problem.accumulator)
+        # Heights of register tiles, the vectors of each, and its rows past those that there are.
+        self.tiles = {schedule.rows: (schedule.vectors, 0)} if count is None else schedule.tiles()
+        if isinstance(problem.a, InPlace | Packing):
+            self.tiles = {height: (wide, 0) for height, (wide, _) in self.tiles.items()}
+        most = max(wide for wide, _ in self.tiles.values())
+        self.sum_row = self.width if self.is_deep else most * self.lanes
+        tiles = (self.row_tiles if self.is_deep else 1) + (count is not None)
+        self.sums = emit.stack(tiles * schedule.rows * self.sum_row, problem.accumulator)
 
     def _room_for_rows(self) -> Packed:
         """Memory for a tile's rows of A."""
@@ -269,12 +268,14 @@ class _Emitter:
                 last = emit.compare("eq", number, emit.sub(self.depths, 1))
 
             def row_tile(row: Index, height: int) -> None:
-                m, wide = emit.add(first, row), self.tiles[height]
+                m, (wide, past) = emit.add(first, row), self.tiles[height]
                 begin = m
                 if self.count is None and problem.M % height:
                     # The last tile begins before the rows that are left.
                     begin = emit.minimum(m, problem.M - height)
-                left = self._rows_of(batch, k, depth, begin, height)
+                most = emit.sub(self.count, 1) if past else None
+                left = self._rows_of(batch, k, depth, begin, height, most)
+                end = emit.minimum(height, emit.sub(rows, row)) if past else height
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)
@@ -282,8 +283,8 @@ class _Emitter:
                     if self.is_deep:
                         at = emit.linear(column, (row, self.sum_row))
                     self._multiply(vector, (height, count), first_row, depth, at, left)
-                    rows = begin, emit.sub(m, begin)
-                    store = partial(self._store_tile, batch, rows, columns, column, (height, count))
+                    own = begin, emit.sub(m, begin), end
+                    store = partial(self._store_tile, batch, own, columns, column, count)
                     emit.when(last, lambda: store(at))
 
                 whole = emit.mul(emit.div(vectors, wide), wide)
@@ -295,27 +296,30 @@ class _Emitter:
                 emit.loop(0, rows, schedule.rows, partial(row_tile, height=schedule.rows))
                 return
             done: Index = 0
-            for height in self.tiles:
-                end = emit.mul(emit.div(rows, height), height) if height > 1 else rows
-                if done != 0:
-                    left = emit.sub(rows, done)
-                    end = emit.add(done, emit.mul(emit.div(left, height), height))
+            for height, (_, past) in self.tiles.items():
+                left = emit.add(emit.sub(rows, done), past)
+                end = emit.add(done, emit.mul(emit.div(left, height), height))
                 emit.loop(done, end, height, partial(row_tile, height=height))
-                done = end
+                done = emit.minimum(end, rows) if past else end
 
         emit.loop(0, self.depths, 1, depth_block)
 
-    def _rows_of(self, batch: Index, k: Index, depth: Index, first: Index, rows: int) -> _Rows:
-        """Columns k .. k + depth of rows of A from `first` on: where they lie, or packed."""
+    def _rows_of(
+        self, batch: Index, k: Index, depth: Index, first: Index, rows: int, most: Index | None
+    ) -> _Rows:
+        """Columns k .. k + depth of rows of A from `first` on, of which row `most` is the last:
+        where they lie, or packed."""
         a, packed = self.problem.a, self.packed_a
         if isinstance(a, InPlace):
             return _Rows(self.a, a.starts(batch, first, rows), 1, a, k)
+        numbers = [emit.add(first, row) for row in range(rows)]
+        if most is not None:
+            numbers[1:] = [emit.minimum(number, most) for number in numbers[1:]]
         if packed is None:
             start = emit.add(a.start(batch), k)
-            places = [a.row.offset(emit.add(first, row)) for row in range(rows)]
-            return _Rows(self.a, [emit.add(start, place) for place in places], 1)
+            return _Rows(self.a, [emit.add(start, a.row.offset(n)) for n in numbers], 1)
         copy = Copy(self.a, packed, self.packed, self.lanes, batch, k, depth)
-        pack.pack_a(copy, a, first, rows)
+        pack.pack_a(copy, a, numbers)
         if self.offsets is not None:
             joined.store_offsets(copy, rows, self.offsets)
         return _Rows(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
@@ -445,15 +449,14 @@ class _Emitter:
     def _store_tile(
         self,
         batch: Index,
-        rows: tuple[Index, Index],
+        rows: tuple[Index, Index, Index],
         columns: Columns,
         column: Index,
-        tile: tuple[int, int],
+        vectors: int,
         at: Index,
     ) -> None:
-        """Stores a tile. `rows`: its first row, and how many of its rows another tile stores."""
-        lanes, (height, vectors) = self.lanes, tile
-        m, before = rows
+        """Stores a tile. `rows`: its first row, and from which to which of its rows."""
+        lanes, (m, before, end) = self.lanes, rows
 
         def row(left: Index, r: Index) -> None:
             for j in range(vectors):
@@ -464,7 +467,7 @@ class _Emitter:
                 self.store(x, batch, emit.add(m, r), emit.add(columns.first, here), mask)
 
         def all_rows(left: Index) -> None:
-            emit.loop(before, height, 1, partial(row, left))
+            emit.loop(before, end, 1, partial(row, left))
 
         whole = vectors * lanes
         if isinstance(columns.count, int) and columns.count % lanes == 0:

@@ -104,20 +104,19 @@ def by_rows(matrix: Matrix, lanes: int) -> bool:
     return matrix.row.stride != 1 or matrix.column.contiguous(lanes)
 
 
-def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:
-    """Packs rows first .. first + rows and columns k .. k + depth of A.
+def pack_a(copy: Copy, matrix: Matrix, rows: Sequence[Index]) -> None:
+    """Packs columns k .. k + depth of rows of A: neighbours, but that the last may come again.
 
     With a target of `k_step` 1, each row's elements are contiguous; else those of each k are.
     """
     if isinstance(matrix, Packing):
-        matrix.pack(copy, first, rows)
+        matrix.pack(copy, rows[0], len(rows))
         return
     start = matrix.start(copy.batch)
     if copy.target.k_step != 1:
-        _pack_a_by_columns(copy, matrix, start, first, rows)
+        _pack_a_by_columns(copy, matrix, start, rows[0], len(rows))
         return
-    places = [emit.add(start, matrix.row.offset(emit.add(first, row))) for row in range(rows)]
-    _pack_a_by_rows(copy, matrix, places)
+    _pack_a_by_rows(copy, matrix, [emit.add(start, matrix.row.offset(row)) for row in rows])
 
 
 def _pack_a_by_columns(copy: Copy, matrix: Matrix, start: Index, first: Index, rows: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -51,6 +52,12 @@ USUAL, USUAL_BATCH = 512, 16
 THREADS = (2, 4, 8, 16)
 # The most rows of a tile that are runs in place: each needs a register for where it begins.
 IN_PLACE_ROWS = 12
+# Few rows, some of which a tile may compute in vain, so that B is not read again for fewer; and the
+# rows of tiles lower than these, and than higher ones.
+FEW_ROWS = 4
+_LOWER = (2, 1), (4, 1)
+# The most vectors of a tile's row: the processor foresees so many streams of B.
+MOST_VECTORS = 8
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
 
@@ -115,18 +122,22 @@ class CpuSchedule:
             total += problem.K * ceil_div(problem.N, self.lanes) * _pack_vector(problem, self.lanes)
         return total
 
-    def tiles(self) -> dict[int, int]:
-        """Rows of register tiles for any number of rows, falling to 1, and the vectors of each.
+    def tiles(self) -> dict[int, tuple[int, int]]:
+        """Rows of register tiles for any number of rows, falling to 1; the vectors of each, and the
+        rows that it may have past those that are left: more are left than the next one has.
 
         Sums take no more registers than in the schedule's own tile; the vectors divide a block.
         """
         block = ceil_div(self.columns, self.lanes)
         registers = self.rows * self.vectors + self.vectors + 1
-        found = {self.rows: self.vectors}
-        for rows in (4, 1):
-            if rows < self.rows:
-                most = max((registers - 1) // (rows + 1), 1)
-                found[rows] = ceil_div(block, ceil_div(block, most))
+        lower = [n for n in _LOWER[self.rows > FEW_ROWS] if n < self.rows]
+        found = {}
+        for rows, following in pairwise([self.rows, *lower, 0]):
+            most = min(max((registers - 1) // (rows + 1), 1), MOST_VECTORS)
+            part = ceil_div(block, ceil_div(block, most))
+            wide = next((n for n in range(most, part // 2, -1) if block % n == 0), part)
+            past = rows - following - 1 if rows <= FEW_ROWS else 0
+            found[rows] = self.vectors if rows == self.rows else wide, past
         return found
 
     def packed_element(self, problem: Contraction) -> str:
@@ -332,7 +343,7 @@ def register_tiles(registers: int) -> Iterator[tuple[int, int]]:
 
     Or, of fewer rows than vectors, a column of A and one vector of B.
     """
-    for vectors in range(1, 9):
+    for vectors in range(1, MOST_VECTORS + 1):
         rows = min((registers - 1 - vectors) // vectors, 24)
         yield max(rows, min((registers - 1) // (vectors + 1), vectors - 1)), vectors
 

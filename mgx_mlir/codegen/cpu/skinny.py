@@ -183,7 +183,7 @@ class _Emitter:
                 copy = pack.Copy(
                     self.source, self.packed, problem.accumulator, self.lanes, batch, 0, problem.K
                 )
-                pack.pack_a(copy, problem.a, 0, problem.M)
+                pack.pack_a(copy, problem.a, range(problem.M))
             count: Index = self.cut.columns
             if self.problem.N % self.cut.columns:
                 count = emit.minimum(count, emit.sub(self.problem.N, first))

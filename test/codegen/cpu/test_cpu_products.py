@@ -19,7 +19,8 @@ LEVELS = [target.name for target in executable_levels()]
 # Batch, rows, depth and columns: of one, none, few, no whole tiles, more blocks than one.
 SIZES = [
     (1, 1, 1, 1), (2, 3, 5, 7), (1, 1, 300, 130), (2, 7, 257, 21), (1, 40, 33, 520),
-    (1, 6, 0, 5), (0, 4, 5, 6), (2, 0, 3, 3), (1, 5, 4, 0), (3, 17, 16, 16),
+    (1, 6, 0, 5), (0, 4, 5, 6), (2, 0, 3, 3), (1, 5, 4, 0), (3, 17, 16, 16), (1, 2, 20, 9),
+    (1, 10, 18, 70), (2, 11, 300, 40),
 ]  # fmt: skip
 # The shapes of x and w, the nodes, and the same by numpy.
 KINDS: dict[str, tuple[str, str, str, Callable[..., np.ndarray]]] = {
