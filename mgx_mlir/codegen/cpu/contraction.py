@@ -74,8 +74,7 @@ def emit_packing(
         target = first_block(problem, schedule, packed)
         start = emit.linear(start, (emit.add(k, before), target.k_step))
         element = schedule.packed_element(problem)
-        target = replace(target, start=start)
-        copy = Copy(b, target, element, schedule.lanes, batch, k, depth)
+        copy = Copy(b, replace(target, start=start), element, schedule.lanes, batch, k, depth)
         pack_block(problem, schedule, copy, columns, raw)
 
     emit.loop(begin, end, 1, item)
@@ -189,9 +188,9 @@ class _Emitter:
         self.offsets = emit.stack(schedule.rows, "i32") if shifted else None
         self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
         # Heights of register tiles, the vectors of each, and its rows past those that there are.
-        self.tiles = {schedule.rows: (schedule.vectors, 0)} if count is None else schedule.tiles()
-        if isinstance(problem.a, InPlace | Packing):
-            self.tiles = {height: (wide, 0) for height, (wide, _) in self.tiles.items()}
+        self.tiles = {schedule.rows: (schedule.vectors, 0)}
+        if count is not None:
+            self.tiles = schedule.tiles(repeats=not isinstance(problem.a, InPlace | Packing))
         most = max(wide for wide, _ in self.tiles.values())
         self.sum_row = self.width if self.is_deep else most * self.lanes
         tiles = (self.row_tiles if self.is_deep else 1) + (count is not None)
@@ -199,9 +198,10 @@ class _Emitter:
 
     def _room_for_rows(self) -> Packed:
         """Memory for a tile's rows of A."""
-        schedule, lanes = self.schedule, self.lanes
+        schedule, lanes, a = self.schedule, self.lanes, self.problem.a
         depth = ceil_div(schedule.depth, lanes) * lanes
-        if schedule.joined > 1 or pack.by_rows(self.problem.a, lanes):
+        # The first row of a tile may be any: blocks of rows would be crossed.
+        if schedule.joined > 1 or a.row.stride != 1 or a.column.contiguous(lanes):
             a_row = depth + lanes
             return Packed(emit.stack(schedule.rows * a_row, self.packed), a_row, 1)
         a_row = ceil_div(schedule.rows, lanes) * lanes
@@ -216,8 +216,7 @@ class _Emitter:
         column_blocks = self.schedule.column_blocks(self.problem)
 
         def item(number: Index) -> None:
-            block = emit.div(number, row_blocks)
-            row_block = emit.rem(number, row_blocks)
+            block, row_block = emit.div(number, row_blocks), emit.rem(number, row_blocks)
             batch = emit.div(block, column_blocks)
             columns = column_block(self.problem, self.schedule, emit.rem(block, column_blocks))
             first = emit.mul(row_block, item_rows)
@@ -475,5 +474,5 @@ class _Emitter:
             return
         # Stores of parts of vectors take many times as long on some processors.
         left = emit.sub(columns.count, column)
-        is_whole = emit.compare("sge", left, whole)
-        emit.when(is_whole, partial(all_rows, whole), partial(all_rows, left))
+        sides = partial(all_rows, whole), partial(all_rows, left)
+        emit.when(emit.compare("sge", left, whole), *sides)

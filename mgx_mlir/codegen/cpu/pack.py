@@ -98,12 +98,6 @@ class Line(Matrix):
     taps: tuple[int, ...]
 
 
-def by_rows(matrix: Matrix, lanes: int) -> bool:
-    """Whether the packed block of A keeps the elements of a row (one m, all k) together."""
-    # The first row of a tile may be any: blocks of rows would be crossed.
-    return matrix.row.stride != 1 or matrix.column.contiguous(lanes)
-
-
 def pack_a(copy: Copy, matrix: Matrix, rows: Sequence[Index]) -> None:
     """Packs columns k .. k + depth of rows of A: neighbours, but that the last may come again.
 

@@ -52,10 +52,8 @@ USUAL, USUAL_BATCH = 512, 16
 THREADS = (2, 4, 8, 16)
 # The most rows of a tile that are runs in place: each needs a register for where it begins.
 IN_PLACE_ROWS = 12
-# Few rows, some of which a tile may compute in vain, so that B is not read again for fewer; and the
-# rows of tiles lower than these, and than higher ones.
+# The rows of a tile that may compute some in vain, so that B is not read again for fewer.
 FEW_ROWS = 4
-_LOWER = (2, 1), (4, 1)
 # The most vectors of a tile's row: the processor foresees so many streams of B.
 MOST_VECTORS = 8
 # Sums in flight that hide the latency of a multiply-add.
@@ -122,21 +120,21 @@ class CpuSchedule:
             total += problem.K * ceil_div(problem.N, self.lanes) * _pack_vector(problem, self.lanes)
         return total
 
-    def tiles(self) -> dict[int, tuple[int, int]]:
+    def tiles(self, repeats: bool) -> dict[int, tuple[int, int]]:
         """Rows of register tiles for any number of rows, falling to 1; the vectors of each, and the
-        rows that it may have past those that are left: more are left than the next one has.
+        rows that it may have past those that are left, which `repeats` allows.
 
         Sums take no more registers than in the schedule's own tile; the vectors divide a block.
         """
         block = ceil_div(self.columns, self.lanes)
         registers = self.rows * self.vectors + self.vectors + 1
-        lower = [n for n in _LOWER[self.rows > FEW_ROWS] if n < self.rows]
+        lower = [n for n in ((4, 1) if self.rows > FEW_ROWS else (2, 1)) if n < self.rows]
         found = {}
         for rows, following in pairwise([self.rows, *lower, 0]):
             most = min(max((registers - 1) // (rows + 1), 1), MOST_VECTORS)
             part = ceil_div(block, ceil_div(block, most))
             wide = next((n for n in range(most, part // 2, -1) if block % n == 0), part)
-            past = rows - following - 1 if rows <= FEW_ROWS else 0
+            past = rows - following - 1 if repeats and rows <= FEW_ROWS else 0
             found[rows] = self.vectors if rows == self.rows else wide, past
         return found
 
