@@ -128,3 +128,10 @@ def test_products_of_many_tiles_go_through_lds(rows: int, without: bool) -> None
     _, kernel = Product((rows, 3072, 768), "nt").kernel()
     why = compiler(kernel)(Target.get("gfx942")).why
     assert ("without LDS" in why) == without, why
+
+
+def test_four_waves_share_k_where_all_they_read_is_on_its_way() -> None:
+    """Eight of them read as much, and exchange twice the sums."""
+    _, kernel = Product((49, 512, 2048), "nt").kernel()
+    why = compiler(kernel)(Target.get("gfx942")).why
+    assert "4 waves that share k without LDS" in why, why

@@ -36,7 +36,7 @@ LDS_SHARE, LDS_SHARE_OVERLAPPED = 0.4, 0.25
 # Waiting for a block of keys that was not prefetched.
 MOVE_LATENCY = 800
 # Merging the states of 16 queries of two waves.
-MERGE_CLOCKS = 300
+MERGE_CLOCKS = 250
 LDS_BYTES_A_CLOCK = 128
 # The second function, for split-K: work-groups with parts of the keys.
 COMBINE_CLOCKS = 5000

@@ -433,7 +433,7 @@ class Estimate:
         alone = together(
             matrix * ceil_div(waves, simds) * simds / waves, memory,
             ISSUE_CLOCKS * (products + 2 * reads), GLOBAL_LATENCY / schedule.prefetch,
-            power=2,
+            power=4 if unit.kind == "mfma" and rounds == 1 else 2,
         )  # fmt: skip
         loop = steps * max(a_unit * busy, rounds * alone)
         ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
