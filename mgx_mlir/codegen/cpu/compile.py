@@ -24,7 +24,7 @@ from mlir.passmanager import PassManager
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import functions
-from mgx_mlir.codegen.cpu.conversions import called_functions
+from mgx_mlir.codegen.cpu.functions import called_functions
 from mgx_mlir.codegen.meaning.expand import expand, expand_pass
 from mgx_mlir.codegen.stages import pass_stage
 from mgx_mlir.errors import CompilerError, TargetError

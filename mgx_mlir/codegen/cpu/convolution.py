@@ -17,9 +17,8 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.frame import Frame, Memory
+from mgx_mlir.codegen.cpu.frame import Frame, Memory, with_computed
 from mgx_mlir.codegen.cpu.nests import Functions
-from mgx_mlir.codegen.cpu.operands import with_computed
 from mgx_mlir.codegen.cpu.padded import Windows
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine
 from mgx_mlir.codegen.cpu.windows import WindowProduct

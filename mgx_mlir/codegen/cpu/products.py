@@ -14,8 +14,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.contraction import Store, emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.frame import Add, Frame, Memory
-from mgx_mlir.codegen.cpu.operands import Computing, computed_first, with_computed
+from mgx_mlir.codegen.cpu.frame import Add, Computing, Frame, Memory, computed_first, with_computed
 from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, usual
 from mgx_mlir.codegen.cpu.skinny import (
     Skinny,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -16,11 +16,12 @@ from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
 from mgx_mlir.codegen.cpu.nests import Functions
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError, RowReduction, is_extreme
-from mgx_mlir.codegen.loops.body import Body, Lazy
+from mgx_mlir.codegen.loops.body import Lazy
 from mgx_mlir.codegen.loops.kernel import kernel_symbols, lower_nests, split
 from mgx_mlir.codegen.loops.nest import Facts, Nest
 from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.loops.repeat import (
+    Group,
     PartBody,
     PartFunction,
     PartsMeetError,
@@ -115,33 +116,18 @@ class _Reduction(RowReduction):
 
 
 @dataclass
-class _Group:
-    """See `repeat.Group`."""
+class _Group(Group):
+    """Loops over the elements; for neighbours over some vectors of them.
 
-    function: PartFunction
-    # Elements of a vector, and vectors of sums that stay in registers, at most.
+    lanes: elements of a vector. vectors: of sums that stay in registers, at most.
+    """
+
     lanes: int
     vectors: int
     symbols: Sequence[str]
 
-    def cuts(self, shape: Sequence[Number], depth: int) -> int:
-        return 0
-
-    def scalar(self, build: Callable[[Body], ir.Value]) -> ir.Value:
-        return build(self.function.body(ir.InsertionPoint.current.block, [], []))
-
-    def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:
-        emit.loop(0, trips, 1, lambda number: emit_trip(emit.value(number)))
-
-    def end(self) -> None:
-        """Nothing: each nest is built as it comes."""
-
-    def add(self, nest: Nest) -> None:
-        """Loops over the elements; for neighbours over some vectors of them."""
-        parts = self.function.parts
-        if tuple(nest.space[: len(parts)]) != parts:
-            raise PartsMeetError
-        self._loops(nest, list(self.function.part), nest.space[len(parts) :])
+    def build(self, nest: Nest, inner: Sequence[Number]) -> None:
+        self._loops(nest, list(self.function.part), inner)
 
     def _loops(self, nest: Nest, dims: list[ir.Value], left: Sequence[Number]) -> None:
         if len(left) < 2:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.operands import Computing, computed_first
+from mgx_mlir.codegen.cpu.frame import Computing, computed_first
 from mgx_mlir.codegen.cpu.padded import Padded, Padding, Windows, always_inside, is_last
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,7 +16,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.loops import position, sized_function
-from mgx_mlir.codegen.loops.body import Body, Build
 from mgx_mlir.codegen.loops.kernel import (
     is_symbolic,
     kernel_symbols,
@@ -27,6 +26,7 @@ from mgx_mlir.codegen.loops.kernel import (
 from mgx_mlir.codegen.loops.nest import Nest
 from mgx_mlir.codegen.loops.place import Place, element_bytes, memory_type
 from mgx_mlir.codegen.loops.repeat import (
+    Group,
     PartFunction,
     PartsMeetError,
     RepeatKernel,
@@ -152,11 +152,11 @@ class _Function(PartFunction):
 
 
 @dataclass
-class _Group:
-    """See `repeat.Group`."""
+class _Group(Group):
+    """Each thread takes elements of the part, as far apart as there are threads."""
 
-    function: PartFunction
     threads: int
+    rolled = True
 
     def cuts(self, shape: Sequence[Number], depth: int) -> int:
         elements = math.prod(shape[len(self.function.parts) :])
@@ -171,25 +171,10 @@ class _Group:
             cuts *= 2
         return cuts
 
-    def scalar(self, build: Callable[[Body], ir.Value]) -> ir.Value:
-        point = ir.InsertionPoint.current
-        return build(self.function.body(point.block, [], []))
-
-    def loop(self, trips: ir.Value, emit_trip: Callable[[ir.Value], None]) -> None:
-        emit.loop(0, trips, 1, lambda number: emit_trip(emit.value(number)), rolled=True)
-
-    def end(self) -> None:
-        """Nothing: each nest is built as it comes."""
-
-    def add(self, nest: Nest) -> None:
-        """Each thread takes elements of the part, as far apart as there are threads."""
-        parts, extents = self.function.parts, nest.space
-        if tuple(extents[: len(parts)]) != parts:
-            raise PartsMeetError
-        inner = extents[len(parts) :]
+    def build(self, nest: Nest, inner: Sequence[Number]) -> None:
         items = math.prod(inner)
         thread = emit.value(thread_number(self.threads))
-        work = partial(self._element, extents, inner, nest.build)
+        work = partial(self._element, nest, inner)
         if isinstance(items, int) and items <= self.threads:
             inside = emit.compare("slt", thread, items) if items < self.threads else True
             emit.when(inside, lambda: work(thread))
@@ -197,8 +182,6 @@ class _Group:
             emit.loop(thread, index_constant(items), self.threads, work)
         gpu.barrier()
 
-    def _element(
-        self, extents: Sequence[Number], inner: Sequence[Number], build: Build, item: ir.Value
-    ) -> None:
+    def _element(self, nest: Nest, inner: Sequence[Number], item: ir.Value) -> None:
         dims = [*self.function.part, *split(item, inner)]
-        self.function.element(dims, extents, build)
+        self.function.element(dims, nest.space, nest.build)

@@ -20,13 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.loops.body import Body, Function, Held, Indices, Lazy
-from mgx_mlir.codegen.loops.kernel import Functions, Kernel, Work
+from mgx_mlir.codegen.loops.kernel import Kernel, Work
 from mgx_mlir.codegen.loops.nest import Nest, constant_of
 from mgx_mlir.codegen.loops.place import Place, Start
 from mgx_mlir.codegen.loops.value import Computed
@@ -114,23 +115,42 @@ class PartBody(Body):
         return self.loop(0, length // step, [start], block)[0]
 
 
-class Group(Functions, Protocol):
+@dataclass
+class Group:
     """The one function of a loop's kernel, under construction at the insertion point.
 
-    `add` builds a nest over all elements of a part, which ends before what follows begins.
+    rolled: whether LLVM leaves loops over trips as they are.
     """
 
     function: PartFunction
+    rolled: ClassVar[bool] = False
 
-    def cuts(self, shape: Sequence[Number], depth: int) -> int:
+    def cuts(self, _shape: Sequence[Number], _depth: int) -> int:
         """Into how many parts, of one thread each, sums of `depth` terms are cut; 0: left as
         they are."""
+        return 0
 
     def scalar(self, build: Callable[[Body], ir.Value]) -> ir.Value:
         """A value that every thread computes."""
+        return build(self.function.body(ir.InsertionPoint.current.block, [], []))
 
-    def loop(self, trips: ir.Value, emit: Callable[[ir.Value], None]) -> None:
-        """Does what `emit` builds so many times, given the trip's number."""
+    def loop(self, trips: ir.Value, trip: Callable[[ir.Value], None]) -> None:
+        """Does what `trip` builds so many times, given the trip's number."""
+        emit.loop(0, trips, 1, lambda number: trip(emit.value(number)), rolled=self.rolled)
+
+    def end(self) -> None:
+        """Nothing: each nest is built as it comes."""
+
+    def add(self, nest: Nest) -> None:
+        """Builds a nest over all elements of a part, which ends before what follows begins."""
+        count = len(self.function.parts)
+        if tuple(nest.space[:count]) != self.function.parts:
+            raise PartsMeetError
+        self.build(nest, nest.space[count:])
+
+    def build(self, nest: Nest, inner: Sequence[Number]) -> None:
+        """Builds a nest, whose part has the sizes `inner`."""
+        raise NotImplementedError
 
 
 class RepeatKernel(Kernel):

@@ -25,8 +25,7 @@ from mgx_mlir.codegen.loops.value import LazyView, reshape
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import change, convert, load
 from mgx_mlir.codegen.meaning.element import F32, I32, sizes_of
-from mgx_mlir.codegen.meaning.index import Index, fixed
-from mgx_mlir.codegen.meaning.real import real, value_of
+from mgx_mlir.codegen.meaning.index import Index, fixed, real, value_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number, exact

@@ -11,8 +11,7 @@ from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
 from mgx_mlir.codegen.gpu.families.scatter.generator import Generator, build
 from mgx_mlir.codegen.gpu.families.scatter.match import MAX_POINTS, Scatter, match_scatter
-from mgx_mlir.codegen.gpu.families.scatter.ordered import build_ordered
-from mgx_mlir.codegen.gpu.families.scatter.sums import build_sums
+from mgx_mlir.codegen.gpu.families.scatter.ordered import build_ordered, build_sums
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Size
