@@ -17,10 +17,9 @@ from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.families.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import stored_along
-from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program, product_of_terms
 from mgx_mlir.codegen.gpu.families.contraction.recipes.resident import Resident
 from mgx_mlir.codegen.gpu.families.contraction.space import schedules
-from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.problem.match import match_contraction
 from mgx_mlir.codegen.problem.problem import Image

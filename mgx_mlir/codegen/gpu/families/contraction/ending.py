@@ -27,12 +27,17 @@ from mgx_mlir.codegen.gpu.builders.ordering import acquire, barrier, counted_las
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, Tensors
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
-from mgx_mlir.codegen.gpu.families.rows.constraints import lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.families.rows.cost import BARRIER, GLOBAL_LATENCY, instructions
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule, schedules
+from mgx_mlir.codegen.gpu.families.rows.space import (
+    UNROLL,
+    RowSchedule,
+    lanes_of,
+    schedule_refusal,
+    schedules,
+)
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Bytes that a work-group reads, or writes, in a clock.

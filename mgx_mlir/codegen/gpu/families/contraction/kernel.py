@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 
 from mlir import ir
@@ -16,19 +17,64 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,
     place_of_results,
+    product_of,
+    side_by_side,
     stored_along,
 )
 from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import tiles_plan
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.problem.problem import Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.scan import definitions
+
+# Numbers of packed operands that a product may use, as arguments.
+_NUMBERS = 2
+
+
+def product_of_terms(match: Match) -> Product | None:
+    """The product that a match with any number of terms is.
+
+    None where one has the images of its batch as columns and another cannot.
+    """
+    products = [product_of(replace(match, problem=term, added=())) for term in match.terms]
+    if any(_places(product) != _places(products[0]) for product in products):
+        products = [_joined(product) for product in products]
+    first, *others = products
+    if any(_places(product) != _places(first) for product in others):
+        return None
+    packings, added = dict(first.packings), []
+    start = first.scratch_bytes
+    for turn, product in enumerate(others, 1):
+        numbers: dict[int, int] = {}
+        for number, packing in product.packings.items():
+            numbers[number] = number - turn * _NUMBERS
+            packings[numbers[number]] = replace(packing, start=packing.start + start)
+        start = replace(first, packings=packings).scratch_bytes
+        problem = product.match.problem
+        assert isinstance(problem.b, Matrix)
+        a, b = (
+            replace(x, argument=numbers.get(x.argument, x.argument)) for x in (problem.a, problem.b)
+        )
+        added.append(replace(problem, a=a, b=b))
+    return replace(first, match=replace(first.match, added=tuple(added)), packings=packings)
+
+
+def _places(product: Product) -> tuple[object, ...]:
+    """The sizes and the result's layout, which the products of all terms have in common."""
+    problem = product.match.problem
+    return problem.batch, problem.M, problem.N, product.result
+
+
+def _joined(product: Product) -> Product:
+    problem = product.match.problem
+    if problem.batch == 1 or problem.a.batch.stride != 0:
+        return product
+    return side_by_side(product)
 
 
 def contraction_program(

@@ -16,12 +16,14 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import least, terms
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
-from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, is_reducing
 from mgx_mlir.codegen.gpu.families.rows.space import (
     SPLIT_BLOCK,
     UNROLL,
     RowSchedule,
+    is_across,
+    lanes_of,
+    schedule_refusal,
     schedules,
     split,
 )
