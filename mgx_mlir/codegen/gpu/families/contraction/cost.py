@@ -179,11 +179,13 @@ def choose(
     epilogue: int = 0,
     cut: bool = True,
     ending: Callable[[ProductSchedule], float] = lambda _: 0,
+    near: bool = False,
 ) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     The sums of all terms are added; their sizes are equal but for K. `epilogue`: instructions for
     an element. cut: with schedules of split-K. ending: the clocks of what follows the product.
+    near: with the shortest prefetch distances, whose code is the shortest.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [ceil_div(term.K, depth) for term in terms]
@@ -212,7 +214,7 @@ def choose(
     for s in _legal(unit, target, (first, second), more):
         # Schedules of one shape differ only in prefetch distance; the first has the longest.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
-        if shape not in legal:
+        if near or shape not in legal:
             legal[shape] = s
     candidates = list(legal.values())
     if candidates and cut:

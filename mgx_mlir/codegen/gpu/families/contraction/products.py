@@ -164,10 +164,10 @@ class ProductKernel:
     @cached_property
     def choices(self) -> list[_Choice]:
         """The choice for each variant of the product."""
-        found = []
-        for number, (one, moves, share) in enumerate(variants(self.product, self.moves)):
+        both, found = list(variants(self.product, self.moves)), []
+        for number, (one, moves, share) in enumerate(both):
             variant = side_by_side(one, moves, self.images.along) if self.images else one
-            found.append(_Choice(self, variant, number > 0, share))
+            found.append(_Choice(self, variant, number > 0, share, number < len(both) - 1))
         return found
 
     def clocks(self, schedule: int, usual: int) -> float:
@@ -185,11 +185,9 @@ class ProductKernel:
         rows: list[tuple[Few, Number]] = []
         share = sum((regime.share for regime in regimes), 0) if regimes else 1
         for choice in self.choices:
-            # Single elements make long code: sizes that no vector divides have no large tiles, and
-            # one schedule.
-            is_odd = choice is not self.choices[-1]
-            own = _ranges(self.whole, self.known, self.ranges[: len(self.ranges) - is_odd])
-            most = 1 if is_odd else _MOST_OF_ROWS if self.ranges is ROWS else _MOST
+            # Single elements make long code: no large tiles, and one schedule, of short loops.
+            own = _ranges(self.whole, self.known, self.ranges[: len(self.ranges) - choice.odd])
+            most = 1 if choice.odd else _MOST_OF_ROWS if self.ranges is ROWS else _MOST
             clocks, part = None if regimes else choice.clocks, choice.share
             found: list[tuple[Tiling | Few, Regime]] | Refusal
             found = scheduled(regimes or own, choice.best, clocks, most)
@@ -307,6 +305,7 @@ class _Choice:
     variant: Product
     aligned: bool
     share: Number
+    odd: bool
 
     @cached_property
     def _request(self) -> Callable[[int], Request | Refusal]:
@@ -343,7 +342,7 @@ class _Choice:
             return refusal
         given = all(isinstance(term.K, int) for term in self.variant.match.terms)
         terms, work = request.match.terms, epilogue_work(request.match)
-        schedule = choose(terms, request.unit, self.own.target, work, cut=given)
+        schedule = choose(terms, request.unit, self.own.target, work, given, near=self.odd)
         if schedule is None:
             return Refusal(f"no schedule fits {self.own.target.name}")
         return Tiling(schedule, request.unit, self.own.target)
@@ -354,8 +353,7 @@ class _Choice:
         if isinstance(self.own.whole.M, int) or match.pairs or match.added:
             return None
         row = of_rows(self.variant, 1)
-        choice = _Choice(self.own, row, self.aligned, self.share)
-        request = choice._request(USUAL_OF_ROW)
+        request = replace(self, variant=row)._request(USUAL_OF_ROW)
         if isinstance(request, Refusal):
             return None
         plan = few_rows(request)
