@@ -17,6 +17,7 @@ from typing_extensions import Self
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.sizes.arithmetic import common_factor
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,21 @@ class Axis:
             result = emit.add(result, emit.mul(here, stride))
             index = emit.div(index, size)
         return result
+
+
+def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
+    """Neighbours along `contiguous` that one aligned access can read, at every start.
+
+    A power of two up to `limit` that divides every stride, the offset and the size; 1 where
+    nothing is known.
+    """
+    if not contiguous.contiguous(1):
+        return 1
+    strides = [stride for axis in others for _, stride in axis.factors]
+    strides += [stride for _, stride in contiguous.factors[:-1]]
+    sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
+    # A vector must not cross the end: the hardware drops all of a word that is partly outside.
+    return math.gcd(limit, *map(common_factor, (offset, contiguous.size, *strides, *sizes)))
 
 
 @dataclass(frozen=True)

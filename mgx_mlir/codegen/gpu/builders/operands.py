@@ -13,11 +13,10 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.meaning.element import BOOL, Element
-from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.problem import Axis, vector_width
 from mgx_mlir.codegen.problem.views import View
 from mgx_mlir.sizes.arithmetic import Number, common_factor, is_more
 

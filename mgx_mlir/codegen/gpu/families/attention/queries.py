@@ -10,13 +10,12 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, multiply
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import layout
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader
 from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
-from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.codegen.problem.problem import Matrix, vector_width
 
 
 def in_registers(

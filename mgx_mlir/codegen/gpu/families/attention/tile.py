@@ -13,7 +13,6 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, LdsTile
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.builders.units import Unit
@@ -26,7 +25,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
 )
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.tile import columns
-from mgx_mlir.codegen.problem.problem import Axis, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Matrix, vector_width
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 # Moves in flight together where registers are few.
@@ -65,7 +64,7 @@ class TileShape:
     @property
     def along_k(self) -> bool:
         """Whether neighbours in memory lie along the rows of LDS; otherwise a move transposes."""
-        return not is_contiguous(self.row) or is_contiguous(self.k)
+        return not self.row.contiguous(1) or self.k.contiguous(1)
 
     def width(self, element_bytes: int) -> int:
         """The most elements that one read of memory may take."""

@@ -11,10 +11,9 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.meaning.pointwise import emit_pointwise
 from mgx_mlir.codegen.problem.match import Match, parts_of
-from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.codegen.problem.problem import Matrix, vector_width
 
 
 class Epilogue:

@@ -14,7 +14,6 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.families.contraction.halfway import compute_halfway, is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import (
@@ -27,7 +26,15 @@ from mgx_mlir.codegen.gpu.families.contraction.sources import (
     strided,
 )
 from mgx_mlir.codegen.problem.computed import compute, numbers_of, repeats
-from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read, Windows
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Computed,
+    Contraction,
+    Matrix,
+    Read,
+    Windows,
+    vector_width,
+)
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.prologues import is_risky
 from mgx_mlir.sizes.arithmetic import common_factor

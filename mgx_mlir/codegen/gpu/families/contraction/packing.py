@@ -25,11 +25,10 @@ from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.problem.computed import compute
-from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, vector_width
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 THREADS = 512

@@ -13,8 +13,7 @@ from mlir.dialects import arith, vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
-from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows
+from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows, vector_width
 from mgx_mlir.sizes.arithmetic import Size, common_factor
 
 # Emits a read, when it is called.
@@ -67,7 +66,7 @@ class Strided:
         self.matrix, self.row, self.k = matrix, row, k
         self.depth, self.tile_depth, self.buffer = depth, tile_depth, buffer
         self.element = matrix.element
-        self.along_k = not is_contiguous(row) or is_contiguous(k)
+        self.along_k = not row.contiguous(1) or k.contiguous(1)
 
     def width(self, limit: int) -> int:
         offset, batch = self.matrix.offset, self.matrix.batch

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.access import is_contiguous
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.refusal import Refusal
@@ -98,7 +97,7 @@ def is_across(rows: Rows) -> bool:
     """Whether neighbours in memory belong to neighbouring rows, in most operands."""
     votes = 0
     for operand in rows.operands:
-        votes += is_contiguous(operand.inner) - is_contiguous(operand.outer)
+        votes += operand.inner.contiguous(1) - operand.outer.contiguous(1)
     return votes < 0
 
 

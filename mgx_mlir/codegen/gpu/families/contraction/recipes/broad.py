@@ -24,7 +24,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import Stream
@@ -33,7 +32,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGrou
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, few_rows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.problem.problem import Computed, Matrix
+from mgx_mlir.codegen.problem.problem import Computed, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 

@@ -20,7 +20,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.choice import least
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import grid_of, linear_block, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
@@ -29,7 +28,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGrou
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import DOT, PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import Match, mapped
-from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 

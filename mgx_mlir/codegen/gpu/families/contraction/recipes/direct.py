@@ -17,7 +17,6 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal, image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.cost import LINE_BYTES
@@ -25,7 +24,7 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
 from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
-from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.problem import Axis, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 

@@ -14,13 +14,12 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
-from mgx_mlir.codegen.problem.problem import Axis, Image
+from mgx_mlir.codegen.problem.problem import Axis, Image, vector_width
 from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
 
 

@@ -23,7 +23,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.multiply import dot_product
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
@@ -42,6 +41,7 @@ from mgx_mlir.codegen.problem.problem import (
     Read,
     Windows,
     in_memory,
+    vector_width,
 )
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.elements import ELEMENTS
