@@ -11,8 +11,6 @@ The error of a sum grows with the number of its terms. The error of a block's to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mlir import ir
 from mlir.dialects import arith, scf
 
@@ -85,13 +83,6 @@ def _cut(loop: scf.ForOp, terms: int) -> None:
         ]
         scf.YieldOp(totals)
     loop.operation.move_after(end.owner)
-    _set_operands(loop.operation, [outer.induction_variable, end], zeros)
-
-
-def _set_operands(
-    loop: ir.Operation, bounds: Sequence[ir.Value], starts: Sequence[ir.Value]
-) -> None:
-    for number, value in enumerate(bounds):
-        loop.operands[number] = value
-    for number, value in enumerate(starts, 3):
-        loop.operands[number] = value
+    # Its lower and upper bound and its step, then what it starts from.
+    for number, value in enumerate([outer.induction_variable, end, loop.step, *zeros]):
+        loop.operation.operands[number] = value

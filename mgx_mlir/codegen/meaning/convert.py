@@ -76,21 +76,15 @@ def change(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> 
     if target.kind == BOOL:
         zero = a.constant(0, source.storage())
         return a.compare("une", value, zero) if source.is_float else a.icompare("ne", value, zero)
+    if source.is_float and target.is_float:
+        cast = arith.extf if target.bits > source.bits else arith.truncf
+        return cast(a.type(target.storage()), value)
     if source.is_float:
-        return (
-            _round_float(a, source, target, value)
-            if target.is_float
-            else _truncate(a, source, target, value)
-        )
+        return _truncate(a, source, target, value)
     if target.is_float:
         to_float = arith.sitofp if source.kind == SIGNED else arith.uitofp
         return to_float(a.type(target.storage()), value)
     return _resize(a, source, target, value)
-
-
-def _round_float(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:
-    cast = arith.extf if target.bits > source.bits else arith.truncf
-    return cast(a.type(target.storage()), value)
 
 
 def _resize(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:

@@ -112,7 +112,7 @@ class Index:
     def __add__(self, other: Index | Number) -> Index:
         other = Index.of(other)
         if not other.terms:
-            return self._with_constant(self.constant + other.constant)
+            return _normal(dict(self.terms), self.constant + other.constant)
         merged = dict(self.terms)
         for atom, factor in other.terms:
             merged[atom] = merged.get(atom, 0) + factor
@@ -168,9 +168,6 @@ class Index:
         left = _normal(rest, self.constant if even is None else 0)
         _require_positive(left.bounds[0])
         return _normal(whole, even or 0), left
-
-    def _with_constant(self, constant: Number) -> Index:
-        return _normal(dict(self.terms), constant)
 
 
 def fixed(size: Number) -> int:

@@ -297,7 +297,11 @@ def taps_of(
         distance = mlir_math.absf(arith.subf(position, where))
         if stretch != 1.0:
             distance = arith.mulf(distance, a.float(stretch, distance))
-        weight = _cubic(a, distance, op.cubic_coeff_a.value) if cubic else _tent(a, distance)
+        if cubic:
+            weight = _cubic(a, distance, op.cubic_coeff_a.value)
+        else:
+            near = arith.subf(a.float(1.0, distance), distance)
+            weight = arith.maxnumf(near, a.float(0.0, distance))
         if op.exclude_outside.value:
             weight = a.select(_is_inside(position, axis.size), weight, a.float(0.0, weight))
         taps.append((_integer(position, axis.size), weight))
@@ -314,10 +318,6 @@ def _is_inside(position: ir.Value, size: Number) -> ir.Value:
     low = a.compare("oge", position, a.float(0.0, position))
     high = a.compare("ole", position, value_of(real(size - 1)))
     return arith.andi(low, high)
-
-
-def _tent(a: Arithmetic, distance: ir.Value) -> ir.Value:
-    return arith.maxnumf(arith.subf(a.float(1.0, distance), distance), a.float(0.0, distance))
 
 
 def _cubic(a: Arithmetic, d: ir.Value, coefficient: float) -> ir.Value:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import as_skinny
-from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.refusal import Refusal
 
 

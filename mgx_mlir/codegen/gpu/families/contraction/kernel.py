@@ -21,9 +21,8 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     side_by_side,
     stored_along,
 )
-from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
+from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request, Sizes
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import tiles_plan
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments

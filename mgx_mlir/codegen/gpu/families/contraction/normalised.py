@@ -23,12 +23,11 @@ from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
 from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
-from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Request
 from mgx_mlir.codegen.gpu.families.contraction.products import product_kernel
 from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import as_skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
-from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.cost import choose, clocks
 from mgx_mlir.codegen.gpu.families.rows.generator import rows_program

@@ -1,17 +1,19 @@
-"""A plan: how one function computes all of a product's kernel."""
+"""What is asked of a recipe, and its plan: how one function computes all of a product's kernel."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Protocol, TypeAlias
 
 from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -22,7 +24,9 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
     outputs_of,
 )
-from mgx_mlir.codegen.problem.match import used_arguments
+from mgx_mlir.codegen.gpu.families.contraction.scaling import exact_match, is_scaled, scaled_match
+from mgx_mlir.codegen.problem.match import Match, used_arguments
+from mgx_mlir.codegen.refusal import Refusal
 
 # Elements of each of the kernel's inputs, and of each result.
 Sizes: TypeAlias = tuple[Sequence[int], Sequence[int]]
@@ -91,3 +95,46 @@ class OneFunction(ABC):
     def _ended(self, ending: Ending, size: tuple[int, int, int], tensors: Tensors) -> None:
         self.emit(replace(tensors, results=tensors.results[:1]))
         ending.emit(tensors, (0, 0), size, 0)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A product that `constraints.problem_refusal` does not refuse, on a chip.
+
+    match: the kernel as it was matched. product: its form, with windows as matrices, transposed
+    where `transposed`. name: the functions are `<name>_0` ...
+    """
+
+    match: Match
+    product: Product
+    transposed: bool
+    sizes: Sizes
+    target: Target
+    name: str
+
+    @cached_property
+    def exact(self) -> Product:
+        """The product with operands as the matrix instructions take them: scaled, or exact."""
+        match = exact_match(scaled_match(self.product.match, self.target))
+        return replace(self.product, match=match)
+
+    @cached_property
+    def unit(self) -> Unit:
+        """The instruction that multiplies."""
+        problem = self.exact.match.problem
+        a, b = problem.a.element, problem.b.element
+        unit = unit_for(self.target, a, problem.accumulator, b)
+        assert unit is not None  # or the problem would have been refused
+        return replace(unit, scaled=is_scaled(problem))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to compute products: its plan for a request, or why it has none.
+
+    `plain`: whether it computes plain sums, and not products of matrices.
+    """
+
+    name: str
+    plan: Callable[[Request], Plan | Refusal]
+    plain: bool = False

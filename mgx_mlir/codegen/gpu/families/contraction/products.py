@@ -45,10 +45,9 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
     match_product,
     of_rows,
 )
-from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, Skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
-from mgx_mlir.codegen.gpu.families.contraction.request import Request
 from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.contraction.variants import (

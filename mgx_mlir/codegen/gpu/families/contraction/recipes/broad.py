@@ -29,9 +29,8 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import Stream
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, few_rows
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import Computed, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div

@@ -25,8 +25,8 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_vector
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import DOT, PlainSums, Windows
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal

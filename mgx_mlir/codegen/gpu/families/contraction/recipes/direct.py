@@ -22,8 +22,8 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import direct_refusal
 from mgx_mlir.codegen.gpu.families.contraction.cost import LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
+from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.windows import PlainSums, Windows
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import Axis, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div

@@ -22,9 +22,9 @@ from mgx_mlir.codegen.choice import least
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import PACKED_FILTER, PACKED_IMAGE, split
+from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import pixel_group
 from mgx_mlir.codegen.gpu.families.contraction.recipes.narrow_block import Narrow
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal

@@ -26,8 +26,8 @@ from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
 from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_CLOCKS, BLOCK_LATENCY, LINE_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
+from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks, ImageWork
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div

@@ -30,8 +30,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import DECODING, Stream, ope
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Recipe, Request
 from mgx_mlir.codegen.problem.computed import readable, repeats
 from mgx_mlir.codegen.problem.problem import (
     Computed,

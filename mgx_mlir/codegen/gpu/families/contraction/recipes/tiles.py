@@ -10,8 +10,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks, packi
 from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
-from mgx_mlir.codegen.gpu.families.contraction.plan import Sizes
-from mgx_mlir.codegen.gpu.families.contraction.request import Recipe, Request
+from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request, Sizes
 from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
 from mgx_mlir.codegen.refusal import Refusal
