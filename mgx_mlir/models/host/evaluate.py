@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,11 @@ import onnx.shape_inference
 from onnx import NodeProto, helper, numpy_helper
 
 from mgx_mlir.errors import MgxError, ModelError
-from mgx_mlir.models.host.table import Call, HostOperator, Kind
+from mgx_mlir.models.host.table import Call, HostOperator, Kind, check_size
 from mgx_mlir.models.host.values import normal, type_of
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
-
-# A result of more elements is a fault of the model's, or an attack.
-MAX_ELEMENTS = 1 << 30
 
 # The exceptions that numpy or onnx's reference raises where inputs do not fit.
 _FAILURES = (ArithmeticError, AssertionError, AttributeError, ImportError, IndexError, KeyError,
@@ -44,8 +40,6 @@ class Evaluator:
         `inputs` are those that the node names, in order; absent ones are None.
         """
         try:
-            if self._row.kind is not Kind.DATA:  # whose results are no larger than its inputs
-                self._check_size(inputs)
             with np.errstate(all="ignore"):
                 return [normal(value) for value in self._results(list(inputs), draw)]
         except MgxError as error:
@@ -64,9 +58,15 @@ class Evaluator:
         self, inputs: list[Any], draw: Callable[[int | None], np.random.RandomState]
     ) -> list[Any]:
         version = self._opsets.get(self._node.domain, 1)
-        if self._row.evaluate is not None:
-            results = self._row.evaluate(Call(self._node, version, inputs, draw))
-            return list(results[: len(self._node.output)])
+        kind, evaluate = self._row.kind, self._row.evaluate
+        # Those of data are no larger than the inputs; evaluators of sizes look at these themselves.
+        if evaluate is None or kind not in (Kind.DATA, Kind.SIZES):
+            self._check_size(inputs)
+        if evaluate is not None:
+            results = evaluate(Call(self._node, version, inputs, draw))
+            if results is not NotImplemented:
+                return list(results[: len(self._node.output)])
+            self._check_size(inputs)
         if self._reference is None:
             self._reference = self._evaluator()
         given = {n: v for n, v in zip(self._node.input, inputs, strict=True) if n}
@@ -112,11 +112,7 @@ class Evaluator:
             return  # the evaluation then reports the fault
         for name, type_ in found.items():
             dims = [d.dim_value for d in type_.tensor_type.shape.dim if d.HasField("dim_value")]
-            if math.prod(dims) > MAX_ELEMENTS:
-                raise ModelError(
-                    f"'{name}' would have the size {dims}; at most {MAX_ELEMENTS} elements "
-                    "are possible"
-                )
+            check_size(name, dims)
 
 
 def _sized_type(value: np.ndarray) -> onnx.TypeProto:

@@ -1,6 +1,7 @@
 """The table of operators that the host runs, derived from the files of this package.
 
-An evaluator is a function from a Call to a result, or a list of results. The decorator names
+An evaluator is a function from a Call to a result, or a list of results; NotImplemented leaves a
+form of the operator to onnx's reference. The decorator names
 the operator and why the host runs it. Operators that onnx's own reference evaluates well are
 rows without a function here.
 """
@@ -8,7 +9,8 @@ rows without a function here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -19,6 +21,18 @@ from onnx import NodeProto, helper
 
 from mgx_mlir.errors import ModelError
 from mgx_mlir.scan import import_modules
+
+# A result of more elements is a fault of the model's, or an attack.
+MAX_ELEMENTS = 1 << 30
+
+
+def check_size(name: str, sizes: Sequence[int]) -> None:
+    """Raises ModelError where the value of that name would have an impossible size."""
+    if min(sizes, default=0) < 0 or math.prod(sizes) > MAX_ELEMENTS:
+        raise ModelError(
+            f"'{name}' would have the size {list(sizes)}; at most {MAX_ELEMENTS} elements are "
+            "possible"
+        )
 
 
 class Kind(enum.Enum):
@@ -79,6 +93,11 @@ class Call:
         """The single element of an optional input."""
         return self.array(index).reshape(-1)[0] if self.given(index) else default
 
+    def size(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The size of the first result. Raises ModelError where it is absurdly large."""
+        check_size(self.node.output[0], sizes)
+        return tuple(sizes)
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """The attribute's value or that of its definition, else `default`. Strings are str."""
         value = self._attributes.get(name)
@@ -115,10 +134,7 @@ _REGISTERED: dict[tuple[str, str], HostOperator] = {}
 # Operators that onnx's reference evaluates, by reason.
 _BY_REFERENCE: dict[Kind, str] = {
     Kind.STRINGS: "StringConcat StringSplit TfIdfVectorizer",
-    Kind.SIZES: (
-        "CenterCropPad ConstantOfShape Expand EyeLike OneHot Pad Range Reshape Slice Split "
-        "Tile TopK Unsqueeze"
-    ),
+    Kind.SIZES: "CenterCropPad EyeLike OneHot Pad TopK",
 }
 # Run by the host itself (mgx_mlir.models.staged.control), with bodies that are compiled.
 _CONTROL = "If Loop Scan SequenceMap"
