@@ -63,6 +63,7 @@ Outstanding outstanding_after(const Wave &w, const Inst &in) {
   else if (name == "s_wait_dscnt") left.lds = x;
   else if (name == "s_wait_kmcnt") left.smem = x == 0 ? 0 : ~0u;
   else if (name == "s_wait_loadcnt_dscnt") left.vm = x >> 8 & 63, left.lds = x & 63;
+  else if (name == "s_wait_storecnt_dscnt") left.lds = x & 63;
   else if (name == "s_waitcnt_lgkmcnt") left.lds = x, left.smem = x == 0 ? 0 : ~0u;
   else if (name == "s_wait_idle") left.vm = left.lds = left.smem = 0;
   return left;

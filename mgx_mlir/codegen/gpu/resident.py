@@ -45,6 +45,7 @@ NAME = "resident"
 HEADER, EARLY = 24, 7
 _GROUP_IDS = {f"rocdl.workgroup.id.{d}": i for i, d in enumerate("xyz")}
 _THREAD_ID, _BARRIER = "rocdl.workitem.id.x", "rocdl.s.barrier"
+_HALVES = "rocdl.s.barrier.signal", "rocdl.s.barrier.wait"
 _BUFFER, _GEP = "rocdl.make.buffer.rsrc", llvm.GEPOp.OPERATION_NAME
 # Types of the arguments that a body has after those of its launch: see `_convert`.
 _OWN = (*["i32"] * 4, "!llvm.ptr<3>", "!llvm.ptr<5>")
@@ -131,6 +132,12 @@ class _Merged:
         threads = part.launch.block[0]
         if part.launch.block[1:] != (1, 1):
             return Refusal("a work-group of two dimensions")
+        for op in _all_ops(function):  # gfx12 has two halves of a barrier
+            if op.name in _HALVES:
+                if op.name == _HALVES[0]:
+                    with ir.InsertionPoint(op):
+                        rocdl.s_barrier()
+                op.erase()
         ops = _all_ops(function)
         found = {op.name for op in ops if _POSITIONS.match(op.name)}
         for op in (op for op in ops if op.name == _BUFFER):
@@ -229,7 +236,7 @@ class _Merged:
             if self._gpu.lds_done is None
             else f"rocdl.s.waitcnt {self._gpu.lds_done}"
         )
-        release = _PAST_L2 if self.past_l2 else _RELEASE
+        release = _template(f"resident_{'past_l2' if self.past_l2 else 'release'}").template
         text = _kernel_text(
             self.bodies, arguments, self._threads, self._layout, self._flags, (wait, release)
         )
@@ -354,7 +361,7 @@ def _case(number: int, body: _Body, threads: int, wait: str) -> str:
     if body.joined:
         called = f"{_template('resident_joined').substitute(given)}\n^called_{n}:"
     elif body.lds_bytes:  # the next tile writes where this one still reads
-        called += _FENCE
+        called += _template("resident_fence").substitute(given)
     given |= {"share": share, "called": called}
     given |= dict(zip(("own", "thread", "lds"), own, strict=True))
     return _template("resident_body").substitute(given)
@@ -362,14 +369,3 @@ def _case(number: int, body: _Body, threads: int, wait: str) -> str:
 
 # The words of LDS that say which barrier is a body's last.
 _TOLD = "llvm.mlir.global internal @told() {addr_space = 3 : i32} : !llvm.array<2 x i32>"
-_FENCE = """\
-  llvm.fence syncscope("workgroup") release
-  rocdl.s.barrier
-  llvm.fence syncscope("workgroup") acquire"""
-# What makes a wave's stores seen by others that look after it: see resident.mlir.
-_RELEASE = """\
-  llvm.store %c0, %nowhere {alignment = 4 : i64} : i32, !llvm.ptr<7>
-  llvm.fence syncscope("agent") release"""
-_PAST_L2 = """\
-  llvm.fence syncscope("workgroup") release
-  rocdl.s.waitcnt 112"""

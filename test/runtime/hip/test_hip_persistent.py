@@ -51,7 +51,7 @@ def test_the_bits_are_those_of_launches_in_any_order(chip: str) -> None:
         assert run(chip, "persistent", "layers", order=order) == ["1", wanted]
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
 def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
     launches, wanted = run(chip, "launches", "decoder")
     assert int(launches) >= 16
@@ -59,7 +59,7 @@ def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
         assert run(chip, "persistent", "decoder", order=order) == ["1", wanted]
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("order", ["forward", "reversed", "random:1"])
 def test_idle_waves_join_tiles_without_barriers(chip: str, order: str) -> None:
     program = PROGRAM.with_name("joined.py")
