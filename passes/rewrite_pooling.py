@@ -22,7 +22,7 @@ _LARGE = 64
 @rewrites(mgx.PoolingOp)
 def reduce_whole_image(op: mgx.PoolingOp, context: PassContext) -> ir.Value | None:
     """A reduction over the spatial dimensions, where the window is all of them."""
-    if not op.x.type.has_static_shape or any(op.pads):
+    if any(op.pads):
         return None
     if tuple(op.lengths) != shape(op.x)[2:] or any(n != 1 for n in shape(op.y)[2:]):
         return None

@@ -11,6 +11,16 @@ func.func @main(%x: tensor<1x6x7x5xf32>) -> (tensor<1x6x1x1xf32>, tensor<1x6x1x1
 
 // -----
 
+// The window is the whole image, of any number of images.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.reduce_mean %{{.*}} axes = [2, 3] : tensor<?x6x7x5xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>> -> tensor<?x6x1x1xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>>
+func.func @main(%x: tensor<?x6x7x5xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>>) -> tensor<?x6x1x1xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>> {
+  %a = mgx.pooling average %x lengths = [7, 5] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<?x6x7x5xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>> -> tensor<?x6x1x1xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>>
+  return %a : tensor<?x6x1x1xf32, #mgx.dims<[n : 1 ... 8, _, _, _]>>
+}
+
+// -----
+
 // A norm of order 2; one of order 3 stays.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[M:.*]] = mgx.mul
