@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 
 import pytest
+from mlir import ir
 
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, scheduled
+from mgx_mlir.dialects import context
 from mgx_mlir.sizes.arithmetic import Number, evaluate
 from mgx_mlir.sizes.parser import parse
+from test.codegen.bound_code import bound_code
 
 RANGES = ((2, 1), (16, 8), (math.inf, 32))
 
@@ -53,6 +58,41 @@ def test_a_schedule_that_is_close_saves_a_function(slower: float, count: int) ->
     found = scheduled(counted(parse("n"), RANGES), lambda usual: usual, clocks)
     assert not isinstance(found, Refusal)
     assert len(found) == count and found[-1][0] == 32
+
+
+@pytest.mark.parametrize(("beyond", "schedules"), [(False, [1, 32]), (True, [1])])
+def test_a_schedule_serves_sizes_beyond_its_own_where_that_is_asked_for(
+    beyond: bool, schedules: list[int]
+) -> None:
+    """The schedule of the greatest sizes suits no others; the one of small ones is close."""
+
+    def clocks(schedule: int, usual: int) -> float:
+        return 100 if schedule == usual else 105 if schedule == 1 else 300
+
+    some = counted(parse("n"), RANGES)
+    found = scheduled(some, lambda usual: 32 if usual == 32 else 1, clocks, beyond=beyond)
+    assert not isinstance(found, Refusal)
+    assert [schedule for schedule, _ in found] == schedules
+
+
+def test_every_function_of_images_is_launched_in_some_run() -> None:
+    """Few images have a recipe of their own and many have tiles: none of these are for few."""
+    image = "tensor<?x28x28x128xf16, #mgx.dims<[images : 1 ... ?, _, _, _]>>"
+    filters = "tensor<128x3x3x128xf16>"
+    text = f"""mgx.kernel @kernel(%x: {image}, %w: {filters}) -> ({image})
+        attributes {{arch = #mgx.arch<"gfxMIGX">}} {{
+      %y = mgx.convolution %x, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1]
+        {{channels_last, group = 1 : i64}} : {image}, {filters} -> {image}
+      mgx.return %y : {image}
+    }}"""
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    taken = set()
+    for images in (1, 2, 3, 16, 17, 40):
+        grids = {x.function: x.grid[0] for x in bound_code(code, {"images": images}).launches}
+        taken |= {function for function, groups in grids.items() if groups}
+    assert taken == {launch.function for launch in code.launches}
 
 
 def test_a_refusal_of_one_regime_is_that_of_all() -> None:
