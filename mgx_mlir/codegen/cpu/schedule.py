@@ -127,14 +127,14 @@ class CpuSchedule:
         Sums take no more registers than in the schedule's own tile; the vectors divide a block.
         """
         block = ceil_div(self.columns, self.lanes)
-        registers = self.rows * self.vectors + self.vectors + 1
         lower = [n for n in ((4, 1) if self.rows > FEW_ROWS else (2, 1)) if n < self.rows]
         found = {}
         for rows, following in pairwise([self.rows, *lower, 0]):
-            most = min(max((registers - 1) // (rows + 1), 1), MOST_VECTORS)
+            most = min((self.rows + 1) * self.vectors // (rows + 1), MOST_VECTORS)
             part = ceil_div(block, ceil_div(block, most))
             wide = next((n for n in range(most, part // 2, -1) if block % n == 0), part)
-            past = rows - following - 1 if repeats and rows <= FEW_ROWS else 0
+            idle = repeats and rows <= FEW_ROWS and (following < 2 or self.joined == 4)
+            past = rows - following - 1 if idle else 0
             found[rows] = self.vectors if rows == self.rows else wide, past
         return found
 
