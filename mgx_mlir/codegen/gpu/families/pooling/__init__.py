@@ -198,10 +198,12 @@ def _busy_threads(target: Target) -> int:
 
 
 def _schedules(pooling: Pooling) -> list[PoolingSchedule]:
-    """The legal schedules, that of most neighbours first, that of one last."""
-    size = builder.element_bytes(pooling.element)
-    most = math.gcd(common_factor(pooling.windows[-1].outputs), min(8, CHUNK_BYTES // size))
-    return [_schedule(pooling, most >> n) for n in range(most.bit_length())]
+    """The schedules, that of most neighbours first, that of one last: threads read vectors that
+    are at most four of them apart, so that a wave's share lines."""
+    last, size = pooling.windows[-1], builder.element_bytes(pooling.element)
+    most = math.gcd(common_factor(last.outputs), min(8, CHUNK_BYTES // size))
+    found = [_schedule(pooling, most >> n) for n in range(most.bit_length())]
+    return [x for x in found if x.run * last.stride <= 4 * x.lanes] or found[-1:]
 
 
 def _schedule(pooling: Pooling, run: int) -> PoolingSchedule:
