@@ -149,6 +149,17 @@ def test_branches_of_other_ranks_and_sizes():
         assert_as_onnxruntime(made, *(feeds(4, c, rows) for c in (True, False) for rows in (2, 3)))
 
 
+def test_what_follows_branches_of_other_ranks():
+    """The nodes behind them have a program for each rank that runs meet."""
+    apart = [choice(SUMS, branch(node("Abs", ["x"], ["same"])), y="chosen")]
+    after = [node("Exp", ["chosen"], ["e"]), node("MatMul", ["one", "one"], ["square"])]
+    made = model(
+        [*apart, *after, node("Add", ["e", "square"], ["y"])], [X, C], one=floats(4, 4, seed=3)
+    )
+    runs = [{"x": floats(4, 4, seed=n), "c": np.array(n % 2 == 0)} for n in range(4)]
+    assert_as_onnxruntime(made, *runs)
+
+
 def test_branches_within_loops():
     step = [
         node("Mod", ["i", "two"], ["odd"]),

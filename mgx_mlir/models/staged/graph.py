@@ -81,7 +81,8 @@ class StagedGraph:
         self._cuts: set[int] = set()
         self._named = {n: i for i, node in enumerate(self._graph.node) for n in _names(node)}
         self._steps: list[Step] | None = None
-        self._islands: dict[tuple[int, ...], SpecializedModel] = {}
+        # By nodes, and by the ranks of inputs: a branch may give another one than its other.
+        self._islands: dict[tuple[tuple[int, ...], ...], SpecializedModel] = {}
         self._evaluators: dict[int, Any] = {}
         self._constants: dict[str, Any] = {}
         # The nodes of steps that may need no program; none of others.
@@ -362,13 +363,14 @@ class StagedGraph:
         return host.find(node.domain, node.op_type)
 
     def _island(self, step: Step, arrays: Mapping[str, np.ndarray]) -> SpecializedModel:
-        if step.nodes not in self._islands:
+        key = step.nodes, tuple(arrays[n].ndim for n in step.inputs)
+        if key not in self._islands:
             declared = {v.name: v.type for v in self._graph.input}
             inner = {n: arrays[n] for n in step.inputs if n not in declared}
             found = open_types(inner, self.types)
             types = {n: declared[n] if n in declared else found[n] for n in step.inputs}
-            self._islands[step.nodes] = self.compilation.model(self._source_of(step, types))
-        return self._islands[step.nodes]
+            self._islands[key] = self.compilation.model(self._source_of(step, types))
+        return self._islands[key]
 
     def _source_of(self, step: Step, types: Mapping[str, TypeProto]) -> Source:
         """An island as a model whose inputs have these types."""
