@@ -272,7 +272,7 @@ class _Emitter:
                 if self.count is None and problem.M % height:
                     # The last tile begins before the rows that are left.
                     begin = emit.minimum(m, problem.M - height)
-                most = emit.sub(self.count, 1) if past else None
+                most = emit.sub(self.count, 1) if past and self.count is not None else None
                 left = self._rows_of(batch, k, depth, begin, height, most)
                 end = emit.minimum(height, emit.sub(rows, row)) if past else height
 
