@@ -51,6 +51,10 @@ MODELS: dict[str, tuple[str, str]] = {
         "s = Shape <start = 0, end = 1> (z) e = Add(s, s) y = Slice(x, s, e, zero_axis)",
     ),
     "resize by scales": ("float[a, 2, b, 4] x => y", "y = Resize(x, , scales)"),
+    "resize of more lines than a grid has": (
+        "float[a, 2] x => y",
+        'd = Constant <value = float[2] {1.0, 2.0}> () y = Resize <mode = "linear"> (x, , d)',
+    ),
     "resize to a size": (
         "float[a, 2, b, 4] x, float[a, 2, c, 9] z => y",
         's = Shape(z) y = Resize <mode = "linear", '
@@ -452,6 +456,7 @@ SIZES: dict[str, Sizes] = {
     "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],
     "a window of as many": [{"a": 2, "b": 20}, {"a": 1, "b": 33}],
     "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],
+    "resize of more lines than a grid has": [{"a": 5}, {"a": 262149}],
     "resize to a size": [{"a": 1, "b": 3, "c": 7}, {"a": 2, "b": 6, "c": 4}],
     "split to sizes": [{"a": 2, "b": 5}, {"a": 3, "b": 5}],
     "einsum": [{"a": 2, "b": 3, "c": 4}, {"a": 5, "b": 1, "c": 2}],

@@ -52,6 +52,7 @@ def test_kernels_get_their_sizes(name: str, chip: str) -> None:
         ("a part of one element", "gfx942"),
         ("channels by a name", "gfx942"),
         ("long rows apart", "gfx1100"),
+        ("resize of more lines than a grid has", "gfx942"),
         ("windows of an image with its end cut", "gfx1100"),
     ],
 )

@@ -29,11 +29,11 @@ from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div, minimum
 
 BLOCK = 256
-# HIP takes fewer threads along one dimension of a grid.
-MAX_GRID = 1 << 32
+# HIP takes fewer threads along one dimension of a grid, and about as many work-groups along y.
+MAX_GRID, MAX_LINES = 1 << 32, 1 << 15
 OUTPUT = Argument("output", 0)
 # Scratch memory of tensors that name their first byte themselves.
 SCRATCH = Argument("scratch", 0)
@@ -231,11 +231,10 @@ class Launches:
         lds: Sequence[tuple[int, ir.Type]] = (),
         lines: Number = 1,
     ) -> Iterator[Group]:
-        """The next function, of `count` work-groups in each of so many lines.
-
-        A kernel of given sizes has one line.
-        """
-        grid: tuple[Number, Number, int] = (count, lines, 1)
+        """The next function, of `count` work-groups in each of so many lines, or of at least so
+        many where they are more than `MAX_LINES`; a kernel of given sizes has one."""
+        high, low = ceil_div(lines, MAX_LINES), minimum(lines, MAX_LINES)
+        grid: tuple[Number, Number, Number] = (count, low, high)
         if not self._symbols:
             assert isinstance(count, int) and lines == 1
             grid = builder.grid_of(count)
@@ -243,7 +242,8 @@ class Launches:
             inside, line = [], cast(Index, 0)
             if self._symbols:
                 number = builder.block_number("x", builder.MAX_THREADS)
-                line = builder.block_number("y", builder.MAX_THREADS if lines != 1 else 1)
+                line = builder.block_number("y", MAX_LINES if low != 1 else 1)
+                line = emit.linear(line, (builder.block_number("z", high), MAX_LINES))  # type: ignore[arg-type]
             else:
                 number = builder.linear_block(grid)  # type: ignore[arg-type]
                 if grid[0] * grid[1] != count:

@@ -21,7 +21,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes
-from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, MAX_LINES, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.pointers import forwards
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
@@ -138,7 +138,7 @@ def build(resize: Resize, launches: Launches, schedule: ResizeSchedule, target: 
         work = _Lines(resize, schedule, tables, group.buffers, source, shared)
         outer = rest if lines != 1 else emit.div(rest, rows)
         work.begin(emit.mul(column, schedule.lanes), outer)
-        bounded = rows * together * schedule.lines != height
+        bounded = rows * together * schedule.lines != height or is_more(lines, MAX_LINES) != 0
         # Symbolic lines that are kept are those of whole groups; x has no others.
         moved = bounded and isinstance(height, int)
         work.rows(emit.minimum(row, height - schedule.lines) if moved else row)
