@@ -11,6 +11,7 @@
 #include "mgx.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
