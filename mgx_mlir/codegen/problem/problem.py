@@ -87,7 +87,7 @@ class Axis:
         """
         fast: list[tuple[int, int]] = []
         slow = list(self.factors)
-        while inner > 1 and slow:
+        while inner not in (0, 1) and slow:
             size, stride = slow.pop()
             if isinstance(size, int) and inner % size == 0:
                 fast.insert(0, (size, stride))
@@ -98,7 +98,7 @@ class Axis:
                 inner = 1
             else:
                 return None
-        return None if inner > 1 else (Axis.of(*slow), Axis.of(*fast))
+        return (Axis.of(*slow), Axis.of(*fast)) if inner in (0, 1) else None
 
     def offset(self, index: Index) -> Index:
         """The offset of `index` from the axis' start, in elements."""

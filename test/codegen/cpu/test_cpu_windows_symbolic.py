@@ -210,3 +210,17 @@ def test_matrices_that_are_used_again(sizes: str, target: str) -> None:
         z = floats(1, 6, 48, columns, seed=1)
         (y,) = program.run({"x": x, "z": z}).values()
         np.testing.assert_allclose(y, np.tanh(x @ z), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dims", [["b", 3, "p", "q"], [1, 3, "p", "q"], [1, 1, "p", "q"]])
+def test_another_image_is_added_pixel_by_pixel(dims: list[int | str]) -> None:
+    net = Net(17).conv(3, 3, 3, pads=[1] * 4, strides=[2, 1])
+    model = net.add("Add", net.last, "z").model()
+    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, dims))
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for height, width in ((12, 2), (5, 37), (3, 1)):
+        shape = [{"b": 2, "p": (height + 1) // 2, "q": width}.get(str(n), n) for n in dims]
+        inputs = {"x": floats(2, 17, height, width), "z": floats(*map(int, shape), seed=1)}
+        (y,) = program.run(inputs).values()
+        np.testing.assert_allclose(y, session.run(None, inputs)[0], rtol=1e-4, atol=1e-5)
