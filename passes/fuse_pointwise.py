@@ -8,6 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.counted import is_count, is_counted, recomputed
 from mgx_mlir.rewriting.fusing import Group, Order, on_scalars
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -18,6 +19,7 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     erase_dead,
     fused_location,
+    has_one_use,
     identity,
     op_name,
     shape,
@@ -41,6 +43,8 @@ class FusePointwise(Pass):
     Constants whose elements are all equal, broadcasts of them too, stand in the body. A
     fused op holds at most `max_ops` ops and has at most `max_inputs` inputs. An op that expands
     blocks with scales for a product (OCP MX) stays alone: the product reads codes and scales.
+    Cheap work on indices and sizes alone is done in each pointwise op that reads it, by broadcasts
+    or not, and so is that on an input behind a broadcast of symbolic sizes, which may be none.
     """
 
     max_ops: int = 128
@@ -51,6 +55,7 @@ class FusePointwise(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
+            _take_in_counted(block)
             erased: set[ir.Value | None] = set()
             order = Order(block)
             # Consumers first, so that a group takes in whole chains.
@@ -87,6 +92,21 @@ class FusePointwise(Pass):
         inputs = [v for v in group.inputs() if splat(v) is None]
         more = [v for v in producer.operands if v not in inputs and splat(v) is None]
         return len(inputs) - 1 + len(more) <= self.max_inputs
+
+
+def _take_in_counted(block: ir.Block) -> None:
+    """Repeats counted work in the shape of each pointwise op that reads it."""
+    for op in list(block.operations):
+        if not mgx.is_pointwise(op):
+            continue
+        for number, value in enumerate(op.operands):
+            maker = definition(value)
+            fuses = mgx.is_pointwise(maker) and has_one_use(value)
+            if maker is None or fuses or is_count(maker) or not is_counted(value):
+                continue
+            with ir.InsertionPoint(op), op.location:
+                op.operation.operands[number] = recomputed(value)
+    erase_dead(block)
 
 
 def _fuse(group: Group, root: ir.OpView) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.counted import is_count
 from mgx_mlir.rewriting.fusing import (
     WITH_EPILOGUE,
     before_reduction,
@@ -63,6 +64,7 @@ class OutlineKernels(Pass):
     results as the rows of the product that reads them. A contraction takes in the ops that compute
     an operand, too, where that pays (see `prologues`).
     Equal kernels are one. Reshapes between kernels stay in the program, where they cost nothing.
+    Pointwise work computes the indices and sizes it reads; other kernels read them from memory.
     Constants that are not splats become weights. A view that neither of the two can read through by
     strides is copied first. A loop of little work a trip, which the data do not end, is one kernel
     with its body. A concat's kernel converts floats of other widths as it copies them, and gathers
@@ -95,7 +97,7 @@ class OutlineKernels(Pass):
         for block in reversed(found):
             erase_dead(block)
             for op in reversed(list(block.operations)):
-                if isinstance(op, MOVES) and _is_used(op):
+                if (isinstance(op, MOVES) or is_count(op)) and _is_used(op):
                     table.outline(op)
             erase_dead(block)
 
@@ -103,7 +105,7 @@ class OutlineKernels(Pass):
 def _is_anchor(op: ir.OpView) -> bool:
     if IN_PLACE in op.attributes or not op.operation.name.startswith("mgx."):
         return False
-    return not isinstance(op, (*HOST, *PULLED))
+    return not isinstance(op, (*HOST, *PULLED)) and not is_count(op)
 
 
 def _waits_for_epilogue(op: ir.OpView, kind: str) -> bool:
@@ -249,13 +251,15 @@ class _Kernels:
                     self.outline_loops(inner)
 
     def outline(self, anchor: ir.OpView) -> None:
-        body = _Body(self.context, self.prologues)
         made: Sequence[ir.OpView] = ()
         if isinstance(anchor, mgx.PointwiseOp):
             made = contractions_of(anchor)
         elif not isinstance(anchor, mgx.LoopOp):
             made = before_reduction(anchor, self.context.kind)
         taken = [*(op.opview for op in made), anchor]
+        # Kernels of one loop over elements count; others read indices from memory.
+        counts = not made and (isinstance(anchor, (mgx.PointwiseOp, *MOVES)) or is_count(anchor))
+        body = _Body(self.context, self.prologues, counts)
         if views := _transposes_of(anchor, taken[0]):
             taken += views
         if any(isinstance(op, WITH_EPILOGUE) for op in taken):
@@ -329,6 +333,8 @@ class _Body:
 
     context: PassContext
     prologues: set[ir.Value]
+    # Whether the kernel computes indices and sizes.
+    counts: bool
     ops: list[ir.OpView] = field(default_factory=list)
     inside: set[ir.Value] = field(default_factory=set)
     inputs: list[ir.Value] = field(default_factory=list)
@@ -352,7 +358,7 @@ class _Body:
             self.splats[value] = number
         elif producer is not None and (
             value in self.prologues
-            or _is_pulled(producer)
+            or _is_pulled(producer, self.counts)
             or _is_copied(producer, self.context.kind)
         ):
             self.collect(producer, taken)
@@ -376,11 +382,12 @@ def _is_contracted(value: ir.Value, taken: set[ir.Value | None]) -> bool:
     )
 
 
-def _is_pulled(op: ir.OpView) -> bool:
-    """Whether a kernel includes a view. A chain of reshapes alone costs nothing outside of it."""
-    if not isinstance(op, PULLED):
-        return False
+def _is_pulled(op: ir.OpView, counts: bool) -> bool:
+    """Whether a kernel includes a view, or indices and sizes where it `counts`.
+
+    A chain of reshapes alone costs nothing outside of it.
+    """
     source: ir.OpView | None = op
     while isinstance(source, mgx.RESHAPES):
         source = definition(source.x)
-    return isinstance(source, PULLED)
+    return isinstance(source, PULLED) or (counts and is_count(source))

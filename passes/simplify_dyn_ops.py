@@ -10,6 +10,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import shape_values as shape_values
+from mgx_mlir.rewriting.counted import number_of
 from mgx_mlir.rewriting.graph import (
     main_function,
     node_name,
@@ -44,7 +45,8 @@ class SimplifyDynOps(Pass):
     After:   %y = mgx.reshape %x : tensor<?x12xf32, [batch, _]> -> tensor<?x3x4xf32, [batch, _, _]>
 
     Names are carried from each op's operands to its results; a size that is computed is called by
-    its formula: `batch*seq`, `seq+1`. A program whose inputs are static is left as it is.
+    its formula: `batch*seq`, `seq+1`. Work on data reads it as the length of a `mgx.iota`. A
+    program whose inputs are static is left as it is.
     """
 
     symbolic: ClassVar[bool] = True
@@ -63,6 +65,7 @@ class SimplifyDynOps(Pass):
                 walk.rename(argument)
             for op in list(block.operations):
                 walk.visit(op)
+            walk.count(block)
         for block in reversed(found):
             erase_dead(block)
         walk.require_equal(main)
@@ -97,6 +100,28 @@ class _Walk:
                 self.shapes[op.results[0]] = value
         if isinstance(op, mgx.DimensionsOfOp):
             self._count_once(op)
+
+    def count(self, block: ir.Block) -> None:
+        """Gives ops that read one computed size the size itself, which waits for no tensor."""
+        made: dict[tuple[str, str], ir.Value] = {}
+        for op in list(block.operations):
+            for number, value in enumerate(op.operands):
+                size = self._size(value)
+                if size is None or (op.results and self._size(op.results[0]) is not None):
+                    continue
+                key = str(size), str(value.type)
+                if key not in made:
+                    with ir.InsertionPoint(op), op.location:
+                        made[key] = number_of(size, value.type)
+                op.operation.operands[number] = made[key]
+
+    def _size(self, value: ir.Value) -> Size | None:
+        """The size that a tensor of one i64 is; None where it is another number."""
+        found = self.shapes.get(value)
+        if found is None or found.size != 1 or str(element_type(value)) != "i64":
+            return None
+        size = shape_values.plain(found).reshape(-1)[0]
+        return size if isinstance(size, Size) and size >= 0 else None
 
     def require_equal(self, main: ir.OpView) -> None:
         """States that the sizes of operands fit in every run, where their names do not say so.

@@ -18,6 +18,7 @@ from mgx_mlir.models.specialize import SpecializedModel
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes.range import Range
+from test import decoder_models
 from test.dynamic_models import MODELS, SIZES, inputs_of
 from test.onnx_models import small
 
@@ -78,6 +79,18 @@ def test_an_encoder_is_fused() -> None:
     nodes = [step.node for step in compile_to_bytecode(MODELS["bert"](), FULL).plan.steps]
     assert len(nodes) == 16
     assert "/MatMul_38+/Div_39+/Add_40+/Softmax_41+/MatMul_42+/Transpose_43" in nodes
+
+
+def test_a_mask_of_indices_and_sizes_is_one_kernel() -> None:
+    model = decoder_models.llama()
+    nodes = [step.node for step in compile_to_bytecode(model, FULL).plan.steps]
+    made = ("Shape", "Range", "Sub", "LessOrEqual", "Cast", "And")
+    assert [node for node in nodes if any(kind in node for kind in made)] == ["/And_17+/Where_18"]
+    sizes = [
+        {**decoder_models.step(tokens, past), "batch_size": batch}
+        for batch, tokens, past in ((1, 1, 20), (2, 5, 0), (3, 7, 13))
+    ]
+    check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)
 
 
 def test_shapes_that_do_not_fit_are_named() -> None:

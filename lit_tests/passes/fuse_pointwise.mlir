@@ -91,3 +91,60 @@ func.func @main(%x: tensor<?xf32, #a>, %y: tensor<?x?xf32, #b>) -> tensor<?x?xf3
   %r = mgx.relu %s : tensor<?x?xf32, #b>
   return %r : tensor<?x?xf32, #b>
 }
+
+// -----
+
+// Work on indices and sizes is done in each op that reads it, also by broadcasts.
+// CHECK-LABEL: func.func @main
+// CHECK-DAG:     %[[I:.*]] = mgx.iota : tensor<?xi64, #mgx.dims<[keys : 1 ... ?]>>
+// CHECK:         mgx.pointwise(%{{[^,)]*}}, %{{[^,)]*}}, %{{[^,)]*}}) :
+// CHECK:           mgx.add
+// CHECK:           mgx.less
+// CHECK:           mgx.where
+// CHECK:         mgx.pointwise(%[[I]], %{{[^,)]*}}) :
+// CHECK:           mgx.add
+// CHECK:           mgx.less
+// CHECK:           mgx.convert
+// CHECK-NOT:     mgx.pointwise
+#q = #mgx.dims<[keys : 1 ... ?]>
+#s = #mgx.dims<[heads : 1 ... ?, keys : 1 ... ?]>
+func.func @main(%x: tensor<?x?xf32, #s>) -> (tensor<?x?xf32, #s>, tensor<?xi32, #q>) {
+  %i = mgx.iota : tensor<?xi64, #q>
+  %d = mgx.dimensions_of %i start = 0 end = 1 : tensor<?xi64, #q> -> tensor<1xi64>
+  %n = mgx.multibroadcast %d : tensor<1xi64> -> tensor<?xi64, #q>
+  %c = mgx.constant dense<7> : tensor<i64>
+  %e = mgx.multibroadcast %c : tensor<i64> -> tensor<?xi64, #q>
+  %a = mgx.add %i, %e : tensor<?xi64, #q>, tensor<?xi64, #q> -> tensor<?xi64, #q>
+  %l = mgx.less %a, %n : tensor<?xi64, #q>, tensor<?xi64, #q> -> tensor<?xi1, #q>
+  %b = mgx.multibroadcast %l : tensor<?xi1, #q> -> tensor<?x?xi1, #s>
+  %z = mgx.constant dense<0.0> : tensor<f32>
+  %w = mgx.multibroadcast %z : tensor<f32> -> tensor<?x?xf32, #s>
+  %y = mgx.where %b, %x, %w : tensor<?x?xi1, #s>, tensor<?x?xf32, #s>, tensor<?x?xf32, #s> -> tensor<?x?xf32, #s>
+  %k = mgx.convert %l : tensor<?xi1, #q> -> tensor<?xi32, #q>
+  return %y, %k : tensor<?x?xf32, #s>, tensor<?xi32, #q>
+}
+
+// -----
+
+// Work on one input enters by a broadcast that may repeat nothing; one of given sizes repeats.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.pointwise(
+// CHECK:           mgx.convert
+// CHECK:           mgx.where
+// CHECK:         mgx.pointwise(%{{[^,)]*}}) : {{.*}} -> tensor<2x4xi1> {
+// CHECK:         mgx.pointwise(
+// CHECK-NOT:       mgx.convert
+// CHECK:         return
+#m = #mgx.dims<[batch : 1 ... ?, _, keys : 1 ... ?]>
+#s = #mgx.dims<[batch : 1 ... ?, queries : 1 ... ?, keys : 1 ... ?]>
+func.func @main(%m: tensor<?x1x?xi64, #m>, %x: tensor<?x?x?xf32, #s>, %g: tensor<2x4xi64>, %h: tensor<3x2x4xf32>) -> (tensor<?x?x?xf32, #s>, tensor<3x2x4xf32>) {
+  %c = mgx.convert %m : tensor<?x1x?xi64, #m> -> tensor<?x1x?xi1, #m>
+  %b = mgx.multibroadcast %c : tensor<?x1x?xi1, #m> -> tensor<?x?x?xi1, #s>
+  %n = mgx.neg %x : tensor<?x?x?xf32, #s>
+  %y = mgx.where %b, %x, %n : tensor<?x?x?xi1, #s>, tensor<?x?x?xf32, #s>, tensor<?x?x?xf32, #s> -> tensor<?x?x?xf32, #s>
+  %d = mgx.convert %g : tensor<2x4xi64> -> tensor<2x4xi1>
+  %e = mgx.multibroadcast %d : tensor<2x4xi1> -> tensor<3x2x4xi1>
+  %o = mgx.neg %h : tensor<3x2x4xf32>
+  %z = mgx.where %e, %h, %o : tensor<3x2x4xi1>, tensor<3x2x4xf32>, tensor<3x2x4xf32> -> tensor<3x2x4xf32>
+  return %y, %z : tensor<?x?x?xf32, #s>, tensor<3x2x4xf32>
+}

@@ -461,3 +461,25 @@ func.func @main(%t: tensor<9x6xf32>, %i: tensor<4xi64>) -> (tensor<8x6xf32>, ten
   %c = mgx.concat %g, %g axis = 0 : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
   return %c, %g : tensor<8x6xf32>, tensor<4x6xf32>
 }
+
+// -----
+
+// Indices are no kernel where pointwise work alone reads them; a gather reads them from memory.
+// CHECK-LABEL: mgx.kernel @k0_pointwise(%{{[^:]*}}: tensor<?xi64
+// CHECK:         iota
+// CHECK:         dimensions_of
+// CHECK:         pointwise
+// CHECK:       mgx.kernel @k1_gather(%{{.*}}, %{{.*}})
+// CHECK-NOT:     iota
+// CHECK:       mgx.kernel @k2_iota()
+// CHECK-NOT:   mgx.kernel
+#r = #mgx.dims<[rows : 1 ... ?]>
+func.func @main(%x: tensor<?xi64, #r>, %t: tensor<9x4xf32>) -> (tensor<?xi64, #r>, tensor<?x4xf32, #mgx.dims<[rows : 1 ... ?, _]>>) {
+  %i = mgx.iota : tensor<?xi64, #r>
+  %d = mgx.dimensions_of %i start = 0 end = 1 : tensor<?xi64, #r> -> tensor<1xi64>
+  %n = mgx.multibroadcast %d : tensor<1xi64> -> tensor<?xi64, #r>
+  %a = mgx.add %x, %i : tensor<?xi64, #r>, tensor<?xi64, #r> -> tensor<?xi64, #r>
+  %y = mgx.mul %a, %n : tensor<?xi64, #r>, tensor<?xi64, #r> -> tensor<?xi64, #r>
+  %g = mgx.gather %t[%i] axis = 0 : tensor<9x4xf32>, tensor<?xi64, #r> -> tensor<?x4xf32, #mgx.dims<[rows : 1 ... ?, _]>>
+  return %y, %g : tensor<?xi64, #r>, tensor<?x4xf32, #mgx.dims<[rows : 1 ... ?, _]>>
+}

@@ -62,12 +62,44 @@ func.func @main(%x: tensor<?x12xf32, #mgx.dims<[batch : 1 ... ?, _]>>, %s: tenso
 // CHECK-NOT:     mgx.dimensions_of
 // CHECK:         mgx.add %[[D]], %[[D]]
 #x = #mgx.dims<[rows : 1 ... ?, _]>
-#y = #mgx.dims<[_, rows : 1 ... ?]>
-func.func @main(%x: tensor<?x4xf32, #x>, %y: tensor<2x?xf32, #y>) -> tensor<1xi64> {
-  %d = mgx.dimensions_of %x start = 0 end = 1 : tensor<?x4xf32, #x> -> tensor<1xi64>
-  %e = mgx.dimensions_of %y start = 1 end = 2 : tensor<2x?xf32, #y> -> tensor<1xi64>
-  %s = mgx.add %d, %e : tensor<1xi64>, tensor<1xi64> -> tensor<1xi64>
-  return %s : tensor<1xi64>
+#y = #mgx.dims<[_, rows : 1 ... ?, _]>
+func.func @main(%x: tensor<?x4xf32, #x>, %y: tensor<2x?x4xf32, #y>) -> tensor<2xi64> {
+  %d = mgx.dimensions_of %x start = 0 end = 2 : tensor<?x4xf32, #x> -> tensor<2xi64>
+  %e = mgx.dimensions_of %y start = 1 end = 3 : tensor<2x?x4xf32, #y> -> tensor<2xi64>
+  %s = mgx.add %d, %e : tensor<2xi64>, tensor<2xi64> -> tensor<2xi64>
+  return %s : tensor<2xi64>
+}
+
+// -----
+
+// A number that follows from sizes is the length of indices, and waits for no tensor.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[I:.*]] = mgx.iota : tensor<?xi64, #mgx.dims<["columns+rows" : 2 ... ?]>>
+// CHECK-NEXT:    %[[N:.*]] = mgx.dimensions_of %[[I]] start = 0 end = 1
+// CHECK-NEXT:    %[[R:.*]] = mgx.reshape %[[N]] : tensor<1xi64> -> tensor<i64>
+// CHECK-NEXT:    mgx.multibroadcast %[[R]]
+// CHECK-NOT:     mgx.dimensions_of
+#x = #mgx.dims<[rows : 1 ... ?, columns : 1 ... ?]>
+func.func @main(%x: tensor<?x?xi64, #x>) -> tensor<?x?xi64, #x> {
+  %d = mgx.dimensions_of %x start = 0 end = 2 : tensor<?x?xi64, #x> -> tensor<2xi64>
+  %s = mgx.reduce_sum %d axes = [0] : tensor<2xi64> -> tensor<1xi64>
+  %n = mgx.reshape %s : tensor<1xi64> -> tensor<i64>
+  %b = mgx.multibroadcast %n : tensor<i64> -> tensor<?x?xi64, #x>
+  %y = mgx.add %x, %b : tensor<?x?xi64, #x>, tensor<?x?xi64, #x> -> tensor<?x?xi64, #x>
+  return %y : tensor<?x?xi64, #x>
+}
+
+// -----
+
+// One that may be negative is none.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.sub
+#x = #mgx.dims<[rows : 1 ... ?, columns : 1 ... ?]>
+func.func @main(%x: tensor<?x?xi64, #x>) -> tensor<1xi64> {
+  %a = mgx.dimensions_of %x start = 0 end = 1 : tensor<?x?xi64, #x> -> tensor<1xi64>
+  %b = mgx.dimensions_of %x start = 1 end = 2 : tensor<?x?xi64, #x> -> tensor<1xi64>
+  %y = mgx.sub %a, %b : tensor<1xi64>, tensor<1xi64> -> tensor<1xi64>
+  return %y : tensor<1xi64>
 }
 
 // -----
