@@ -167,6 +167,7 @@ def loop(
 
     The body gets the iteration number, the condition and the carried values; it returns
     the next condition, the next carried values and the scan outputs.
+    In a kernel, a scan output whose type states more rows than trips has zeros there.
     """
     init = list(init)
     arguments = [max_trip_count.type, condition.type, *(x.type for x in init)]

@@ -230,16 +230,18 @@ class _Evaluation:
                 scan.append(value)
             step += 1
         stacked = [
-            np.stack(scan) if scan else _empty(result.type)
+            _stacked(scan, result.type)
             for scan, result in zip(scans, list(op.results)[count:], strict=True)
         ]
         return [*carried, *stacked]
 
 
-def _empty(type_: ir.Type) -> Array:
-    return np.zeros(
-        (0, *[max(n, 0) for n in list(ir.RankedTensorType(type_).shape)[1:]]), numpy_dtype(type_)
-    )
+def _stacked(rows: list[Array], type_: ir.Type) -> Array:
+    """The rows, and as many of zeros as a type states beyond them."""
+    count, *sizes = (max(n, 0) for n in ir.RankedTensorType(type_).shape)
+    shape = rows[0].shape if rows else sizes
+    rest = np.zeros((max(count - len(rows), 0), *shape), numpy_dtype(type_))
+    return np.concatenate([np.stack(rows), rest]) if rows else rest
 
 
 def _last_uses(block: ir.Block) -> dict[int, list[ir.Value]]:

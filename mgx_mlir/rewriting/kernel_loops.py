@@ -46,13 +46,25 @@ def fits_in_kernel(loop: mgx.LoopOp) -> bool:
         return False
     if not all(map(_is_held, block.operations)):
         return False
-    ops = [op for op in block.operations if not isinstance(op, (*mgx.SOURCES, mgx.YieldOp))]
+    # Numbers alone are no work; where a size is 0, only no work fits in that many parts.
+    ops = [op for op in block.operations if any(shape(value) for value in op.results)]
+    ops = [op for op in ops if not isinstance(op, mgx.SOURCES)]
     tensors = [value for op in ops for value in op.results if not mgx.is_view(op)]
     # Each may be a work-group of its own.
     parts = math.prod(leading_sizes(loop))
     elements = sum(math.prod(max(n, 1) for n in shape(value)) for value in tensors)
     flops = sum(map(flops_of_op, ops))
     return elements <= MOST_TRIP_ELEMENTS * parts and flops <= MOST_TRIP_FLOPS * parts
+
+
+def has_loop(kernel: mgx.KernelOp) -> bool:
+    """Whether a kernel holds a loop."""
+    return any(isinstance(op, mgx.LoopOp) for op in kernel.body.blocks[0].operations)
+
+
+def loop_of(kernel: mgx.KernelOp) -> mgx.LoopOp:
+    """The kernel's loop."""
+    return next(op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.LoopOp))
 
 
 def is_in_kernel(op: ir.OpView) -> bool:
@@ -70,12 +82,14 @@ def is_counted(loop: mgx.LoopOp) -> bool:
 
 
 def _is_known(loop: mgx.LoopOp) -> bool:
-    """Whether sizes alone say how many trips a loop makes, and it fills its rows."""
+    """Whether sizes alone say how many trips a loop makes at most, and how many rows it has."""
     trips = splat(loop.max_trip_count)
     rows = [shape(value)[0] for value in list(loop.outputs)[len(loop.init) :]]
+    if any(isinstance(count, int) and count > MOST_TRIPS for count in rows):
+        return False
     if trips is None:
-        return bool(rows) and all(not isinstance(count, int) for count in rows)
-    return all(count == trips for count in rows) and int(trips) <= MOST_TRIPS
+        return bool(rows)
+    return int(trips) <= MOST_TRIPS and all(int(trips) <= count for count in rows)
 
 
 def _is_held(op: ir.OpView) -> bool:
@@ -155,7 +169,7 @@ def _is_next(value: ir.Value, argument: ir.Value) -> bool:
     if isinstance(op, mgx.PointwiseOp) and list(op.inputs) == [argument]:
         inner = op.body.blocks[0]
         argument = inner.arguments[0]
-        op = definition(yielded(inner)[0])
+        op = definition(yielded(inner)[ir.OpResult(value).result_number])
     if isinstance(op, mgx.AddOp):
         terms = [x for x in op.operands if x != argument]
     return len(terms) == 1 and _number(terms[0]) == 1

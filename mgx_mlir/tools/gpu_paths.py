@@ -23,10 +23,10 @@ from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
-from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import UserError
 from mgx_mlir.models.staged import bounded
+from mgx_mlir.rewriting.kernel_loops import has_loop
 from mgx_mlir.rewriting.portable import read_kernel
 
 CHIPS = ("gfx942", "gfx1100")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -13,6 +15,7 @@ from mgx_mlir.artifact.plan import Loop, Step
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.reference import evaluate
+from mgx_mlir.rewriting.portable import kernel_text
 
 TARGETS = ("cpu", "gfx942", "gfx1100")
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -262,6 +265,39 @@ def test_any_sizes() -> None:
             for output, array in evaluate(graph.module, graph.weights, given).items():
                 found = program.run(given)[output]
                 np.testing.assert_allclose(found, array, 1e-4, 1e-5, err_msg=target)
+
+
+def with_lengths(op: str, ways: int, steps: Any, batch: Any) -> ModelProto:
+    """A recurrent layer whose lengths are an input."""
+    model = recurrent(op, steps, batch, hidden=5, ways=ways)
+    (node,) = model.graph.node
+    node.input.append("lengths")
+    if ways == 1:
+        next(a for a in node.attribute if a.name == "direction").s = b"reverse"
+    lengths = helper.make_tensor_value_info("lengths", TensorProto.INT32, [batch])
+    model.graph.input.append(lengths)
+    return model
+
+
+@pytest.mark.parametrize("sizes", [(7, 3), ("steps", "batch")], ids=["given", "symbolic"])
+@pytest.mark.parametrize(("op", "ways"), [("LSTM", 2), ("GRU", 1)])
+def test_loops_end_with_the_longest_sequence(op: str, ways: int, sizes: tuple[Any, Any]) -> None:
+    """Entries beyond a sequence's end are never seen, and results there are zero."""
+    model = with_lengths(op, ways, *sizes)
+    mode = "default" if isinstance(sizes[0], int) else "full-dynamic"
+    artifact = mgx_mlir.compile_to_bytecode(model, mode=mode)
+    (kernel,) = (kernel for kernel in artifact.kernels if "loop" in kernel.name)
+    assert re.search(r"mgx.loop %arg|= loop %arg", kernel_text(kernel.bytecode))  # no size
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    programs = [mgx_mlir.compile(artifact, target) for target in TARGETS]
+    for lengths in ([3, 1, 2], [7, 7, 7], [0, 4, 7], [0, 0, 0]):
+        given = _given((7, 3, 6)) | {"lengths": np.array(lengths, np.int32)}
+        for number, length in enumerate(lengths):
+            given["x"][length:, number] = np.nan
+        for output, want in zip(("y", "h"), session.run(None, given), strict=True):
+            for target, program in zip(TARGETS, programs, strict=True):
+                found = program.run(given)[output]
+                np.testing.assert_allclose(found, want, 1e-4, 1e-5, err_msg=target)
 
 
 def test_much_work_stays_in_the_program() -> None:

@@ -26,12 +26,12 @@ from mgx_mlir.codegen.cpu.windows import WindowProduct, window_product
 from mgx_mlir.codegen.cpu.winograd_schedule import Squares, choose_winograd
 from mgx_mlir.codegen.loops.kernel import is_symbolic, lower_nests
 from mgx_mlir.codegen.loops.place import Place, memory_type
-from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.match import Match, match_contraction
 from mgx_mlir.codegen.problem.reduced import ReducedProduct
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.kernel_loops import has_loop
 from mgx_mlir.rewriting.symbolic import shape_of
 
 _DIALECTS = ("arith", "func", "llvm", "math", "memref", "scf", "vector")

@@ -26,11 +26,10 @@ from mgx_mlir.codegen.loops.repeat import (
     PartFunction,
     PartsMeetError,
     RepeatKernel,
-    loop_of,
 )
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.kernel_loops import leading_sizes
+from mgx_mlir.rewriting.kernel_loops import leading_sizes, loop_of
 from mgx_mlir.sizes.arithmetic import Number
 
 # Parts are work items: with more than a few, they would read the same weights too often.

@@ -16,11 +16,11 @@ from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.codegen.gpu.repeat import repeat_program
 from mgx_mlir.codegen.loops.kernel import is_symbolic
-from mgx_mlir.codegen.loops.repeat import has_loop
 from mgx_mlir.codegen.meaning.native import native_floats
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ScheduleError
+from mgx_mlir.rewriting.kernel_loops import has_loop
 from mgx_mlir.scan import definitions
 
 # The families, those that are asked first in front.

@@ -31,11 +31,10 @@ from mgx_mlir.codegen.loops.repeat import (
     PartsMeetError,
     RepeatKernel,
     Result,
-    loop_of,
 )
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.kernel_loops import leading_sizes
+from mgx_mlir.rewriting.kernel_loops import leading_sizes, loop_of
 from mgx_mlir.rewriting.queries import shape
 from mgx_mlir.sizes.arithmetic import Number, exact
 

@@ -34,6 +34,7 @@ from mgx_mlir.codegen.loops.value import Computed
 from mgx_mlir.codegen.meaning.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.meaning.index import Dim, Index, index_constant
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import splat
 from mgx_mlir.sizes.arithmetic import Number
 
 # Terms of a sum that are read together.
@@ -225,8 +226,7 @@ class RepeatKernel(Kernel):
         count = self._group.scalar(lambda body: _count(body, trips, stacks))
         before = dict(self._stored)
         counter, condition, *carried = op.body.blocks[0].arguments
-        element = element_of(condition.type)
-        self.values[condition] = Computed((), element, lambda *_: self.scalar(element, True), 0)
+        self.values[condition] = self._number(element_of(condition.type), True, ())
 
         def trip(number: ir.Value) -> None:
             at = Index.runtime(number, 0, _MOST_TRIPS)
@@ -240,7 +240,18 @@ class RepeatKernel(Kernel):
 
         self._group.loop(count, trip)
         self._stored = before  # a trip's tensors are those of the last trip
+        if stacks and splat(op.max_trip_count) != (most := stacks[0].shape[0]):
+            zeros = [self._number(s.element, 0, s.shape[1:]) for s in stacks]
+
+            def clear(number: ir.Value) -> None:
+                at = Index.runtime(arith.addi(count, number), 0, _MOST_TRIPS)
+                self._end_trip(zeros, [], stacks, at)
+
+            self._group.loop(arith.subi(index_constant(most), count), clear)
         return [*kept, *stacks]
+
+    def _number(self, element: Element, value: int, shape: Sequence[Number]) -> Computed:
+        return Computed(shape, element, lambda *_: self.scalar(element, value), 0)
 
     def _kept(self, value: Lazy) -> Held:
         """Memory of its own that starts as a value."""
@@ -308,13 +319,3 @@ def _count(body: Body, trips: Lazy, stacks: Sequence[Stack]) -> ir.Value:
     for stack in stacks[:1]:
         count = arith.minsi(count, index_constant(stack.shape[0]))
     return count
-
-
-def has_loop(kernel: mgx.KernelOp) -> bool:
-    """Whether a kernel holds a loop."""
-    return any(isinstance(op, mgx.LoopOp) for op in kernel.body.blocks[0].operations)
-
-
-def loop_of(kernel: mgx.KernelOp) -> mgx.LoopOp:
-    """The kernel's loop."""
-    return next(op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.LoopOp))

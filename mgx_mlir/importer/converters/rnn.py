@@ -106,7 +106,7 @@ def _unrolled(
         raise ModelError(f"hidden_size = {stated} and recurrent weights for {hidden}")
     _check_shapes(node, weights, gates, directions, batch)
     functions = _functions(node, directions, default)
-    masks = _masks(node, length, batch, hidden)
+    masks = _masks(node, x, hidden)
     if length == 0:
         return _of_no_steps(node, x, directions, hidden, states, batch_first)
     cells = _Cells(node, gates, hidden, weights, rounded or (lambda x: x))
@@ -169,21 +169,45 @@ def _of_no_steps(
 
 @dataclass(frozen=True)
 class _Masks:
-    """Where sequences are not over: `lengths`, as (batch, hidden) of i32, are after a step."""
+    """Where sequences are not over: `lengths` (batch) of i64, none of them above `steps`."""
 
     lengths: ir.Value
+    steps: Dim
+    hidden: int
 
-    def at(self, time: int | ir.Value) -> ir.Value:
-        """Booleans for a step, by its number: an int, or an i64 scalar."""
-        if isinstance(time, int):
-            return mgx.greater(self.lengths, emit.like(self.lengths, time))
-        number = emit.broadcast(emit.convert(time, "i32"), tensors.dims(self.lengths))
-        return mgx.greater(self.lengths, number)
+    def at(self, step: int | ir.Value) -> ir.Value:
+        """Booleans (batch, hidden) for a step, by its number: an int, or an i64 scalar."""
+        lengths = emit.unsqueeze(emit.convert(self.lengths, "i32"), [1])
+        lengths = emit.broadcast(lengths, (*tensors.dims(self.lengths), self.hidden))
+        if isinstance(step, int):
+            return mgx.greater(lengths, emit.like(lengths, step))
+        number = emit.broadcast(emit.convert(step, "i32"), tensors.dims(lengths))
+        return mgx.greater(lengths, number)
+
+    def longest(self) -> ir.Value:
+        """The steps of the longest sequence, as an i64 scalar."""
+        return emit.reshape(mgx.reduce_max(self.lengths, [0]), [])
+
+    def turned(self, x: ir.Value) -> ir.Value:
+        """x (steps, batch, any), in which each sequence begins with its end."""
+        (batch,) = tensors.dims(self.lengths)
+        steps = emit.unsqueeze(emit.counted(self.steps), [1])
+        places = emit.sub(emit.sub(emit.unsqueeze(self.lengths, [0]), steps), 1)
+        past = emit.binary(mgx.less, places, emit.like(places, 0))
+        places = emit.where(past, steps, places)
+        # Whole rows of all sequences: one is read where another is written.
+        sizes = tensors.known_sizes(x, "the sequences")
+        rows = emit.reshape(x, tensors.named([sizes[0] * sizes[1], sizes[2]]))
+        if batch != 1:
+            of_each = emit.broadcast(emit.reshape(emit.size_of(x, 1), [1, 1]), tensors.dims(places))
+            number = emit.unsqueeze(emit.counted(batch), [0])
+            places = emit.add(mgx.mul(places, of_each), number)
+        return mgx.gather(rows, places, 0)
 
 
-# New states from the projection of a step's input and the states before it, and the step's time
-# in each direction.
-Advance = Callable[[ir.Value, list[ir.Value], Callable[[bool], "int | ir.Value"]], list[ir.Value]]
+# New states from the projection of a step's input and the states before it, and the number of
+# the step.
+Advance = Callable[[ir.Value, list[ir.Value], "int | ir.Value"], list[ir.Value]]
 
 
 def _steps(
@@ -191,6 +215,7 @@ def _steps(
     axis: int,
     state: list[ir.Value],
     advance: Advance,
+    masks: _Masks | None,
     backwards: bool = False,
 ) -> tuple[ir.Value, list[ir.Value]]:
     """The outputs of all steps, stacked along a new first axis in order of time; the last states.
@@ -199,6 +224,12 @@ def _steps(
     `advance` gives a step's output, and then its states.
     """
     length = tensors.dims(projected)[axis]
+    if masks is not None and length != 1:
+        # A kernel ends with the longest sequence. A program with a launch for each step would
+        # wait for its length.
+        every, final = _in_loop(projected, axis, state, advance, backwards, masks.longest())
+        if unroll.stays(final):
+            return every, final
     if not isinstance(length, int) or length > MAX_WRITTEN_OUT:
         return _in_loop(projected, axis, state, advance, backwards)
     if length > 1:
@@ -207,26 +238,29 @@ def _steps(
             return every, final
     outputs = [state[0]] * length
     for number in range(length):
-        places = {False: number, True: length - 1 - number}
-        time = places[backwards]
+        time = length - 1 - number if backwards else number
         here = emit.squeeze(emit.take(projected, axis, time, time + 1), [axis])
-        outputs[time], *state = advance(here, state, places.__getitem__)
+        outputs[time], *state = advance(here, state, number)
     return emit.stack(outputs, 0), state
 
 
 def _in_loop(
-    projected: ir.Value, axis: int, state: list[ir.Value], advance: Advance, backwards: bool
+    projected: ir.Value,
+    axis: int,
+    state: list[ir.Value],
+    advance: Advance,
+    backwards: bool,
+    trips: ir.Value | None = None,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """As `_steps`, by a loop."""
+    """As `_steps`, by a loop; outputs are zero from the step `trips` on."""
     length = tensors.dims(projected)[axis]
     if backwards:
         projected = mgx.reverse(projected, [axis])
-    trips = emit.size_of(projected, axis)
+    trips = emit.size_of(projected, axis) if trips is None else trips
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         here = mgx.gather(projected, i, axis)
-        back = emit.sub(mgx.sub(trips, i), 1)
-        output, *new = advance(here, list(carried), lambda backwards: back if backwards else i)
+        output, *new = advance(here, list(carried), i)
         for value, before in zip(new, carried, strict=True):
             value.set_type(before.type)
         return [go, *new, output]
@@ -250,34 +284,41 @@ def _run(
     """All steps of one direction: the first state after each, in order of time, and the last."""
     projected = cell.product(x, cell.w, cell.bias_w)
 
-    def advance(here: ir.Value, state: list[ir.Value], time: Any) -> list[ir.Value]:
-        mask = None if masks is None else masks.at(time(cell.backwards))
+    def advance(here: ir.Value, state: list[ir.Value], number: Any) -> list[ir.Value]:
+        mask = None if masks is None else masks.at(number)
         return _masked(mask, step(cell, here, state), state)
 
-    return _steps(projected, 0, state, advance, cell.backwards)
+    if masks is None or not cell.backwards:
+        return _steps(projected, 0, state, advance, masks, cell.backwards)
+    every, final = _steps(masks.turned(projected), 0, state, advance, masks)
+    return masks.turned(every), final
 
 
 def _run_both(
     cell: Cell, x: ir.Value, state: list[ir.Value], masks: _Masks | None, step: Step
 ) -> tuple[ir.Value, list[ir.Value]]:
     """All steps of both directions: Y, and the last states."""
+
+    def turned(x: ir.Value) -> ir.Value:
+        return mgx.reverse(x, [0]) if masks is None else masks.turned(x)
+
     # One product for both, whose weights stand side by side.
     w = emit.concat([_part(cell.w, 0), _part(cell.w, 1)], 1)
     _, size = ir.RankedTensorType(w.type).shape
     bias = cell.bias_w and emit.reshape(cell.bias_w, (size,))
     both = cell.product(x, w, bias)
     forwards, backwards = (emit.take(both, 2, i, i + size // 2) for i in (0, size // 2))
-    projected = emit.stack([forwards, mgx.reverse(backwards, [0])], 0)
+    projected = emit.stack([forwards, turned(backwards)], 0)
 
-    def advance(here: ir.Value, state: list[ir.Value], time: Any) -> list[ir.Value]:
+    def advance(here: ir.Value, state: list[ir.Value], number: Any) -> list[ir.Value]:
         mask = None
         if masks is not None:
-            mask = emit.stack([masks.at(time(False)), masks.at(time(True))], 0)
+            mask = emit.broadcast(emit.unsqueeze(masks.at(number), [0]), tensors.dims(state[0]))
         return _masked(mask, step(cell, here, state), state)
 
-    every, final = _steps(projected, 1, state, advance)
-    later = mgx.reverse(emit.take(every, 1, 1, 2), [0])
-    return emit.concat([emit.take(every, 1, 0, 1), later], 1), final
+    every, final = _steps(projected, 1, state, advance, masks)
+    now, later = (emit.squeeze(emit.take(every, 1, i, i + 1), [1]) for i in (0, 1))
+    return emit.stack([now, turned(later)], 1), final
 
 
 def _of_steps(node: Node, final: ir.Value, masks: _Masks | None) -> ir.Value:
@@ -355,8 +396,9 @@ def _initial(
     return emit.transpose(state, [1, 0, 2]) if batch_first else state
 
 
-def _masks(node: Node, length: Dim, batch: Dim, hidden: int) -> _Masks | None:
-    """Where sequences are not over; None where all have the full length."""
+def _masks(node: Node, x: ir.Value, hidden: int) -> _Masks | None:
+    """Where sequences x are not over; None where all have the full length."""
+    length = tensors.dims(x)[0]
     if not node.given(4):
         return None
     known = node.known(4)
@@ -365,8 +407,9 @@ def _masks(node: Node, length: Dim, batch: Dim, hidden: int) -> _Masks | None:
             raise ModelError(f"sequence_lens of {known.tolist()} in {length} steps")
         if (known == length).all():
             return None
-    lengths = emit.unsqueeze(emit.convert(node.tensor(4), "i32"), [1])
-    return _Masks(emit.broadcast(lengths, (batch, hidden)))
+    lengths = emit.convert(node.tensor(4), "i64")
+    steps = emit.broadcast(emit.size_of(x, 0), tensors.dims(lengths))
+    return _Masks(mgx.min(lengths, steps), length, hidden)
 
 
 def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list[Activation]]:
