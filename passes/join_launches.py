@@ -58,7 +58,7 @@ class JoinLaunches(Pass):
              %c = mgx.launch @k2_concat(%past, %b) : ... -> tensor<1x2x512x8xf16>
     After:   %a, %c = mgx.launch @joined0(%x, %t, %past) : ...
 
-    Launches that read inputs alone are one too, whichever they read.
+    Launches that read inputs alone are one too, whichever they read; of symbolic sizes, gathers.
     The kernels are pointwise work, concats, gathers and paddings. A concat joins the pointwise work
     whose result it copies, too: that is stored where it belongs. A step of a decoder rotates its
     queries and keys and extends its caches so, in one launch. Gathers by indices that others made
@@ -126,6 +126,18 @@ class _Kernels:
     def may_start(self, launch: mgx.LaunchOp) -> bool:
         """Whether a group may begin with a launch: a walk begins with a gather."""
         return not self.rule.walks or self.is_gather(launch)
+
+    def is_start(self, op: ir.OpView) -> bool:
+        """Whether a launch reads inputs and weights alone: it waits for no other.
+
+        One of symbolic sizes is a gather: other work has schedules of its own for many elements.
+        """
+        if not self.is_light(op):
+            return False
+        if not all(is_constant(x) or definition(x) is None for x in map(memory_of, op.operands)):
+            return False
+        types = [ir.RankedTensorType(v.type) for v in (*op.operands, *op.outputs)]
+        return self.is_gather(op) or all(type_.has_static_shape for type_ in types)
 
     def is_light(self, op: ir.OpView) -> TypeGuard[mgx.LaunchOp]:
         return isinstance(op, mgx.LaunchOp) and op.kernel.value in self._light
@@ -217,9 +229,9 @@ class _Group:
     def _near(self, op: mgx.LaunchOp) -> list[ir.OpView]:
         read = [memory_of(value) for value in op.operands if not is_constant(memory_of(value))]
         found = [user for value in (*op.outputs, *read) for user in _readers(value)]
-        if self.table.rule.starts and _is_start(op):
+        if self.table.rule.starts and self.table.is_start(op):
             inputs = op.operation.block.arguments
-            found += [x for value in inputs for x in _readers(value) if _is_start(x)]
+            found += [x for value in inputs for x in _readers(value) if self.table.is_start(x)]
         return sorted({identity(op): op for op in found}.values(), key=self.order.of)
 
     def _may_enter(self, op: mgx.LaunchOp) -> bool:
@@ -335,15 +347,6 @@ def _reads(value: ir.Value) -> Iterator[tuple[ir.Value, ir.OpView]]:
             yield from _reads(user.results[0])
         elif not isinstance(user, mgx.ReturnOp):
             yield value, user
-
-
-def _is_start(op: ir.OpView) -> bool:
-    """Whether a launch of given sizes reads inputs and weights alone: it waits for no other."""
-    return (
-        isinstance(op, mgx.LaunchOp)
-        and all(ir.RankedTensorType(v.type).has_static_shape for v in (*op.operands, *op.outputs))
-        and all(is_constant(x) or definition(x) is None for x in map(memory_of, op.operands))
-    )
 
 
 def _elements(launch: mgx.LaunchOp) -> int:

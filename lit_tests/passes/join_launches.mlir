@@ -64,3 +64,19 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<2x8xf32>) -> (tensor<4x4xf32>, t
   %b = mgx.neg %y : tensor<2x8xf32>
   return %c, %b : tensor<4x4xf32>, tensor<2x8xf32>
 }
+
+// -----
+
+// Of symbolic sizes, gathers are; pointwise work of as many elements as a run has stays apart.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    mgx.launch @joined0(%{{.*}}, %arg0, %{{.*}}, %arg1)
+// CHECK-NEXT:    mgx.launch @k{{[0-9]}}_pointwise(%arg2)
+// CHECK-NEXT:    return
+#i = #mgx.dims<[rows : 1 ... ?]>
+#r = #mgx.dims<[rows : 1 ... ?, _]>
+func.func @main(%x: tensor<?xi64, #i>, %y: tensor<?xi64, #i>, %z: tensor<?x4xf32, #r>, %s: tensor<9x4xf32>, %t: tensor<7x2xf32>) -> (tensor<?x4xf32, #r>, tensor<?x2xf32, #r>, tensor<?x4xf32, #r>) {
+  %a = mgx.gather %s[%x] axis = 0 : tensor<9x4xf32>, tensor<?xi64, #i> -> tensor<?x4xf32, #r>
+  %b = mgx.gather %t[%y] axis = 0 : tensor<7x2xf32>, tensor<?xi64, #i> -> tensor<?x2xf32, #r>
+  %c = mgx.neg %z : tensor<?x4xf32, #r>
+  return %a, %b, %c : tensor<?x4xf32, #r>, tensor<?x2xf32, #r>, tensor<?x4xf32, #r>
+}
