@@ -28,6 +28,7 @@ CASES = (
     ("images GlobalAveragePool", "gfx942", 1.25),
     ("images Resize", "gfx942", 1.25),
     ("attention 16x1024x64", "gfx942", 1.2),
+    ("decoder of 2 layers", "gfx942", 1.2),
 )
 GATE = CASES[:2]
 
