@@ -16,6 +16,7 @@ from mgx_mlir.models.host.values import show, type_of
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.partition import Known, source_of
 from mgx_mlir.models.staged.survey import Survey
+from mgx_mlir.runtime.loaded import row_major
 
 Find = Callable[[str], Any]
 
@@ -144,6 +145,8 @@ class Control:
     def _loop(self, inputs: list[Any], find: Find, context: Context) -> list[Any]:
         """Any number of trips; the results after the carried values stack their entries."""
         count, condition, *carried = [*inputs, None, None][: max(len(inputs), 2)]
+        # A program would copy them in each trip.
+        carried = [row_major(v) if isinstance(v, np.ndarray) else v for v in carried]
         trips = None if count is None else int(_single(count, "its number of trips"))
         going = condition is None or bool(_single(condition, "its condition"))
         body = self._body("body")
