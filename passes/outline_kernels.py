@@ -22,7 +22,7 @@ from mgx_mlir.rewriting.fusing import (
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.plan_attributes import IN_PLACE
+from mgx_mlir.rewriting.plan_attributes import IN_PLACE, MAX_ITERATIONS
 from mgx_mlir.rewriting.prologues import prologue_values
 from mgx_mlir.rewriting.queries import (
     blocks,
@@ -242,6 +242,8 @@ class _Kernels:
         for block in [block for region in op.operation.regions for block in region.blocks]:
             for inner in list(block.operations):
                 if isinstance(inner, mgx.LoopOp) and fits_in_kernel(inner):
+                    if MAX_ITERATIONS in inner.attributes:  # a kernel's rows say it
+                        del inner.attributes[MAX_ITERATIONS]
                     loop = without_counter(inner)
                     for op in list(loop.body.blocks[0].operations):
                         if isinstance(op, mgx.LiteralOp):  # a program passes it to the kernel

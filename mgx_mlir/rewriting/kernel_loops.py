@@ -10,6 +10,7 @@ from mlir import ir
 from mgx_mlir.capabilities import MOST_TRIP_ELEMENTS, MOST_TRIP_FLOPS, MOST_TRIPS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.flops import flops_of_op
+from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 from mgx_mlir.rewriting.queries import (
     definition,
     erase_dead,
@@ -82,14 +83,17 @@ def is_counted(loop: mgx.LoopOp) -> bool:
 
 
 def _is_known(loop: mgx.LoopOp) -> bool:
-    """Whether sizes alone say how many trips a loop makes at most, and how many rows it has."""
+    """Whether sizes alone say which rows a loop fills, or its limit: those beyond are zeros."""
     trips = splat(loop.max_trip_count)
     rows = [shape(value)[0] for value in list(loop.outputs)[len(loop.init) :]]
+    limit = loop.attributes.get(MAX_ITERATIONS)
+    most = int(ir.IntegerAttr(limit)) if limit is not None else None
     if any(isinstance(count, int) and count > MOST_TRIPS for count in rows):
         return False
     if trips is None:
-        return bool(rows)
-    return int(trips) <= MOST_TRIPS and all(int(trips) <= count for count in rows)
+        return bool(rows) and all(not isinstance(count, int) or count == most for count in rows)
+    fills = all(count == trips or int(trips) <= count == most for count in rows)
+    return int(trips) <= MOST_TRIPS and fills
 
 
 def _is_held(op: ir.OpView) -> bool:

@@ -26,6 +26,7 @@ from mgx_mlir.importer.converters.activations import (
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.rewriting.plan_attributes import MAX_ITERATIONS
 
 # Up to so many steps become ops of their own where their loop is no kernel.
 MAX_WRITTEN_OUT = 64
@@ -256,7 +257,7 @@ def _in_loop(
     length = tensors.dims(projected)[axis]
     if backwards:
         projected = mgx.reverse(projected, [axis])
-    trips = emit.size_of(projected, axis) if trips is None else trips
+    count = emit.size_of(projected, axis) if trips is None else trips
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         here = mgx.gather(projected, i, axis)
@@ -265,7 +266,10 @@ def _in_loop(
             value.set_type(before.type)
         return [go, *new, output]
 
-    *final, every = mgx.loop(trips, mgx.constant(True, np.bool_), state, body)
+    *final, every = mgx.loop(count, mgx.constant(True, np.bool_), state, body)
+    if trips is not None and isinstance(length, int):  # a kernel fills the others with zeros
+        limit = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), length)
+        every.owner.attributes[MAX_ITERATIONS] = limit
     every.set_type(tensors.tensor_type(tensors.element(every), (length, *tensors.dims(every)[1:])))
     return (mgx.reverse(every, [0]) if backwards else every), final
 
