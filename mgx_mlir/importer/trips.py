@@ -64,7 +64,7 @@ class Counters:
 def counters(
     node: Node, count: ir.Value, start: ir.Value, init: Sequence[ir.Value], find: Find
 ) -> Counters | None:
-    """Those of a Loop whose body has sizes by them; None where they are not known."""
+    """The counters of a Loop whose body has sizes by them; None where they are not known."""
     graph: GraphProto = node.attribute("body")
     if not any(map(_is_placed, structure.all_nodes(graph))):
         return None
@@ -102,9 +102,9 @@ def counters(
 
 
 def arguments(graph: GraphProto, trip: ir.Value, carried: Iterable[ir.Value]) -> list[Value]:
-    """What the body of a Loop gets: number and condition in the shapes that it declares, [] or [1].
+    """The arguments of a Loop's body; it declares the shapes of number and condition, [] or [1].
 
-    In any trip the condition holds, or there were no trip.
+    The condition is true in each trip: a false one ends the loop.
     """
     shapes = [[1] * len(v.type.tensor_type.shape.dim) for v in graph.input[:2]]
     return [

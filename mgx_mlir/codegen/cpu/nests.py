@@ -75,7 +75,7 @@ class Functions:
         self.name, self.lanes, self.symbols = name, lanes, tuple(symbols)
         self.over, self.independent = over, independent
         self.module, self.formulas = ir.Module.create(), Formulas()
-        # Of each function: its launch without arguments, and its pointers.
+        # For each function, the launch that has no arguments yet, and the pointers that it takes.
         self._made: list[tuple[Launch, tuple[Place, ...]]] = []
         # Nests whose functions are not built yet.
         self._nests: list[Facts] = []

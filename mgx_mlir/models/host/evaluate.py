@@ -59,7 +59,7 @@ class Evaluator:
     ) -> list[Any]:
         version = self._opsets.get(self._node.domain, 1)
         kind, evaluate = self._row.kind, self._row.evaluate
-        # Those of data are no larger than the inputs; evaluators of sizes look at these themselves.
+        # Results of DATA rows are no larger than the inputs; SIZES rows check their own sizes.
         if evaluate is None or kind not in (Kind.DATA, Kind.SIZES):
             self._check_size(inputs)
         if evaluate is not None:

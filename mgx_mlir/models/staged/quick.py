@@ -14,7 +14,7 @@ from onnx import NodeProto
 
 from mgx_mlir.models.host.values import is_tensor
 
-# Of more elements than this, only copies are the host's.
+# The host compares tensors of up to this many elements; it copies any.
 _MOST = 64
 _RULES: dict[str, Callable[..., Any]] = {
     "And": np.logical_and,

@@ -1,4 +1,4 @@
-"""What is asked of a recipe, and its plan: how one function computes all of a product's kernel."""
+"""The request to a recipe and the plan that it returns: one function for a product's kernel."""
 
 from __future__ import annotations
 
