@@ -24,6 +24,8 @@ from mgx_mlir.loader import finalize
 from mgx_mlir.settings import Settings
 
 PROGRAM = Path(__file__).with_name("persistent.py")
+# The code is one for all chips; the barriers are not.
+SLOW_CHIPS = tuple(pytest.param(chip, marks=pytest.mark.slow) for chip in ("gfx1100", "gfx1201"))
 
 
 def run(chip: str, *arguments: str, order: str = "forward", program: Path = PROGRAM) -> list[str]:
@@ -51,7 +53,7 @@ def test_the_bits_are_those_of_launches_in_any_order(chip: str) -> None:
         assert run(chip, "persistent", "layers", order=order) == ["1", wanted]
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("chip", ["gfx942", *SLOW_CHIPS])
 def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
     launches, wanted = run(chip, "launches", "decoder")
     assert int(launches) >= 16
@@ -59,7 +61,7 @@ def test_idle_waves_join_the_barriers_of_smaller_work_groups(chip: str) -> None:
         assert run(chip, "persistent", "decoder", order=order) == ["1", wanted]
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("chip", ["gfx942", *SLOW_CHIPS])
 @pytest.mark.parametrize("order", ["forward", "reversed", "random:1"])
 def test_idle_waves_join_tiles_without_barriers(chip: str, order: str) -> None:
     program = PROGRAM.with_name("joined.py")
