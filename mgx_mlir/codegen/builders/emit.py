@@ -233,20 +233,19 @@ def when(
 
 def choose(
     condition: ir.Value | bool,
-    yes: Callable[[], ir.Value],
-    no: Callable[[], ir.Value],
-    type_: ir.Type,
-) -> ir.Value:
-    """`yes() if condition else no()`."""
+    yes: Callable[[], Sequence[ir.Value]],
+    no: Callable[[], Sequence[ir.Value]],
+    types: Sequence[ir.Type],
+) -> list[ir.Value]:
+    """`yes() if condition else no()`, of values of these types."""
     if isinstance(condition, bool):
-        return yes() if condition else no()
-    op = scf.IfOp(condition, [_carried_type(type_)], has_else=True)
-    with ir.InsertionPoint(op.then_block):
-        scf.YieldOp([_carried(yes())])
-    assert op.else_block is not None
-    with ir.InsertionPoint(op.else_block):
-        scf.YieldOp([_carried(no())])
-    return _restored(op.results[0], type_)
+        return list(yes() if condition else no())
+    op = scf.IfOp(condition, list(map(_carried_type, types)), has_else=True)
+    for block, values in ((op.then_block, yes), (op.else_block, no)):
+        assert block is not None
+        with ir.InsertionPoint(block):
+            scf.YieldOp(list(map(_carried, values())))
+    return list(map(_restored, op.results, types))
 
 
 def stack(size: int, element: str) -> ir.Value:
@@ -405,7 +404,6 @@ def multiply_add(a: ir.Value, b: ir.Value, c: ir.Value, element: str) -> ir.Valu
 
 
 def plus(a: ir.Value, b: ir.Value, element: str) -> ir.Value:
-    """a + b."""
     return arith.addf(a, b) if is_float(element) else arith.addi(a, b)
 
 
@@ -415,11 +413,6 @@ def reduce_add(x: ir.Value, element: str) -> ir.Value:
     if is_float(element):
         flags["fastmath"] = arith.FastMathFlags.reassoc | arith.FastMathFlags.contract
     return vector.reduction(element_type(element), vector.CombiningKind.ADD, x, **flags)
-
-
-def either(a: ir.Value, b: ir.Value) -> ir.Value:
-    """a or b, for i1."""
-    return arith.ori(a, b)
 
 
 def both(a: ir.Value | bool, b: ir.Value | bool) -> ir.Value | bool:

@@ -72,7 +72,6 @@ class AttentionCut:
 
     @staticmethod
     def of(attention: Attention, machine: Machine) -> AttentionCut:
-        """How to cut an attention."""
         lanes, registers = machine.lanes(attention.score), machine.registers
         M, N = attention.M, attention.N
         bytes_ = max(attention.D, attention.E) * emit.element_bytes(attention.score)

@@ -139,7 +139,6 @@ def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
 
 
 def _without_last(image: Image) -> Image:
-    """The image without its last dimension."""
     names = ("sizes", "strides", "outputs", "window", "steps", "dilations", "pads")
     fewer = {name: getattr(image, name)[:-1] for name in names}
     return replace(image, channel=Axis(()), **fewer)

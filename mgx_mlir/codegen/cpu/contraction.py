@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -237,9 +238,8 @@ class _Emitter:
                 self.packed_b = replace(self.packed_b, start=start)
             elif not self.is_deep and row_blocks != 1:
                 # The previous item's packed block of B serves this one too.
-                fresh = emit.either(
-                    emit.compare("eq", row_block, 0), emit.compare("eq", number, begin)
-                )
+                is_first = emit.compare("eq", row_block, 0)
+                fresh = arith.ori(is_first, emit.compare("eq", number, begin))
             self._item(batch, first, rows, columns, fresh)
 
         emit.loop(begin, end, 1, item)

@@ -232,7 +232,6 @@ def _number(value: int, bits: int) -> ir.Value:
 
 
 def f32(target: Target) -> dict[str, Function]:
-    """The functions of f32 for a target."""
     is_wide = target.vector_bytes == 4 * _WIDE
     return F32 | {"math.exp": _scaled_exp} if is_wide else F32
 

@@ -67,7 +67,6 @@ class Work:
         return functions.finish(self.target, explicit=True)
 
     def offer(self, words: str, clocks: float, add: Add) -> Offer:
-        """An offer of functions."""
         return Offer(words, partial(self.made, add), clocks)
 
 
@@ -132,7 +131,6 @@ def is_generic(kernel: mgx.KernelOp, target: Target) -> bool:
 
 
 def _product(work: Work, ask: Callable[[], Offer | Refusal]) -> Offer | Refusal:
-    """Products of matrices."""
     offer = ask()
     if isinstance(offer, Refusal):
         return offer

@@ -167,7 +167,6 @@ class Functions:
                 self._nests.append(Facts.of(nest, self.symbols))
 
     def end(self) -> None:
-        """Builds the functions of the last nests."""
         nests, self._nests = self._nests, []
         if not self.over:
             take_over(nests)

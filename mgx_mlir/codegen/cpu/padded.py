@@ -291,7 +291,6 @@ class _Copy:
         emit.loop(end, high, 1, partial(some, 1))
 
     def _pixels(self, place: Index, to: Index, count: Index) -> None:
-        """Copies so many neighbouring pixels."""
         image, channels = self.padding.image, self.padding.channels
         pixel, channel = image.strides[-1], image.channel.stride
         if pixel == channels and 1 in (channel, channels):
@@ -310,7 +309,6 @@ class _Copy:
             self._turned(place, to, count)
 
     def _run(self, place: Index, to: Index, count: Index) -> None:
-        """Copies neighbours."""
         padding = self.padding
 
         def some(lanes: int, at: Index) -> None:

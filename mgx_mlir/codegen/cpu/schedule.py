@@ -74,7 +74,6 @@ class Machine:
 
     @staticmethod
     def of(target: Target) -> Machine:
-        """The machine of a cpu target."""
         many = target.vector_bytes == 64 or target.name.startswith("aarch64")
         joined = 1 if target.name.startswith("aarch64") else 2
         if "int8-dot" in target.features and target.vector_bytes == 64:
@@ -353,7 +352,6 @@ def tile_cost(rows: int, vectors: int, load: float = LOAD_B, chains: int = CHAIN
 
 
 def _column_blocks(problem: Contraction, machine: Machine) -> Iterator[int]:
-    """Columns of a block."""
     lanes = machine.lanes(problem.accumulator)
     if isinstance(problem.b, Line):
         # As many pixels of a line as the first-level cache holds of all that windows read.

@@ -21,6 +21,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
     gpu_module,
     grid_of,
     linear_block,
+    position,
     promise,
     thread_number,
 )
@@ -86,12 +87,6 @@ def sized_function(
     emit.set_arguments(op, entry)
 
 
-def position(op: str) -> ir.Value:
-    """The number of a thread, or of a work-group."""
-    attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
-    return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result
-
-
 class _Functions:
     def __init__(self, kernel: mgx.KernelOp, block: ir.Block) -> None:
         self.formulas = Formulas()
@@ -102,12 +97,10 @@ class _Functions:
         self._largest = 0
 
     def add(self, nest: Nest) -> None:
-        """Adds a nest."""
         if not nest.is_empty:
             self._nests.append(Facts.of(nest, self._symbols))
 
     def end(self) -> None:
-        """Builds the functions."""
         groups: list[list[Facts]] = []
         for facts in self._nests:
             if groups and _fit([*groups[-1], facts]):

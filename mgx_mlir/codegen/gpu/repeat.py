@@ -13,9 +13,9 @@ from mlir.dialects import arith, gpu
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.function import gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.function import gpu_module, position, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.loops import position, sized_function
+from mgx_mlir.codegen.gpu.loops import sized_function
 from mgx_mlir.codegen.loops.kernel import (
     is_symbolic,
     kernel_symbols,

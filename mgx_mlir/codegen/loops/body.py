@@ -97,7 +97,6 @@ class Function:
         return self.entry.add_argument(type_, ir.Location.unknown())
 
     def table(self, table: Table) -> ir.Value:
-        """A table of the module."""
         if table not in self.tables:
             self.tables[table] = table_of(table, self.entry, self.space)
         return self.tables[table]
@@ -169,7 +168,6 @@ class Body:
         return value
 
     def put(self, value: ir.Value, place: Place, where: Index) -> None:
-        """Stores an element."""
         with self._points[-1]:
             if is_bool(place.type):
                 value = arith.extui(ir.IntegerType.get_signless(8), value)

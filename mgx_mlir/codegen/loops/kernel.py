@@ -220,7 +220,6 @@ class Kernel:
         return held
 
     def repeat(self, op: mgx.LoopOp, operands: Sequence[Lazy]) -> list[Lazy]:
-        """The results of a loop."""
         raise UnsupportedError(f"{op.location}: a loop is a kernel of one function")
 
     def empty(self, shape: Sequence[Number], element: Element) -> Start:

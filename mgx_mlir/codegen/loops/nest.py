@@ -109,7 +109,6 @@ class Nest:
         return self.combine(body.arithmetic, total, self.emit(body, dims))
 
     def put(self, body: Body, dims: Indices, values: Sequence[ir.Value]) -> None:
-        """Stores the values of an element."""
         for value, result in zip(values, self.results, strict=True):
             body.put(value, result.place, linear(dims[: self.parallel], result.shape))
 

@@ -150,7 +150,6 @@ class Matrix:
         return emit.add(place, self.column.offset(column))
 
     def transposed(self) -> Self:
-        """The matrix transposed."""
         return replace(self, row=self.column, column=self.row)
 
     def mapped(self, change: Callable[[Matrix], Matrix]) -> Matrix:

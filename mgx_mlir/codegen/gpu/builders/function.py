@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import gpu
@@ -46,16 +46,21 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Frame:
-    """The values that a function's body starts from: raw buffers of its arguments, and its LDS.
+    """The values that a function's body starts from: its tensors, as plain pointers and, where
+    they are made, as raw buffers; its LDS.
 
-    `pointers`: the arguments themselves, for instructions with a scalar offset. `sizes`: numbers
-    (i64) that a launch passes after the tensors.
+    `sizes`: numbers (i64) that a launch passes after the tensors.
     """
 
-    buffers: tuple[ir.Value, ...]
-    lds: tuple[ir.Value, ...]
     pointers: tuple[ir.Value, ...]
+    lds: tuple[ir.Value, ...]
     sizes: tuple[ir.Value, ...] = ()
+    buffers: tuple[ir.Value, ...] = ()
+
+    def buffered(self, pointers: Iterable[ir.Value]) -> Frame:
+        """The frame with these arguments, and their raw buffers."""
+        found = tuple(pointers)
+        return replace(self, pointers=found, buffers=tuple(map(memory.buffer, found)))
 
 
 def element_bytes(element: Element) -> int:
@@ -86,86 +91,51 @@ def function(
     name: str,
     arguments: Sequence[Tensor],
     threads: int,
-    grid: Dimensions,
+    grid: Dimensions | None,
     lds: Sequence[tuple[int, ir.Type]] = (),
     sizes: int = 0,
     is_vectors: bool = False,
 ) -> Iterator[Frame]:
-    """Appends a gpu.func to `block`; ops that are built inside of the context are its body.
+    """Appends a gpu.func to `block`; ops that are built inside of the context are its body, which
+    gets its gpu.return.
 
-    lds: elements and their type, for each array in LDS. sizes: how many numbers a launch passes
-    after the tensors; if any, its grid is not known. is_vectors: see `Shape`.
+    grid: None where a launch gives it. lds: elements and their type, for each array in LDS. sizes:
+    how many numbers a launch passes after the tensors. is_vectors: the body is vectors already,
+    and LLVM need not look for more.
     """
     i8, i64 = (ir.IntegerType.get_signless(bits) for bits in (8, 64))
     elements = [(x.size, i8 if x.element.kind == BOOL else x.element.storage()) for x in arguments]
-    types = [global_memory(size, type_) for size, type_ in elements]
-    promises = [promise(tensor.written, tensor.shared) for tensor in arguments]
-    shape = Shape(threads, None if sizes else grid, tuple(lds), is_vectors)
-    inputs = [*types, *[i64] * sizes]
-    with raw_function(block, name, inputs, [*promises, *[{}] * sizes], shape) as values:
-        buffers = tuple(memory.buffer(value) for value in values[: len(types)])
-        pointers, own = values[: len(types)], values[len(types) : len(inputs)]
-        yield Frame(buffers, tuple(values[len(inputs) :]), tuple(pointers), tuple(own))
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The work-groups of a function: their threads, how many there are, and their LDS.
-
-    grid: None where a launch gives it. lds: elements and their type, of each array.
-    `is_vectors`: the body is vectors already, and LLVM need not look for more.
-    """
-
-    threads: int
-    grid: Dimensions | None
-    lds: tuple[tuple[int, ir.Type], ...] = ()
-    is_vectors: bool = False
-
-
-@contextmanager
-def raw_function(
-    block: ir.Block,
-    name: str,
-    types: Sequence[ir.Type],
-    promises: Sequence[Mapping[str, ir.Attribute]],
-    shape: Shape,
-) -> Iterator[list[ir.Value]]:
-    """Appends a gpu.func to `block`; yields its arguments, of `types`, and its arrays in LDS.
-
-    promises: the attributes of each argument. Ops that are built inside of the context are the
-    body, which gets its gpu.return.
-    """
-    space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-    local = [ir.MemRefType.get([size], type_, memory_space=space) for size, type_ in shape.lds]
-    i64 = ir.IntegerType.get_signless(64)
+    promises = [*(promise(x.written, x.shared) for x in arguments), *[{}] * sizes]
+    types = [*_arrays("global", elements), *[i64] * sizes]
+    local = _arrays("workgroup", lds)
     attributes = {
         "sym_name": ir.StringAttr.get(name),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(types), [])),
-        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(dict(p)) for p in promises]),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
+        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
         "gpu.kernel": ir.UnitAttr.get(),
-        "known_block_size": ir.DenseI32ArrayAttr.get([shape.threads, 1, 1]),
+        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
         "workgroup_attributions": ir.IntegerAttr.get(i64, len(local)),
     }
-    if shape.grid is not None:
-        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(shape.grid))
-    if shape.is_vectors:
+    if grid is not None:
+        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
+    if is_vectors:
         # LLVM's search for vectors (SLPVectorizer) leaves functions with this attribute alone,
         # and took most of its optimiser's time.
         attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])
     point = ir.InsertionPoint(block)
     op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
     inputs = [*types, *local]
-    locations = [ir.Location.unknown()] * len(inputs)
-    entry = op.regions[0].blocks.append(*inputs, arg_locs=locations)
+    entry = op.regions[0].blocks.append(*inputs, arg_locs=[ir.Location.unknown()] * len(inputs))
     with ir.InsertionPoint(entry):
-        yield list(entry.arguments)
+        values, count = tuple(entry.arguments), len(arguments)
+        yield Frame(values[:count], values[len(types) :], values[count : len(types)])
         gpu.return_([])
 
 
-def global_memory(size: int, element: ir.Type) -> ir.Type:
-    """The type of an argument: `size` elements in global memory."""
-    space = ir.Attribute.parse("#gpu.address_space<global>")
-    return ir.MemRefType.get([size], element, memory_space=space)
+def _arrays(space: str, arrays: Sequence[tuple[int, ir.Type]]) -> list[ir.Type]:
+    """The types of arrays, of elements and their type, in a memory."""
+    where = ir.Attribute.parse(f"#gpu.address_space<{space}>")
+    return [ir.MemRefType.get([size], type_, memory_space=where) for size, type_ in arrays]
 
 
 def promise(written: bool, shared: bool = False) -> dict[str, ir.Attribute]:
@@ -210,16 +180,17 @@ def linear_block(grid: Dimensions) -> Index:
 
 def thread_number(threads: int) -> Index:
     """The thread's number in its work-group."""
-    return 0 if threads == 1 else _position("gpu.thread_id", "x", threads)
+    return 0 if threads == 1 else position("gpu.thread_id", "x", threads)
 
 
 def block_number(dimension: str, blocks: int) -> Index:
     """The work-group's number along a dimension of the grid."""
-    return 0 if blocks == 1 else _position("gpu.block_id", dimension, blocks)
+    return 0 if blocks == 1 else position("gpu.block_id", dimension, blocks)
 
 
-def _position(op: str, dimension: str, bound: int) -> ir.Value:
+def position(op: str, dimension: str = "x", bound: int | None = None) -> ir.Value:
+    """The number of a thread, or of a work-group, which is below `bound` where that is known."""
     attributes = {"dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>")}
-    if isinstance(bound, int):  # else the bound is a size that an argument gives
+    if isinstance(bound, int):  # it may be a size that an argument gives
         attributes["upper_bound"] = ir.IntegerAttr.get(ir.IndexType.get(), bound)
     return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result

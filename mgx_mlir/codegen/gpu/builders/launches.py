@@ -110,7 +110,6 @@ class Launches:
         return bool(self._symbols)
 
     def inputs(self, numbers: Iterable[int]) -> list[Argument]:
-        """The inputs of these numbers."""
         return [Argument("input", number) for number in numbers]
 
     def scratch(self, size: Number, element: Element) -> Argument:
@@ -181,7 +180,8 @@ class Launches:
         name, (x, y, z) = f"{self._name}_{len(self._launches)}", grid
         assert isinstance(x, int) and isinstance(y, int) and isinstance(z, int)
         self._launches.append(Launch(name, (x, y, z), (threads, 1, 1), tuple(arguments)))
-        with builder.function(self._block, name, tensors, threads, (x, y, z), lds) as frame:
+        with builder.function(self._block, name, tensors, threads, (x, y, z), lds) as made:
+            frame = made.buffered(made.pointers)
             yield dict(zip(arguments, frame.buffers, strict=True)), frame
 
     @contextmanager
@@ -196,7 +196,7 @@ class Launches:
     ) -> Iterator[tuple[Frame, Index]]:
         """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
         the number of its work-group names, along a dimension of the grid, or as `along` computes
-        it; and that number. is_vectors: see `builder.Shape`."""
+        it; and that number. is_vectors: see `builder.function`."""
         moves = [self._placed(move) for move in moves]
         x, y, z = self._share * grid[0], grid[1], grid[2]
         self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))

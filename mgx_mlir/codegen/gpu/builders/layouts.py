@@ -64,7 +64,6 @@ def swizzled(swizzle: Map, row: Index) -> Index:
 
 
 def exclusive_or(a: Index, b: Index) -> Index:
-    """a ^ b."""
     if isinstance(a, int) and isinstance(b, int):
         return a ^ b
     if isinstance(a, int):

@@ -201,8 +201,6 @@ def part(x: ir.Value, start: int, count: int) -> ir.Value:
 
 
 def concatenated(vectors: Sequence[ir.Value]) -> ir.Value:
-    """The elements of some vectors as one vector."""
-
     def pair(a: ir.Value, b: ir.Value) -> ir.Value:
         lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
         return vector.ShuffleOp(a, b, list(range(lanes))).result

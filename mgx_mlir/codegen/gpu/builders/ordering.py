@@ -53,10 +53,10 @@ def counted_last(counter: ir.Value, count: int, lane: Index) -> ir.Value:
     i32 = ir.IntegerType.get_signless(32)
     last = arith.constant(i32, count - 1)
 
-    def counted() -> ir.Value:
+    def counted() -> list[ir.Value]:
         wraps, order = llvm.AtomicBinOp.uinc_wrap, llvm.AtomicOrdering.monotonic
-        return llvm.AtomicRMWOp(wraps, counter, last, order, syncscope=_AGENT).result
+        return [llvm.AtomicRMWOp(wraps, counter, last, order, syncscope=_AGENT).result]
 
     is_first = emit.compare("eq", lane, 0)
-    before = emit.choose(is_first, counted, lambda: arith.constant(i32, 0), i32)
+    (before,) = emit.choose(is_first, counted, lambda: [arith.constant(i32, 0)], [i32])
     return arith.cmpi(arith.CmpIPredicate.eq, lanes.first(before), last)

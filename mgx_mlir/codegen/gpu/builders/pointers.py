@@ -174,12 +174,12 @@ def moved_function(
     """
     tensors, size = [move.tensor for move in moves], len(counts.arguments())
     with (
-        function(block, name, tensors, threads, (1, 1, 1), lds, size, is_vectors) as frame,
+        function(block, name, tensors, threads, None, lds, size, is_vectors) as frame,
         counts.values(frame.sizes) as values,
     ):
         part = block_number(parts, MAX_THREADS) if isinstance(parts, str) else parts()
-        moved = tuple(
+        moved = (
             values.moved(pointer, move, part)
             for pointer, move in zip(frame.pointers, moves, strict=True)
         )
-        yield Frame(tuple(map(memory.buffer, moved)), frame.lds, moved), part
+        yield frame.buffered(moved), part

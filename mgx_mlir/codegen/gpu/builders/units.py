@@ -100,7 +100,6 @@ class Unit:
 
     @cached_property
     def lanes(self) -> int:
-        """Lanes of a wave."""
         return 1 << self.fragments.c.bits("lane")
 
     @cached_property

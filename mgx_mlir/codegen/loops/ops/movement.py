@@ -75,36 +75,24 @@ def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> 
     return view
 
 
-@lowers(mgx.SliceOp)
-def slice_(kernel: Kernel, op: mgx.SliceOp, operands: Sequence[Lazy]) -> Lazy:
-    starts = dict(zip(op.axes, op.starts, strict=True))
-    return LazyView(
-        operands[0],
-        sizes_of(op.result.type),
-        lambda indices: tuple(i + starts.get(d, 0) for d, i in enumerate(indices)),
-    )
+@lowers(mgx.SliceOp, mgx.StepOp, mgx.ReverseOp)
+def strided(
+    kernel: Kernel, op: mgx.SliceOp | mgx.StepOp | mgx.ReverseOp, operands: Sequence[Lazy]
+) -> Lazy:
+    places: Sequence[tuple[int, Number]]  # a factor and a summand of an index along each axis
+    if isinstance(op, mgx.SliceOp):
+        places = [(1, start) for start in op.starts]
+    elif isinstance(op, mgx.StepOp):
+        places = [(step, 0) for step in op.steps]
+    else:
+        places = [(-1, operands[0].shape[axis] - 1) for axis in op.axes]
+    moved = dict(zip(op.axes, places, strict=True))
 
+    def where(indices: Indices) -> Indices:
+        pairs = (moved.get(d, (1, 0)) for d in range(len(indices)))
+        return tuple(i * factor + start for i, (factor, start) in zip(indices, pairs, strict=True))
 
-@lowers(mgx.StepOp)
-def step(kernel: Kernel, op: mgx.StepOp, operands: Sequence[Lazy]) -> Lazy:
-    steps = dict(zip(op.axes, op.steps, strict=True))
-    return LazyView(
-        operands[0],
-        sizes_of(op.result.type),
-        lambda indices: tuple(i * steps.get(d, 1) for d, i in enumerate(indices)),
-    )
-
-
-@lowers(mgx.ReverseOp)
-def reverse(kernel: Kernel, op: mgx.ReverseOp, operands: Sequence[Lazy]) -> Lazy:
-    axes, shape = set(op.axes), operands[0].shape
-    return LazyView(
-        operands[0],
-        shape,
-        lambda indices: tuple(
-            i * -1 + (shape[d] - 1) if d in axes else i for d, i in enumerate(indices)
-        ),
-    )
+    return LazyView(operands[0], sizes_of(op.result.type), where)
 
 
 @lowers(mgx.LayoutOp)
@@ -150,27 +138,18 @@ def concat(kernel: Kernel, op: mgx.ConcatOp, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, element, 2 + max(x.cost for x in parts))
 
 
-@lowers(mgx.GatherOp)
-def gather(kernel: Kernel, op: mgx.GatherOp, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.GatherOp, mgx.GatherElementsOp)
+def gather(
+    kernel: Kernel, op: mgx.GatherOp | mgx.GatherElementsOp, operands: Sequence[Lazy]
+) -> Lazy:
     x, chosen = operands[0], kernel.settled(operands[1])
-    axis, inner = op.axis.value, len(chosen.shape)
+    axis, is_each = op.axis.value, isinstance(op, mgx.GatherElementsOp)
+    end = axis + (1 if is_each else len(chosen.shape))
 
     def element(body: Body, indices: Indices) -> ir.Value:
-        name = indices[axis : axis + inner]
-        index = runtime_index(body.at(chosen, name), x.shape[axis])
-        return body.at(x, (*indices[:axis], index, *indices[axis + inner :]))
-
-    return kernel.result_of(op, element, x.cost + 2)
-
-
-@lowers(mgx.GatherElementsOp)
-def gather_elements(kernel: Kernel, op: mgx.GatherElementsOp, operands: Sequence[Lazy]) -> Lazy:
-    x, chosen = operands[0], kernel.settled(operands[1])
-    axis = op.axis.value
-
-    def element(body: Body, indices: Indices) -> ir.Value:
-        index = runtime_index(body.at(chosen, indices), x.shape[axis])
-        return body.at(x, (*indices[:axis], index, *indices[axis + 1 :]))
+        which = indices if is_each else indices[axis:end]
+        index = runtime_index(body.at(chosen, which), x.shape[axis])
+        return body.at(x, (*indices[:axis], index, *indices[end:]))
 
     return kernel.result_of(op, element, x.cost + 2)
 

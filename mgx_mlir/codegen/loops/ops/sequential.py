@@ -86,24 +86,29 @@ def _multiples(op: mgx.PrefixScanSumOp, x: Lazy, step: int) -> Lazy:
     return Computed(x.shape, x.element, multiple, 2)
 
 
+# The ops that scatter elements, and those that scatter slices.
+SCATTER_ELEMENTS = (
+    mgx.ScatterNoneOp,
+    mgx.ScatterAddOp,
+    mgx.ScatterMulOp,
+    mgx.ScatterMinOp,
+    mgx.ScatterMaxOp,
+)
+SCATTER_SLICES = (
+    mgx.ScatterndNoneOp,
+    mgx.ScatterndAddOp,
+    mgx.ScatterndMulOp,
+    mgx.ScatterndMinOp,
+    mgx.ScatterndMaxOp,
+)
 Combine: TypeAlias = "Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value] | None"
 # Combines an element's old value with an update; None where the update replaces it.
-_SCATTERS: dict[type[ir.OpView], Combine] = {
-    mgx.ScatterAddOp: Arithmetic.sum,
-    mgx.ScatterMaxOp: Arithmetic.maximum,
-    mgx.ScatterMinOp: Arithmetic.minimum,
-    mgx.ScatterMulOp: Arithmetic.product,
-    mgx.ScatterNoneOp: None,
-}
-Scatter: TypeAlias = (
-    mgx.ScatterAddOp | mgx.ScatterMaxOp | mgx.ScatterMinOp | mgx.ScatterMulOp | mgx.ScatterNoneOp
-)
-_SCATTERNDS: dict[type[ir.OpView], Combine] = {
-    mgx.ScatterndAddOp: Arithmetic.sum,
-    mgx.ScatterndMaxOp: Arithmetic.maximum,
-    mgx.ScatterndMinOp: Arithmetic.minimum,
-    mgx.ScatterndMulOp: Arithmetic.product,
-    mgx.ScatterndNoneOp: None,
+_COMBINES: dict[str, Combine] = {
+    "add": Arithmetic.sum,
+    "max": Arithmetic.maximum,
+    "min": Arithmetic.minimum,
+    "mul": Arithmetic.product,
+    "none": None,
 }
 
 
@@ -124,11 +129,11 @@ def _updated(
     return body.insert(new, row, place)
 
 
-@lowers(*_SCATTERS)
-def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
+@lowers(*SCATTER_ELEMENTS)
+def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """Runs the rows along the axis in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
-    combine, axis = _SCATTERS[type(op)], op.axis.value
+    combine, axis = _COMBINES[op.OPERATION_NAME.rpartition("_")[2]], op.axis.value
 
     def apply(body: Body, row: Indices, slices: Sequence[Any]) -> list[ir.Value]:
         def step(i: Index, carried: Sequence[Any]) -> list[Any]:
@@ -144,11 +149,11 @@ def scatter(kernel: Kernel, op: Scatter, operands: Sequence[Lazy]) -> Lazy:
     return kernel.rows(extents, [kernel.copied(x)], [[axis]], apply)[0]
 
 
-@lowers(*_SCATTERNDS)
+@lowers(*SCATTER_SLICES)
 def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     """Runs the dimensions beyond the index tuples in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
-    combine, depth = _SCATTERNDS[type(op)], fixed(chosen.shape[-1])
+    combine, depth = _COMBINES[op.OPERATION_NAME.rpartition("_")[2]], fixed(chosen.shape[-1])
     outer, shape = chosen.shape[:-1], x.shape
     count = math.prod(outer)
 

@@ -17,7 +17,7 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, precision
-from mgx_mlir.codegen.gpu.builders.function import grid_of, linear_block, thread_number
+from mgx_mlir.codegen.gpu.builders.function import Frame, grid_of, linear_block, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
@@ -116,6 +116,32 @@ def combined(
     return softmax.divided(share, total, attention)
 
 
+def combine(
+    frame: Frame,
+    attention: Attention,
+    partial: Partial,
+    used: Sequence[int],
+    scale: float,
+    block: Index,
+) -> None:
+    """The body of the second function: a result of work-group `block` for each thread.
+
+    used: the inputs that the function reads, besides the partial results.
+    """
+    size, match = attention.batch * attention.M * attention.E, attention.result
+    values, ends, *rest = frame.buffers
+    place = match.place or row_major(match.problem)
+    epilogue = Epilogue(match, place, dict(zip(used, rest, strict=False)), rest[len(used) :])
+    number = emit.add(emit.mul(block, THREADS), thread_number(THREADS))
+    y = combined(partial, (values, ends), number, scale, attention)
+    query, column = emit.div(number, attention.E), emit.rem(number, attention.E)
+    batch: Index = 0
+    if attention.batch != 1:
+        batch, query = emit.div(query, attention.M), emit.rem(query, attention.M)
+    inside = [emit.compare("slt", number, size)]
+    epilogue(memory.joined([y]), batch, query, column, inside, bounded=False)
+
+
 def add_combination(
     launches: Launches,
     attention: Attention,
@@ -125,18 +151,8 @@ def add_combination(
 ) -> None:
     """Adds the second function to those of `launches`. The softmax takes exp of `scale` times a
     score."""
-    size, match = partial.queries * partial.columns, attention.result
-    grid, used = grid_of(ceil_div(size, THREADS)), sorted({x.argument for x in match.reads})
+    grid = grid_of(ceil_div(attention.batch * attention.M * attention.E, THREADS))
+    used = sorted({x.argument for x in attention.result.reads})
     read = [*scratch, *launches.inputs(used)]
     with launches.function(read, launches.results, THREADS, grid) as (_, frame):
-        values, ends, *rest = frame.buffers
-        sources = dict(zip(used, rest, strict=False))
-        epilogue = Epilogue(match, row_major(match.problem), sources, rest[len(used) :])
-        number = emit.add(emit.mul(linear_block(grid), THREADS), thread_number(THREADS))
-        query = emit.div(number, partial.columns)
-        y = combined(partial, (values, ends), number, scale, attention)
-        batch, row = emit.div(query, attention.M), emit.rem(query, attention.M)
-        inside = [emit.compare("slt", number, size)]
-        epilogue(
-            memory.joined([y]), batch, row, emit.rem(number, partial.columns), inside, bounded=False
-        )
+        combine(frame, attention, partial, used, scale, linear_block(grid))

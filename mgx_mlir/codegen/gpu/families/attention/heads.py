@@ -19,14 +19,11 @@ from dataclasses import dataclass, field, replace
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
     Tensor,
     block_number,
     signature,
-    thread_number,
 )
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.pointers import (
@@ -39,7 +36,7 @@ from mgx_mlir.codegen.gpu.builders.pointers import (
 )
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combined
+from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combine
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     base_unit,
     problem_refusal,
@@ -50,7 +47,6 @@ from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
-from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.meaning.element import F32, element_named, sizes_of
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
@@ -271,24 +267,14 @@ class _Heads(Generator):
         self, launches: Launches, moves: _Moves, partial: Sequence[Move], heads: int
     ) -> None:
         """Adds the function that combines the parts of the keys, of one head at a time."""
-        attention, match = self.attention, self.attention.result
-        used = sorted({x.argument for x in match.reads})
+        attention, scale = self.attention, self.work.factor or 1.0
+        used = sorted({x.argument for x in attention.result.reads})
         read = [replace(x, tensor=replace(x.tensor, written=False)) for x in partial]
         every = [*read, *(moves.found[number] for number in used), *moves.results]
-        size = attention.M * attention.E
-        grid = ceil_div(size, THREADS), heads, 1
+        grid = ceil_div(attention.M * attention.E, THREADS), heads, 1
         with launches.moved(every, THREADS, grid, along="y") as (frame, _):
-            values, ends, *rest = frame.buffers
-            place = match.place or row_major(match.problem)
-            sources = dict(zip(used, rest, strict=False))
-            epilogue = Epilogue(match, place, sources, rest[len(used) :])
             block = block_number("x", MAX_THREADS)
-            number = emit.add(emit.mul(block, THREADS), thread_number(THREADS))
-            scale = self.work.factor or 1.0
-            y = combined(self.partial, (values, ends), number, scale, attention)
-            query, column = emit.div(number, attention.E), emit.rem(number, attention.E)
-            inside = [emit.compare("slt", number, size)]
-            epilogue(memory.joined([y]), 0, query, column, inside, bounded=False)
+            combine(frame, attention, self.partial, used, scale, block)
 
 
 FAMILY = Family("attention_heads", 30, heads_program, symbolic=True, given=False)

@@ -177,5 +177,4 @@ class Total:
 
 
 def lane_count(x: ir.Value) -> int:
-    """Elements of a vector."""
     return int(ir.VectorType(x.type).shape[0])

@@ -37,7 +37,6 @@ class AttentionSchedule:
 
     @property
     def wave_queries(self) -> int:
-        """Queries of a wave."""
         return self.tiles * self.rows
 
     @property

@@ -227,7 +227,6 @@ class AttentionTile:
         return [emit.constant(0, self.shape.matrix.element, self.width)] * self.reads
 
     def storing(self, values: Sequence[ir.Value]) -> Stream:
-        """The stream of `store`."""
         each = len(values) // self.moves
         for move, target in enumerate(self.targets):
             mine = [self._converted(x) for x in values[move * each :][:each]]

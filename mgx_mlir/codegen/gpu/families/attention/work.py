@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mlir import ir
-from mlir.dialects import arith, scf, vector
+from mlir.dialects import arith, vector
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -126,7 +126,8 @@ class Work:
             return [*now.flat(), *factors]
 
         flat = [*state.flat(), *[one] * len(tiles)]
-        found = _choose(lanes.everywhere(kept), lambda: flat, grown)
+        types = [x.type for x in flat]
+        found = emit.choose(lanes.everywhere(kept), lambda: flat, grown, types)
         state.take(found)
         return found[-len(tiles) :]
 
@@ -322,7 +323,7 @@ class Work:
             return result
 
         flat = [x for row in scores for x in row]
-        chosen = _choose(inside, lambda: flat, masked)
+        chosen = emit.choose(inside, lambda: flat, masked, [x.type for x in flat])
         return [chosen[i * len(keys) :][: len(keys)] for i in self.query_tiles]
 
     def exponent(self, x: ir.Value, row_maximum: ir.Value) -> ir.Value:
@@ -358,18 +359,3 @@ class Work:
             arith.select(upper, share, other),
         ]
         return multiply.pieces(unit, halves)
-
-
-def _choose(
-    condition: ir.Value,
-    yes: Callable[[], list[ir.Value]],
-    no: Callable[[], list[ir.Value]],
-) -> list[ir.Value]:
-    """`yes() if condition else no()`, of vectors whose types are those of `yes`."""
-    values = yes()
-    op = scf.IfOp(condition, [x.type for x in values], has_else=True)
-    with ir.InsertionPoint(op.then_block):
-        scf.YieldOp(values)
-    with ir.InsertionPoint(op.regions[1].blocks[0]):
-        scf.YieldOp(no())
-    return list(op.results)

@@ -40,7 +40,6 @@ class CrossedImages:
 
     @property
     def pixels(self) -> Number:
-        """The pixels of an image."""
         problem = self.one.match.problem
         return problem.M if self.along == "x" else problem.N
 

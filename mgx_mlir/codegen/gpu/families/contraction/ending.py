@@ -151,7 +151,7 @@ class Ending:
         def turn(number: Index) -> None:
             if not isinstance(number, int):
                 barrier()  # the arrays' numbers of the turn before have been read
-            frame = Frame(buffers, tuple(tensors.arrays[1:]), ())
+            frame = Frame((), tuple(tensors.arrays[1:]), buffers=buffers)
             layout = Along(rows, schedule, self.target, frame, numbers)
             layout.begin(thread, emit.add(begin, number))
             reductions = [Reduction(op) for op in rows.reductions]

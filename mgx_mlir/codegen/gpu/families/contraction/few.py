@@ -18,7 +18,6 @@ class Few:
     plan: OneFunction = field(compare=False)
 
     def describe(self) -> str:
-        """The schedule in words."""
         rows = f"up to {self.rows} rows" if self.rows > 1 else "one row"
         return f"for {rows} {self.plan.describe()}"
 

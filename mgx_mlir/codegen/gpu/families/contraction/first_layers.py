@@ -152,7 +152,6 @@ def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:
 
 
 def _with_strides(image: Image, change: Callable[[int], int]) -> Image:
-    """The image with all strides changed."""
     batch, channel = (
         Axis(tuple((n, change(stride)) for n, stride in axis.factors))
         for axis in (image.batch, image.channel)

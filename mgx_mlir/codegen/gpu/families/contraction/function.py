@@ -13,6 +13,7 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function, memory
+from mgx_mlir.codegen.meaning.element import element_named
 
 # A dimension of a grid.
 Along: TypeAlias = Literal["x", "y"]
@@ -83,18 +84,19 @@ def add_function(
 ) -> Launch:
     """Appends a kernel to a gpu.module's block; parameters: inputs by number, and results."""
     reads, writes = parameters
-    both = [*reads.values(), *writes]
-    types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in both]
-    promises = [function.promise(number >= len(reads)) for number in range(len(both))]
+    both, threads, grid = [*reads.values(), *writes], groups.threads, groups.grid
+    arguments = [
+        function.Tensor(p.size, element_named(p.element), written=number >= len(reads))
+        for number, p in enumerate(both)
+    ]
     lds = ((groups.lds[0], emit.element_type(groups.lds[1])),) if groups.lds else ()
     local = (*lds, *groups.arrays)
-    shape = function.Shape(groups.threads, groups.grid, local, bool(local) or groups.is_vectors)
-    with function.raw_function(functions, name, types, promises, shape) as values:
-        inputs, held = dict(zip(reads, values, strict=False)), values[len(both) :]
-        own = held.pop(0) if lds else None
-        body(Tensors(inputs, values[len(reads) : len(both)], own, arrays=held))
-    arguments = tuple(p.argument for p in both)
-    return Launch(name, groups.grid, (groups.threads, 1, 1), arguments)
+    how = local, 0, bool(local) or groups.is_vectors
+    with function.function(functions, name, arguments, threads, grid, *how) as frame:
+        inputs = dict(zip(reads, frame.pointers, strict=False))
+        own, held = frame.lds[0] if lds else None, frame.lds[len(lds) :]
+        body(Tensors(inputs, frame.pointers[len(reads) :], own, arrays=held))
+    return Launch(name, grid, (threads, 1, 1), tuple(p.argument for p in both))
 
 
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:

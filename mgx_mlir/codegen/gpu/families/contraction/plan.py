@@ -52,17 +52,14 @@ class OneFunction(ABC):
 
     @property
     @abstractmethod
-    def clocks(self) -> float:
-        """The estimate in clocks."""
+    def clocks(self) -> float: ...
 
     @property
     @abstractmethod
-    def groups(self) -> WorkGroups:
-        """The work-groups of the function."""
+    def groups(self) -> WorkGroups: ...
 
     @abstractmethod
-    def describe(self) -> str:
-        """The schedule in words."""
+    def describe(self) -> str: ...
 
     @abstractmethod
     def emit(self, tensors: Tensors) -> None:

@@ -76,7 +76,6 @@ class LrnSchedule:
     channels: int
 
     def describe(self) -> str:
-        """The schedule in words."""
         return f"{self.lanes} pixels at a time in {self.channels} channels"
 
 

@@ -50,7 +50,6 @@ class MoveSchedule:
     times: int
 
     def describe(self) -> str:
-        """The schedule in words."""
         widths = ", ".join(map(str, dict.fromkeys(self.lanes)))
         return f"{widths} elements at a time, {self.times} times"
 

@@ -153,7 +153,6 @@ class PointwiseSchedule:
         return self.block * self.lanes * self.times
 
     def describe(self) -> str:
-        """The schedule in words."""
         return f"{self.lanes} elements at a time, {self.times} times, {self.block} threads a block"
 
 

@@ -68,7 +68,6 @@ class TransposedSchedule:
         return math.prod((*self.tiles, *self.others))
 
     def describe(self) -> str:
-        """The schedule in words."""
         return (
             f"tiles of {self.tile[0]}x{self.tile[1]} a wave, "
             f"{self.run_a}x{self.run_b} transposed in a lane's registers"

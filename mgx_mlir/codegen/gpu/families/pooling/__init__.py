@@ -171,7 +171,6 @@ class PoolingSchedule:
     lanes: int
 
     def describe(self) -> str:
-        """The schedule in words."""
         return f"{self.run} results a thread, {self.lanes} elements at a time"
 
 
@@ -244,8 +243,6 @@ def _pool(
 
 
 class _Windows:
-    """The windows of one thread."""
-
     def __init__(
         self, pooling: Pooling, schedule: PoolingSchedule, buffer: ir.Value, thread: Index
     ) -> None:

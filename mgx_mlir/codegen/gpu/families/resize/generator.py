@@ -60,7 +60,6 @@ class ResizeSchedule:
     lines: int
 
     def describe(self) -> str:
-        """The schedule in words."""
         return f"{self.lanes} elements at a time, {self.across} threads a line, {self.lines} lines"
 
 

@@ -126,7 +126,6 @@ class ScanSchedule:
     across: bool
 
     def describe(self) -> str:
-        """The schedule in words."""
         where = "rows" if self.across else "elements"
         return (
             f"{self.group} threads a row, {self.lanes} {where} at a time, {self.chunks} times, "

@@ -57,7 +57,6 @@ class Generator:
         return Argument("input", self.scatter.places.argument)
 
     def slot(self, work: Work, point: Index) -> Index:
-        """The slot that a point names."""
         return self.scatter.places.slot(work.buffers[self.indices], point)
 
     def update(self, work: Work) -> tuple[Index, ir.Value]:

@@ -25,7 +25,6 @@ class _Method:
     build: Callable[[Generator, Target], None]
 
     def describe(self) -> str:
-        """The schedule in words."""
         return self.words
 
 

@@ -9,6 +9,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
+from mgx_mlir.codegen.loops.ops.sequential import SCATTER_ELEMENTS, SCATTER_SLICES
 from mgx_mlir.codegen.meaning.element import Element, element_of
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
@@ -16,21 +17,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.symbolic import shape_of
 
-# The ops that scatter elements, and those that scatter slices.
-ELEMENTS = (
-    mgx.ScatterNoneOp,
-    mgx.ScatterAddOp,
-    mgx.ScatterMulOp,
-    mgx.ScatterMinOp,
-    mgx.ScatterMaxOp,
-)
-SLICES = (
-    mgx.ScatterndNoneOp,
-    mgx.ScatterndAddOp,
-    mgx.ScatterndMulOp,
-    mgx.ScatterndMinOp,
-    mgx.ScatterndMaxOp,
-)
 # Sums of up to this number of points keep more bits than f32 has (see sums).
 MAX_POINTS = 1 << 30
 
@@ -76,7 +62,7 @@ class Scatter:
 
 def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     """The kernel as a scatter, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, *ELEMENTS, *SLICES)
+    op = anchor_of(kernel, *SCATTER_ELEMENTS, *SCATTER_SLICES)
     if op is None or isinstance(op, Refusal):
         return op
     name, result = op.OPERATION_NAME, op.results[0]
@@ -93,7 +79,7 @@ def match_scatter(kernel: mgx.KernelOp) -> Scatter | Refusal | None:
     if 0 in updates.shape or 0 in indices.shape:
         return Refusal(f"{name}: no elements")
     single = False
-    if isinstance(op, ELEMENTS):
+    if isinstance(op, SCATTER_ELEMENTS):
         axis = op.axis.value % len(shape)
         places = by_element(indices, others[0].type, shape, axis)
         split = places.depth

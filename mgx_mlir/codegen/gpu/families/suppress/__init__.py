@@ -109,7 +109,6 @@ class SuppressSchedule:
     wave: int
 
     def describe(self) -> str:
-        """The schedule in words."""
         return f"{self.wave} boxes at a time, {self.waves} waves compare them with those kept"
 
 

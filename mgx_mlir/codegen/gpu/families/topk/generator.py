@@ -77,7 +77,6 @@ class _Functions:
         self.bytes = self.number.bits // 8
 
     def build(self) -> None:
-        """Adds the functions."""
         topk, runs = self.topk, self.schedule.runs
         if self.schedule.rounds:
             source, columns = None, topk.columns

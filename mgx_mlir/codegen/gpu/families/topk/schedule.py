@@ -130,7 +130,6 @@ class TopKSchedule:
         return TopKSchedule(threads, max(1, _BLOCK // threads), runs, ())
 
     def describe(self) -> str:
-        """The schedule in words."""
         if self.rounds:
             pieces = ", then ".join(str(r.parts) for r in self.rounds)
             held = ", ".join(f"{r.threads} x {r.held}" for r in self.rounds)

@@ -50,7 +50,6 @@ class Narrow(images.ImageBlocks):
 
     @cached_property
     def count(self) -> int:
-        """The number of filters."""
         return self.filters.row.size
 
     @property
