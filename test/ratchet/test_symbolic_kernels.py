@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 CASES = (
     ("resnet 1x1 256>64 56", "gfx942", 1.1),
     ("mobilenet depthwise 3x3 72>72", "gfx1100", 1.1),
+    ("mobilenet 1x1 72>24 56", "gfx1100", 1.1),
     ("product 2048, open m, n, k", "gfx942", 1.1),
     ("channels first 3x3 256>256 14", "gfx1100", 1.4),
     ("product by weights", "gfx1100", 1.3),

@@ -372,8 +372,7 @@ class _Choice:
         request = self._request(usual)
         if isinstance(request, Refusal):
             return math.inf
-        tiles = Tiles(request.product, way)
-        return tiles.work if self.own.ranges is ROWS else tiles.clocks
+        return Tiles(request.product, way).work
 
 
 def _ranges(
