@@ -101,7 +101,7 @@ def function(
 
     grid: None where a launch gives it. lds: elements and their type, for each array in LDS. sizes:
     how many numbers a launch passes after the tensors. is_vectors: the body is vectors already,
-    and LLVM need not look for more.
+    and LLVM need not look for more; a body with LDS always is.
     """
     i8, i64 = (ir.IntegerType.get_signless(bits) for bits in (8, 64))
     elements = [(x.size, i8 if x.element.kind == BOOL else x.element.storage()) for x in arguments]
@@ -118,7 +118,7 @@ def function(
     }
     if grid is not None:
         attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
-    if is_vectors:
+    if is_vectors or lds:
         # LLVM's search for vectors (SLPVectorizer) leaves functions with this attribute alone,
         # and took most of its optimiser's time.
         attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])

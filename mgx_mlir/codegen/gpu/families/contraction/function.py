@@ -91,7 +91,7 @@ def add_function(
     ]
     lds = ((groups.lds[0], emit.element_type(groups.lds[1])),) if groups.lds else ()
     local = (*lds, *groups.arrays)
-    how = local, 0, bool(local) or groups.is_vectors
+    how = local, 0, groups.is_vectors
     with function.function(functions, name, arguments, threads, grid, *how) as frame:
         inputs = dict(zip(reads, frame.pointers, strict=False))
         own, held = frame.lds[0] if lds else None, frame.lds[len(lds) :]

@@ -289,7 +289,7 @@ class ProductKernel:
         grid = (share * groups.grid[0], 1, self.whole.batch)
         parts: str | Callable[[], Index] = "z" if self.images is None else lambda: 0
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))] if groups.lds else []
-        how = grid, lds, parts, bool(lds) or groups.is_vectors
+        how = grid, lds, parts, groups.is_vectors
         with launches.moved(self.moves, groups.threads, *how) as (frame, _):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             local = frame.lds[0] if lds else None
