@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("rum model.onnx", 2, "there is no verb 'rum'; did you mean run?"),
         ("run model.onnx --bacth 2", 2, "there is no option --bacth; did you mean --batch?"),
+        ("run -- model.onnx --batch 2", 2, "--batch is behind '--', which ends the options"),
         ("run model.onnx model.onnx", 2, "unexpected argument 'model.onnx'"),
         ("compile model.onnx --mode fasst", 2, "there is no choice 'fasst'; did you mean fast?"),
         ("compile model.onnx --arch gfx924", 1, "unknown target 'gfx924'; did you mean gfx942?"),

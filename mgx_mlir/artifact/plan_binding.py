@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from mgx_mlir.artifact.formulas import bound, values
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.errors import ArtifactError, UsageError
@@ -51,6 +53,19 @@ def sizes_of(plan: Plan, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
                 f"{_listed(known)}; got {list(shapes[spec.name])}"
             )
     return known
+
+
+def beyond_limits(plan: Plan, inputs: Mapping[str, np.ndarray]) -> str:
+    """The input whose value is more than a program takes; "" where there is none."""
+    if not plan.limits:
+        return ""
+    known = sizes_of(plan, {spec.name: inputs[spec.name].shape for spec in plan.inputs})
+    found = values(plan.formulas, known)
+    for number, limit in plan.limits:
+        name, most = plan.inputs[number].name, bound(limit, found)
+        if (value := int(np.asarray(inputs[name]).item())) > most:
+            return f"input '{name}' is {value}, and the program takes {most} at most"
+    return ""
 
 
 def _plain(text: str) -> str:

@@ -25,7 +25,8 @@ def resolve(
     if row is None:
         names = [known.name for known in registry.operators() if known.domain == proto.domain]
         if names:
-            hint = instead(proto.op_type, names, "")
+            is_word = onnx.defs.has(proto.op_type, proto.domain)
+            hint = "" if is_word else instead(proto.op_type, names, "")
             raise UnsupportedError(f"this operator is not supported{hint and f'; {hint}'}")
         raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
     if opset is None:

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.plan_binding import beyond_limits
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
@@ -170,8 +171,10 @@ class SpecializedModel:
         """The program for inputs of these sizes and, where it depends on them, values."""
         with self._lock:
             key = self._key(inputs)
-            if key not in self._programs:
-                served = self._served.get(key) or self._for_any_sizes(inputs)
+            if key not in self._programs or beyond_limits(self._programs[key].plan, inputs):
+                served = self._served.get(key)
+                if served is None or beyond_limits(served.plan, inputs):
+                    served = self._for_any_sizes(inputs)
                 if served is not None:
                     self._served[key] = served
                     self._count(key, inputs)
@@ -231,10 +234,12 @@ class SpecializedModel:
             return all(inputs[s.name].shape == s.shape for s in program.inputs if s.name in inputs)
         try:
             program.program(inputs)
+            said = beyond_limits(program.plan, inputs)
         except UsageError as error:
-            _log.info("the program for any sizes is not for these: %s", error)
-            return False
-        return True
+            said = str(error)
+        if said:
+            _log.info("the program for any sizes is not for these: %s", said)
+        return not said
 
     def _made_for_any(self, apart: frozenset[str], inputs: Arrays) -> list[Program]:
         """A program for any sizes that takes some names of dimensions for nothing, if there is.
@@ -332,7 +337,10 @@ class SpecializedModel:
         return artifact, kept
 
     def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
-        return self._made(self._static(inputs, fixed))
+        made = self._made(self._static(inputs, fixed))
+        if said := beyond_limits(made.plan, inputs):
+            raise UnsupportedError(said)
+        return made
 
     def _static(self, inputs: Arrays, fixed: Arrays) -> CompileOptions:
         """The options of a program for inputs of these sizes, and with these values."""

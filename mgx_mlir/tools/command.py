@@ -196,6 +196,8 @@ class Parser(argparse.ArgumentParser):
         flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
         if not flag:
             self.error(f"unexpected argument '{words[0]}'")
+        if flag in self._option_string_actions:
+            self.error(f"{flag} is behind '--', which ends the options; put it before")
         hint = instead(flag, self._option_string_actions, "")
         self.error(f"there is no option {flag}{hint and f'; {hint}'}")
 

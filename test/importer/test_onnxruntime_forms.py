@@ -386,6 +386,24 @@ def test_a_cache_whose_length_a_run_says():
     assert_close(list(Model(model).run(fed).values()), expected(model, fed), atol=1e-4)
 
 
+def test_a_cache_that_grows_to_the_length_that_a_run_says():
+    """One model for a prompt, a token after it, and a token in a cache that has a place for it."""
+    names, ran = ("q", "k", "v", "past_k", "past_v", "ends", "total"), None
+    for past, new, total in ((0, 4, 4), (4, 1, 5), (4, 1, 4)):
+        shapes = [(1, new, n * 8) for n in (4, 2, 2)] + 2 * [(1, 2, past, 8)]
+        inputs = {n: floats(*s) for n, s in zip(names, shapes, strict=False)}
+        inputs |= {"ends": np.full(1, total - 1, np.int32), "total": np.array([total], np.int32)}
+        model, fed = contributed(
+            "GroupQueryAttention", inputs, [np.float32] * 3, num_heads=4, kv_num_heads=2
+        )
+        if ran is None:
+            for value in model.graph.input[:5]:
+                axis, name = (1, "new") if value.name in "qkv" else (2, "past")
+                value.type.tensor_type.shape.dim[axis].dim_param = name
+            ran = Model(model)
+        assert_close(list(ran.run(fed).values()), expected(model, fed), atol=1e-4)
+
+
 @pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
 @pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 0, 1)])
 def test_a_window_larger_than_the_image_reads_all_of_it(operator, pads):

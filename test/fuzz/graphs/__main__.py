@@ -31,6 +31,7 @@ def main() -> int:
     add("--only", default="", help="kinds of nodes, comma-separated")
     modes = sorted({*MODES, OPEN_SIZES})
     add("--mode", choices=modes, help="of the compiler (default: a static one, by the seed)")
+    add("--persistent", action="store_true", help="resident kernels where neighbours make one")
     add("--found", action="store_true", help="the graphs of found.py, by their numbers as seeds")
     add("--all", action="store_true", help="each seed on every target")
     add("--keep", type=Path, help="a folder for failing models")
@@ -66,6 +67,7 @@ def supervise(options: argparse.Namespace) -> int:
         ]
         command += [f"--count={min(100, (end or 1 << 60) - seed)}"]
         command += ["--all"] if options.all else []
+        command += ["--persistent"] if options.persistent else []
         command += ["--found"] if options.found else []
         command += [f"--keep={options.keep}"] if options.keep else []
         command += [f"--mode={options.mode}"] if options.mode else []
@@ -117,7 +119,7 @@ def work(options: argparse.Namespace) -> int:
 
             def wrong(case, target=target, mode=mode):
                 try:
-                    return problem(case, target, settings, mode)
+                    return problem(case, target, settings, mode, options.persistent)
                 except Exception as error:
                     if isinstance(error, DeviceError):
                         reset_devices()

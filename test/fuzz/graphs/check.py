@@ -55,9 +55,11 @@ def random_case(
     return Case.of(graph)
 
 
-def problem(case: Case, target: str, settings: Settings, mode: str = "default") -> str:
+def problem(
+    case: Case, target: str, settings: Settings, mode: str = "default", persistent: bool = False
+) -> str:
     """The difference of a target's results; "" where there is none. Raises as compiling does."""
-    options, is_open = CompileOptions(mode=mode), mode == "full-dynamic"
+    options, is_open = CompileOptions(mode=mode, persistent=persistent), mode == "full-dynamic"
     try:
         program = mgx_mlir.compile(case.model(is_open), target, options, settings=settings)
         found = program.run(case.feeds())
