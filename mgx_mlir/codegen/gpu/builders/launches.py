@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -66,6 +67,15 @@ class Group:
     buffers: dict[Argument, ir.Value]
     pointers: dict[Argument, ir.Value]
     lds: tuple[ir.Value, ...]
+
+
+def lines_of(count: Number) -> tuple[Number, Number, Callable[[], Index]]:
+    """Sizes y and z of a grid of at least `count` lines of work-groups, and what gives a line's
+    number: lines beyond what y takes are along z."""
+    low, high = minimum(count, MAX_LINES), ceil_div(count, MAX_LINES)
+    along: Callable[..., Index] = builder.block_number
+    y = partial(along, "y", MAX_LINES if low != 1 else 1)
+    return low, high, lambda: emit.linear(y(), (along("z", high), MAX_LINES))
 
 
 class Launches:
@@ -192,11 +202,10 @@ class Launches:
         grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
         along: str | Callable[[], Index] = "x",
-        is_vectors: bool = False,
     ) -> Iterator[tuple[Frame, Index]]:
         """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
         the number of its work-group names, along a dimension of the grid, or as `along` computes
-        it; and that number. is_vectors: see `builder.function`."""
+        it; and that number."""
         moves = [self._placed(move) for move in moves]
         x, y, z = self._share * grid[0], grid[1], grid[2]
         self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))
@@ -204,8 +213,7 @@ class Launches:
         for move in moves:
             counts.add(*move.numbers)
         name = f"{self._name}_{len(self._launches)}"
-        how = counts, lds, along, is_vectors
-        with moved_function(self._block, name, threads, moves, *how) as made:
+        with moved_function(self._block, name, threads, moves, counts, lds, along) as made:
             yield made
         numbers = (self._formulas.number(x), self._formulas.number(y), self._formulas.number(z))
         passed = (*(move.argument for move in moves), *counts.arguments())
@@ -233,7 +241,7 @@ class Launches:
     ) -> Iterator[Group]:
         """The next function, of `count` work-groups in each of so many lines, or of at least so
         many where they are more than `MAX_LINES`; a kernel of given sizes has one."""
-        high, low = ceil_div(lines, MAX_LINES), minimum(lines, MAX_LINES)
+        low, high, numbered = lines_of(lines)
         grid: tuple[Number, Number, Number] = (count, low, high)
         if not self._symbols:
             assert isinstance(count, int) and lines == 1
@@ -242,8 +250,7 @@ class Launches:
             inside, line = [], cast(Index, 0)
             if self._symbols:
                 number = builder.block_number("x", builder.MAX_THREADS)
-                line = builder.block_number("y", MAX_LINES if low != 1 else 1)
-                line = emit.linear(line, (builder.block_number("z", high), MAX_LINES))  # type: ignore[arg-type]
+                line = numbered()
             else:
                 number = builder.linear_block(grid)  # type: ignore[arg-type]
                 if grid[0] * grid[1] != count:

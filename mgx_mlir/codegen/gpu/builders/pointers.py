@@ -165,7 +165,6 @@ def moved_function(
     counts: Counts,
     lds: Sequence[tuple[int, ir.Type]] = (),
     parts: str | Callable[[], Index] = "x",
-    is_vectors: bool = False,
 ) -> Iterator[tuple[Frame, Index]]:
     """A function; ops that are built inside of the context are its body.
 
@@ -174,7 +173,7 @@ def moved_function(
     """
     tensors, size = [move.tensor for move in moves], len(counts.arguments())
     with (
-        function(block, name, tensors, threads, None, lds, size, is_vectors) as frame,
+        function(block, name, tensors, threads, None, lds, size) as frame,
         counts.values(frame.sizes) as values,
     ):
         part = block_number(parts, MAX_THREADS) if isinstance(parts, str) else parts()

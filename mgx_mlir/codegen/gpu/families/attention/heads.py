@@ -19,13 +19,14 @@ from dataclasses import dataclass, field, replace
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import (
     MAX_THREADS,
     Tensor,
     block_number,
     signature,
 )
-from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.launches import Launches, lines_of
 from mgx_mlir.codegen.gpu.builders.pointers import (
     Move,
     forwards,
@@ -45,7 +46,6 @@ from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
-from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.meaning.element import F32, element_named, sizes_of
@@ -53,6 +53,7 @@ from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import mapped
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.codegen.regimes import Regime, scheduled
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div, is_more, minimum
@@ -95,7 +96,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Re
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     moves = _Moves(elements)
     one = moves.one_head(attention)
-    launches, words = Launches(kernel, limits=[MAX_BATCH - attention.batch]), []
+    launches, words = Launches(kernel), []
     for share, schedule, unit in schedules:
         generator = _Heads(one, schedule, unit, target)
         with launches.when(share):
@@ -118,15 +119,11 @@ def _schedules(
     many = is_more(attention.M, FEW) * is_more(attention.batch * attention.M, few)
     most = many * is_more(attention.batch * attention.M, MANY)
     long = [min(value_of(size, known, SOME), SOME) for size in (attention.M, attention.N)]
-    found = []
-    for share, heads, queries, keys in (
-        (1 - many, few // FEW, min(M, FEW), N),
-        (many - most, USUAL_HEADS, *long),
-        (most, batch, M, N),
-    ):
-        if share == 0:
-            continue
-        usual = replace(attention, batch=min(batch, heads), M=queries, N=keys)  # type: ignore[arg-type]
+    sizes = (few // FEW, min(M, FEW), N), (USUAL_HEADS, *long), (batch, M, N)
+
+    def best(number: int) -> tuple[AttentionSchedule, Unit] | Refusal:
+        heads, queries, keys = sizes[number]
+        usual = replace(attention, batch=min(batch, heads), M=queries, N=keys)
         if refusal := problem_refusal(usual, 0, target):
             return refusal
         base = base_unit(usual, target)
@@ -134,12 +131,13 @@ def _schedules(
         schedule = choose(usual, base, target)
         if schedule is None:
             return Refusal(f"no schedule fits {target.name}")
-        schedule = replace(schedule, parts=1)
-        found.append((share, schedule, shaped(base, schedule.rows)))
-    joined: dict[AttentionSchedule, tuple[Number, Unit]] = {}
-    for share, schedule, unit in found:
-        joined[schedule] = (joined[schedule][0] + share if schedule in joined else share), unit
-    found = [(share, schedule, unit) for schedule, (share, unit) in joined.items()]
+        return replace(schedule, parts=1), shaped(base, schedule.rows)
+
+    shares = enumerate((1 - many, many - most, most))
+    ways = scheduled((Regime(share, n) for n, share in shares if share != 0), best)
+    if isinstance(ways, Refusal):
+        return ways
+    found = [(regime.share, *way) for way, regime in ways]
     sharing = _sharing(attention, known, target)
     if sharing is None:
         return found
@@ -173,17 +171,6 @@ def _sharing(
         parts = parts + more * (1 - is_more(groups, units // more))
     cut = replace(schedule, parts=parts)  # type: ignore[arg-type]
     return None if share == 0 else (share, cut, shaped(base, schedule.rows))
-
-
-def _scratch(attention: Attention, target: Target) -> tuple[Number, Number]:
-    """The sizes of the two tensors of scratch memory between work-groups that share keys.
-
-    They have room for all work-groups that a query may have, and for no more tiles of queries than
-    share keys.
-    """
-    queries = minimum(attention.batch * attention.M, FEW * target.compute_units)
-    rows = PARTS[-1] * queries
-    return rows * attention.E, rows * 2
 
 
 @dataclass
@@ -245,18 +232,28 @@ class _Heads(Generator):
             self.partial = replace(self.partial, queries=heads * self.attention.M)
             results = partial = self._partial_moves(launches, heads)
         both, given = [*moves.found, *results], len(moves.found)
-        grid = self.grid[0], heads, self.schedule.parts
-        with launches.moved(both, self.threads, grid, lds, "y") as (frame, _):
+        low, high, number = lines_of(heads)
+        if partial:  # heads are few
+            high, number = self.schedule.parts, lambda: block_number("y", MAX_THREADS)
+        grid = self.grid[0], low, high
+        with launches.moved(both, self.threads, grid, lds, number) as (frame, head):
             self.pointers = dict(enumerate(frame.pointers[:given]))
             self.inputs = dict(enumerate(frame.buffers[:given]))
-            self._body(shapes, frame.lds[0], frame.buffers[given:])
+            inside = bool(partial) or high == 1 or emit.compare("slt", head, heads)
+            body = shapes, frame.lds[0], frame.buffers[given:]
+            emit.when(inside, lambda: self._body(*body))
         if partial:
             self._combination(launches, moves, partial, heads)
 
     def _partial_moves(self, launches: Launches, heads: int) -> list[Move]:
-        """The scratch memory between the two functions: rows of a head in each part."""
+        """The scratch memory between the two functions: rows of a head in each part.
+
+        It has room for all work-groups that a query may have, and for no more tiles of queries than
+        share keys.
+        """
         queries, found = self.attention.M, []
-        room = _scratch(replace(self.attention, batch=heads), self.target)
+        rows = PARTS[-1] * minimum(heads * queries, FEW * self.target.compute_units)
+        room = rows * self.attention.E, rows * 2
         steps = queries * self.partial.columns, queries * 2
         for space, size, step in zip(room, self.partial.sizes, steps, strict=True):
             argument, tensor = launches.scratch(space, F32), Tensor(1, F32, written=True)
@@ -271,7 +268,7 @@ class _Heads(Generator):
         used = sorted({x.argument for x in attention.result.reads})
         read = [replace(x, tensor=replace(x.tensor, written=False)) for x in partial]
         every = [*read, *(moves.found[number] for number in used), *moves.results]
-        grid = ceil_div(attention.M * attention.E, THREADS), heads, 1
+        grid = ceil_div(attention.M * attention.E, THREADS), lines_of(heads)[0], 1
         with launches.moved(every, THREADS, grid, along="y") as (frame, _):
             block = block_number("x", MAX_THREADS)
             combine(frame, attention, self.partial, used, scale, block)

@@ -269,8 +269,7 @@ class ProductKernel:
         if images is not None:
             parts = partial(images.image, size, schedule.splits)
         along = images.along if images else None
-        how = way.variant, self.counts, way.tiling, self.name, along
-        generator = TilesGenerator(*how)
+        generator = TilesGenerator(way.variant, self.counts, way.tiling, self.name, along)
         generator.cut = schedule.splits
         generator.beside = cast(Index, y), cast(Index, z)
         first, moves = self.first, list(self.moves)
@@ -278,8 +277,8 @@ class ProductKernel:
             count = way.share * x * y * z * generator.shared.counters
             moves += [way.sums, launches.counters(count)]
         grid = way.share * x * schedule.splits, y, z
-        with launches.moved(moves, way.tiling.threads, grid, generator.lds(), parts, True) as made:
-            frame, part = made
+        lds = generator.lds()
+        with launches.moved(moves, way.tiling.threads, grid, lds, parts) as (frame, part):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             pixel = images.first(size, schedule.splits, part) if images else 0
             generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], pixel))
@@ -289,8 +288,7 @@ class ProductKernel:
         grid = (share * groups.grid[0], 1, self.whole.batch)
         parts: str | Callable[[], Index] = "z" if self.images is None else lambda: 0
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))] if groups.lds else []
-        how = grid, lds, parts, groups.is_vectors
-        with launches.moved(self.moves, groups.threads, *how) as (frame, _):
+        with launches.moved(self.moves, groups.threads, grid, lds, parts) as (frame, _):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             local = frame.lds[0] if lds else None
             plan.emit(Tensors(inputs, frame.pointers[first:], local))
