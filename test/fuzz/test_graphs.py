@@ -48,6 +48,13 @@ def test_three_hundred_graphs() -> None:
 
 
 @pytest.mark.slow
+def test_graphs_as_resident_kernels() -> None:
+    fuzz(
+        "graphs", "--persistent", "--seed", "770100", "--count", "30", "--targets", "gfx942,gfx1100"
+    )
+
+
+@pytest.mark.slow
 def test_graphs_on_each_level_of_cpus() -> None:
     levels = ",".join(target.name for target in executable_levels())
     fuzz("graphs", "--seed", "60000", "--count", "100", "--all", "--targets", levels)

@@ -77,3 +77,9 @@ def test_every_operator_of_onnx_with_a_schema() -> None:
 )
 def test_more_nodes(target: str, seeds: str) -> None:
     fuzz("operators", "--target", target, "--seeds", seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "seeds"), [("cpu", "501-504"), ("gfx1100", "500")])
+def test_nodes_of_symbolic_sizes(target: str, seeds: str) -> None:
+    fuzz("operators", "--open", "--target", target, "--seeds", seeds)

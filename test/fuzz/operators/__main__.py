@@ -26,6 +26,7 @@ def main() -> int:
     add("--seeds", default="0-0", help="the first and the last, or one")
     add("--target", default="cpu")
     add("--op", default="", help="operators, comma-separated; those of com.microsoft with it")
+    add("--open", action="store_true", help="the inputs' sizes are symbolic")
     add("--unasked", action="store_true", help="print the cases that no reference runs too")
     add("--from-case", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -40,6 +41,7 @@ def supervise(options: argparse.Namespace) -> int:
         environment |= {"MGX_EMULATED_DEVICES": options.target, "MGX_HIP": "emulated"}
     words = ["--seeds", options.seeds, "--target", options.target, "--op", options.op]
     words += ["--unasked"] if options.unasked else []
+    words += ["--open"] if options.open else []
     counts: collections.Counter[str] = collections.Counter()
     start, over = 0, False
     while not over:
@@ -86,7 +88,7 @@ def work(options: argparse.Namespace) -> int:
         faulthandler.dump_traceback_later(_HANG, exit=True)
         case = draw_case(name, seed)
         try:
-            outcome, said = compare(case, options.target)
+            outcome, said = compare(case, options.target, options.open)
         except Exception as error:  # no error of a user: a fault of the compiler or the device
             outcome, said = "FAIL", f"{type(error).__name__}: {str(error)[:600]}"
             if isinstance(error, DeviceError):

@@ -146,6 +146,10 @@ def _same(case: Case) -> bool:
     return str(case.attribute("auto_pad")).startswith("SAME")
 
 
+def _grouped_bias(case: Case) -> bool:
+    return case.attribute("group", 1) > 1 and case.array(2) is not None
+
+
 def _starts_before(case: Case) -> bool:
     """Whether a slice goes backwards from before the first element."""
     values, starts, axes, steps = (case.array(k) for k in (0, 1, 3, 4))
@@ -202,6 +206,7 @@ ROWS: tuple[Row, ...] = (
     (_POOLS, "onnx", _same, "counts windows of automatic padding by another formula"),
     (_POOLS + " Conv", "onnxruntime", _sparse, _CROPPED),
     ("ConvTranspose", "onnxruntime", _sparse, "has fewer elements than input * stride"),
+    ("ConvTranspose", "onnx", _grouped_bias, "adds the first group's bias to all groups"),
     ("ConvTranspose", "onnx", _same, "pads by floor division of negative amounts"),
     ("MeanVarianceNormalization", "onnxruntime", _whole, "NaN where rounding makes a variance < 0"),
     ("MaxUnpool", "onnxruntime", lambda c: c.array(2) is not None, "indices are of output_shape"),
