@@ -217,7 +217,7 @@ class ProductKernel:
         launches.limit(*(move.limit for move in (*self.moves, *used)))
         launches.reserve(start + bytes_)
         for packed in self.packed:
-            packed.emit(launches, self._count, share)
+            packed.emit(launches, self.images.count if self.images else self.whole.batch, share)
         for way in ways:
             self._emit(launches, way)
         for few, share in rows:
@@ -249,11 +249,6 @@ class ProductKernel:
         schedule, unit, whole = tiling.schedule, tiling.unit, self.whole
         x, y = ceil_div(whole.M, schedule.rows(unit)), ceil_div(whole.N, schedule.columns(unit))
         return x, y, whole.batch
-
-    @property
-    def _count(self) -> Number:
-        """The number of matrices, or of images."""
-        return self.images.count if self.images else self.whole.batch
 
     @property
     def _start(self) -> Number:

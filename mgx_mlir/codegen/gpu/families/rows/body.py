@@ -124,7 +124,8 @@ class RowsBody:
         step: Callable[[Sequence[Chunk], list[Partial]], list[Partial]],
         initial: list[Partial],
     ) -> list[Partial]:
-        """Steps over all chunks in a loop, `UNROLL` at a time; the remainder follows it."""
+        """Steps over all chunks in a loop, `UNROLL` at a time; the remainder follows it. Of a
+        symbolic length the loop has it too, but of long rows that are read once."""
         sizes = [len(partial) for partial in initial]
 
         def grouped(values: Sequence[ir.Value]) -> list[Partial]:
@@ -137,13 +138,16 @@ class RowsBody:
         is_open = isinstance(self.rows.columns, Size)
         checked = is_open or (not isinstance(self.first, int) and not self.full)
         whole = (self.schedule.chunks if checked else self.full) // UNROLL * UNROLL
+        once = len(self.reductions) == 1 and not any(x.whole for x in self.rows.results)
+        apart = is_open and once and self.schedule.chunks >= 8 * UNROLL
         if is_open:  # the last ones may lie outside
-            whole = ceil_div(self.rows.columns, self.step * UNROLL) * UNROLL
+            columns, turn, checked = self.rows.columns, self.step * UNROLL, not apart
+            whole = (columns // turn if apart else ceil_div(columns, turn)) * UNROLL
 
         def body(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             chunks = [self._chunk(emit.add(number, i), checked) for i in range(UNROLL)]
             return flat(step(chunks, grouped(carried)))
 
         carried = grouped(emit.loop(0, whole, UNROLL, body, flat(initial)))
-        rest = range(0) if is_open else range(whole, self.schedule.chunks)
-        return step([self._chunk(n, n >= self.full) for n in rest], carried)
+        rest = range(UNROLL if apart else 0 if is_open else self.schedule.chunks - whole)
+        return step([self._chunk(whole + i, whole + i >= self.full) for i in rest], carried)
