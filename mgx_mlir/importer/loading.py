@@ -190,6 +190,10 @@ _OTHERS = {
     b"module"[:4]: ("text of MLIR, as mgx read writes", "mgx-opt reads it; give the model"),
     b"{": ("JSON", "the verbs that take saved programs take that of mgx read; give the model"),
     b"impo": ("Python", "python -m mgx_mlir.migraphx runs scripts of MIGraphX"),
+    b"vers": ("text, as Git LFS leaves in place of a file", "`git lfs pull` gets the file"),
+    b"GGUF": ("weights of llama.cpp", "export the network to ONNX"),
+    b"\0\0ORTM": ("onnxruntime's own format", "give the .onnx file that it was made of"),
+    b"\0\0TFL3": ("TensorFlow Lite's format", "tf2onnx makes ONNX of it (--tflite)"),
 }
 # How torch.save and torch.jit.save align the first file of their zips.
 _START, _PADDING = 256, b"ZZZZ"
@@ -212,7 +216,7 @@ class _Reader:
     def read(self, name: str) -> Source:
         start = bytes(self.data[:_START])
         for mark, (kind, way) in _OTHERS.items():
-            if start.startswith(mark):
+            if start.startswith(mark, 2 if mark[0] == 0 else 0):  # 2: an offset comes first
                 if _PADDING in start:
                     kind, way = _OF_TORCH
                 raise ModelError(f"not an ONNX model, but {kind}; {way}")

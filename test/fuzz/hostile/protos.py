@@ -119,6 +119,8 @@ FLOATS, RAW = [1.0, 2.0, 3.0], np.ones(3, np.float32).tobytes()
 ROWS: tuple[tuple[str, Callable[[], Made], str], ...] = (
     ("empty-bytes", lambda: b"", "no graph|empty"),
     ("text", lambda: b"<html>404</html>", "not an ONNX model"),
+    ("lfs-pointer", lambda: b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+    ("ort-format", lambda: b"\x18\0\0\0ORTM" + bytes(64), "onnxruntime's own format"),
     ("zeros", lambda: bytes(4096), "not an ONNX model"),
     ("endless-number", lambda: b"\xff" * 64, "not an ONNX model"),
     ("nested-messages", lambda: _nested_messages(5000), ""),
