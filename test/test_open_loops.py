@@ -134,3 +134,34 @@ def test_a_carried_value_may_have_its_size_in_runs_that_are_long_enough() -> Non
     check(model, program, [{"n": 2, "t": 5}, {"n": 1, "t": 4}, {"n": 3, "t": 70}])
     with pytest.raises(UsageError):
         program.run({"x": np.zeros((2, 2), np.float32)})
+
+
+@pytest.mark.parametrize(
+    "condition", ["Greater(next, zero)", "Less(next, size)"], ids=["sign", "size"]
+)
+def test_a_counter_of_eight_bits_wraps(condition: str) -> None:
+    """Behind 127 comes -128; a size of 200 is -56 in eight bits."""
+    model = parser.parse_model(f"""
+        <ir_version: 9, opset_import: ["" : 17]>
+        g (float[n] x) => (last, trips)
+        <int8 zero = {{0}}, int8 one = {{1}}, bool yes = {{1}}, int64 none = {{0}},
+         int64 each = {{1}}, int64 most = {{300}}>
+        {{
+            sizes = Shape(x)
+            long = Squeeze(sizes)
+            size = Cast <to = 3> (long)
+            last, trips = Loop <body = body (int64 i, bool go, int8 at, int64 before) => (
+                again, next, after
+            ) {{
+                next = Add(at, one)
+                after = Add(before, each)
+                again = {condition}
+            }}> (most, yes, zero, none)
+        }}
+    """)
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    for size in (5, 200):
+        results = program.run({"x": np.zeros(size, np.float32)})
+        trips = 128 if "zero" in condition else {5: 5, 200: 1}[size]
+        assert results["trips"] == trips
+        assert results["last"] == np.int64(trips).astype(np.int8)

@@ -24,8 +24,8 @@ from mgx_mlir.sizes.cases import Case, plain
 # Numbers of trips from here on mean that the body decides alone.
 _NO_COUNT = (1 << 31) - 1
 
-# Types in which a counter is exact for more trips than any loop makes.
-_EXACT = (ir.IntegerType, ir.F32Type, ir.F64Type)
+# Bits of the numbers that count exactly for more trips than loops make: of fewer they wrap, or stay.
+_BITS = 32
 
 # The element of a tensor of one integer or boolean: a size, a Case, or None.
 Find = Callable[[ir.Value], "Number | Case | None"]
@@ -200,6 +200,8 @@ class Counting:
         found = self.find(value)
         if found is not None:
             return Line(plain(found), 0)
+        if not _is_exact(value):
+            return None
         if value == self._block.arguments[0]:
             return Line(0, 1)
         arguments: list[ir.Value] = list(self._block.arguments)
@@ -227,6 +229,8 @@ def _unequal(line: Line) -> list[Line] | None:
 
 def _step(value: ir.Value, argument: ir.Value, find: Find) -> int | None:
     """The integer that a value is more than an argument of the body; None where it is another."""
+    if not _is_exact(value):
+        return None
     if value == argument:
         return 0
     op = definition(value)
@@ -244,10 +248,16 @@ def _step(value: ir.Value, argument: ir.Value, find: Find) -> int | None:
     return None
 
 
+def _is_exact(value: ir.Value) -> bool:
+    """Whether a counter of a value's type counts exactly."""
+    element = _element(value)
+    return isinstance(element, ir.IntegerType | ir.FloatType) and element.width >= _BITS
+
+
 def _passes(op: ir.OpView | None) -> TypeGuard[ir.OpView]:
     """Whether an op of one element gives its operand as it is, in another type or shape."""
     if isinstance(op, mgx.ConvertOp):
-        return all(isinstance(_element(v), _EXACT) for v in (op.operands[0], op.results[0]))
+        return True
     same = mgx.is_view(op) or isinstance(op, mgx.IdentityOp)
     return op is not None and same and {*tensors.dims(op.operands[0])} <= {1}
 

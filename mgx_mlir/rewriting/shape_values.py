@@ -67,7 +67,7 @@ def value_of(
     if rule is None or any(operand is None for operand in operands):
         return None
     try:
-        return _shaped(rule(op, *operands), type_.shape)
+        return _held(_shaped(rule(op, *operands), type_.shape), type_.element_type)
     except (UnknownError, IndexError):
         return None
 
@@ -130,6 +130,17 @@ def _array(values: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
 
 def _shaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return np.broadcast_to(np.asarray(array, object), tuple(shape))
+
+
+def _held(values: np.ndarray, element: ir.Type) -> np.ndarray:
+    """The values, where an integer of few bits holds them for certain: it wraps others."""
+    if isinstance(element, ir.IntegerType) and 1 < element.width < 32:
+        count = 1 << element.width
+        low = 0 if element.is_unsigned else -count // 2
+        numbers = [x for x in values.reshape(-1) if isinstance(x, int | Size)]
+        if len(numbers) < values.size or not all(low <= x < low + count for x in numbers):
+            raise UnknownError
+    return values
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
