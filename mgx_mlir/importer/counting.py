@@ -24,7 +24,7 @@ from mgx_mlir.sizes.cases import Case, plain
 # Numbers of trips from here on mean that the body decides alone.
 _NO_COUNT = (1 << 31) - 1
 
-# Bits of the numbers that count exactly for more trips than loops make: of fewer they wrap, or stay.
+# Bits of numbers that count exactly for more trips than loops make; those of fewer wrap, or stay.
 _BITS = 32
 
 # The element of a tensor of one integer or boolean: a size, a Case, or None.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -12,8 +12,8 @@ from mlir.dialects import scf
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.cpu.byte_sums import PackedBytes, pack_weights
 from mgx_mlir.codegen.cpu.nests import Functions
+from mgx_mlir.codegen.cpu.packed_weights import PackedWeights, pack_weights
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.cpu.vectors import Lanes, NoVectorsError, RowReduction, is_extreme
 from mgx_mlir.codegen.loops.body import Lazy
@@ -56,7 +56,7 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
     symbols, machine = kernel_symbols(kernel), Machine.of(target)
     lanes = machine.lanes("f32")
     functions = Functions(kernel.sym_name.value, lanes, symbols)
-    packed = [] if parts else pack_weights(kernel, functions, machine)
+    packed = pack_weights(kernel, functions, machine, parts)
 
     def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> Iterable[Place]:
         function = PartFunction(entry, parts=parts)
@@ -76,16 +76,15 @@ def _compile(kernel: mgx.KernelOp, parts: tuple[Number, ...], target: Target) ->
 class _Kernel(RepeatKernel):
     """A loop's kernel that has some weights packed."""
 
-    def __init__(self, group: _Group, packed: Sequence[PackedBytes]) -> None:
+    def __init__(self, group: _Group, packed: Mapping[ir.Value, PackedWeights]) -> None:
         super().__init__(group)
         self._function, self._packed = group.function, packed
 
-    def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
+    def packed_product(self, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy | None:
         """The product by packed weights of rows in memory."""
-        weights = next((p for p in self._packed if p.serves(op, self.values)), None)
-        if weights is None:
+        if (weights := self._packed.get(op.result)) is None:
             return None
-        return weights.product(self._function, self.stored(operands[0]))
+        return weights.product(self._function, self.stored(operands[0]), op.result.type)
 
 
 class _Vectors(Lanes, PartBody):

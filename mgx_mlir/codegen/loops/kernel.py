@@ -133,8 +133,8 @@ class Kernel:
         """A result of an op as those that use it see it: where it is worth it, in memory."""
         return found
 
-    def byte_product(self, op: mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy | None:
-        """A product of integers by an instruction for bytes; None where there is none for it."""
+    def packed_product(self, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy | None:
+        """A product by weights that are packed; None of others."""
         return None
 
     # Putting values into memory

@@ -26,7 +26,7 @@ OPERAND_COST = 2
 
 @lowers(mgx.DotOp, mgx.QuantDotOp)
 def dot(kernel: Kernel, op: mgx.DotOp | mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy:
-    if isinstance(op, mgx.QuantDotOp) and (made := kernel.byte_product(op, operands)):
+    if made := kernel.packed_product(op, operands):
         return made
     left, right = (kernel.settled(x, OPERAND_COST) for x in operands)
     element = element_of(op.result.type)

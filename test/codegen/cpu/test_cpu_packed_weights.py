@@ -1,4 +1,4 @@
-"""Recurrent layers whose weights are bytes, beside onnxruntime, on each level of the CPU."""
+"""Recurrent layers whose weights are packed, most of them bytes, beside onnxruntime, on each level of the CPU."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir.artifact.target import executable_levels
+from test.codegen.test_loops import recurrent
 
 LEVELS = [target.name for target in executable_levels()]
 
@@ -94,11 +95,16 @@ def test_any_batch_by_one_program(level, direction):
     assert program.compiled == 1
 
 
-def test_weights_are_packed_once():
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [(lstm(1, 8, 32), 32 * 4 * 32), (recurrent("LSTM", 9, 2, 32, 2), 2 * 32 * 4 * 32 * 4)],
+    ids=["bytes", "floats"],
+)
+def test_weights_are_packed_once(model, size):
     """The launch that packs them reads weights alone, and its result is kept."""
-    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(lstm(1, 8, 32)), arch=["x86-64-v3"])
+    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(model), arch=["x86-64-v3"])
     launches = [x for codes in artifact.code_objects.values() for c in codes for x in c.launches]
-    assert any(launch.kept >= 32 * 4 * 32 * 2 for launch in launches)
+    assert any(launch.kept >= size for launch in launches)
 
 
 @pytest.mark.parametrize("place", [0, 17, 36])
