@@ -251,10 +251,9 @@ def _add_entry(module: ir.Module, name: str, are_sizes: Sequence[bool], target: 
 
 @cache
 def _linker() -> str:
-    for name in ("ld.lld-22", "/usr/lib/llvm-22/bin/ld.lld", "ld.lld"):
-        path = shutil.which(name)
-        if path:
-            return path
+    names = ("ld.lld-22", "/usr/lib/llvm-22/bin/ld.lld", "ld.lld")
+    if path := next(filter(None, map(shutil.which, names)), None):
+        return path
     raise TargetError("ld.lld of LLVM 22 is not installed (Debian package lld-22)")
 
 

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import joined, pack
 from mgx_mlir.codegen.cpu.pack import Copy, InPlace, Line, Packed, Packing
-from mgx_mlir.codegen.cpu.schedule import JOINED, PACK_DEPTH, SUM_DEPTH, CpuSchedule, are_signed
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule, are_signed
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
 
@@ -61,20 +61,18 @@ def emit_packing(
     """
     before, size = rows or (0, problem.K)
     parts, blocks = ceil_div(size, PACK_DEPTH), schedule.column_blocks(problem)
-    raw = raw_block(schedule)
+    raw = raw_block(problem, schedule)
 
     def item(number: Index) -> None:
         k = emit.mul(emit.rem(number, parts), PACK_DEPTH)
         block = emit.div(number, parts)
-        depth: Index = min(PACK_DEPTH, size)
-        if size % PACK_DEPTH:
-            depth = emit.minimum(PACK_DEPTH, emit.sub(size, k))
+        depth = emit.minimum(PACK_DEPTH, emit.sub(size, k)) if size % PACK_DEPTH else PACK_DEPTH
         batch = emit.div(block, blocks)
         columns = column_block(problem, schedule, emit.rem(block, blocks))
         start = emit.mul(block, schedule.packed_block(problem))
         target = first_block(problem, schedule, packed)
         start = emit.linear(start, (emit.add(k, before), target.k_step))
-        element = schedule.packed_element(problem)
+        element = schedule.held_element(problem)
         copy = Copy(b, replace(target, start=start), element, schedule.lanes, batch, k, depth)
         pack_block(problem, schedule, copy, columns, raw)
 
@@ -90,11 +88,9 @@ class Columns:
 
 
 def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> Columns:
-    first = emit.mul(number, schedule.columns)
-    count: Index = schedule.columns
-    if problem.N % schedule.columns:
-        count = emit.minimum(count, emit.sub(problem.N, first))
-    return Columns(first, count)
+    first, most = emit.mul(number, schedule.columns), schedule.columns
+    left = most if problem.N % most == 0 else emit.sub(problem.N, first)
+    return Columns(first, emit.minimum(most, left))
 
 
 def first_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -> Packed:
@@ -103,12 +99,12 @@ def first_block(problem: Contraction, schedule: CpuSchedule, memory: ir.Value) -
     return Packed(memory, 1, k_step, vector_step=vector_step)
 
 
-def raw_block(schedule: CpuSchedule) -> ir.Value | None:
+def raw_block(problem: Contraction, schedule: CpuSchedule) -> ir.Value | None:
     """The memory of PACK_DEPTH packed rows before some of them are interleaved."""
     if schedule.joined == 1:
         return None
-    element = JOINED[schedule.joined]
-    return emit.stack(PACK_DEPTH * schedule.packed_row + schedule.lanes, element)
+    size = PACK_DEPTH * schedule.packed_row + schedule.lanes
+    return emit.stack(size, schedule.held_element(problem))
 
 
 def pack_block(
@@ -174,13 +170,13 @@ class _Emitter:
         if isinstance(self.depths, Size):
             self.depths = emit.maximum(self.depths, 1)
         self.width = ceil_div(schedule.columns, self.lanes) * self.lanes
-        self.packed = schedule.packed_element(problem)
+        self.packed, self.held = schedule.packed_element(problem), schedule.held_element(problem)
         # The type of the sums in registers.
         self.element = problem.accumulator if schedule.joined > 1 else self.packed
         self.line = problem.b if isinstance(problem.b, Line) else None
-        self.raw = None if schedule.shared else raw_block(schedule)
+        self.raw = None if schedule.shared else raw_block(problem, schedule)
         if not (schedule.shared or self.line):
-            b = emit.stack(schedule.packed_block(problem), self.packed)
+            b = emit.stack(schedule.packed_block(problem), self.held)
         self.packed_b = (
             Packed(b, 1, 0, 0, self.lanes) if self.line else first_block(problem, schedule, b)
         )
@@ -259,7 +255,7 @@ class _Emitter:
             depth: Index = schedule.depth
             if problem.K % schedule.depth:
                 depth = emit.minimum(depth, emit.sub(problem.K, k))
-            copy_b = Copy(self.b, self.packed_b, self.packed, lanes, batch, k, depth)
+            copy_b = Copy(self.b, self.packed_b, self.held, lanes, batch, k, depth)
             emit.when(fresh, lambda: pack_block(problem, schedule, copy_b, columns, self.raw))
             first_row: Index = k if schedule.shared else 0
             last: ir.Value | bool = True
@@ -355,6 +351,8 @@ class _Emitter:
                 emit.load_vector(packed_b.memory, emit.add(base, j * packed_b.vector_step), wide)
                 for j in range(vectors)
             ]
+            if self.held != self.packed:
+                right = [emit.convert(x, self.problem.b.element, self.packed) for x in right]
             base = emit.add(emit.mul(k, left.k_step), far)
             result = list(sums)
             # The fewer of the two stay in registers.
@@ -468,11 +466,8 @@ class _Emitter:
         def all_rows(left: Index) -> None:
             emit.loop(before, end, 1, partial(row, left))
 
-        whole = vectors * lanes
-        if isinstance(columns.count, int) and columns.count % lanes == 0:
-            all_rows(whole)
-            return
+        left, whole = emit.sub(columns.count, column), vectors * lanes
+        exact = isinstance(columns.count, int) and columns.count % lanes == 0
         # Stores of parts of vectors take many times as long on some processors.
-        left = emit.sub(columns.count, column)
         sides = partial(all_rows, whole), partial(all_rows, left)
-        emit.when(emit.compare("sge", left, whole), *sides)
+        emit.when(exact or emit.compare("sge", left, whole), *sides)

@@ -76,7 +76,7 @@ def add_windows(frame: Frame, found: WindowProduct, schedule: CpuSchedule) -> No
 
 def _add_packing(frame: Frame, found: WindowProduct, schedule: CpuSchedule) -> Place:
     """Adds the function that packs all filters, which runs once for weights."""
-    problem, element = found.match.problem, schedule.packed_element(found.match.problem)
+    problem, element = found.match.problem, schedule.held_element(found.match.problem)
     size = schedule.packed_size(problem)
     packed = Place(emit.memory_type(element), size)
     blocks = problem.batch * schedule.column_blocks(problem)

@@ -33,22 +33,21 @@ _SUMS = {"f32": "f32", "i8": "i32"}
 
 @dataclass(frozen=True)
 class PackedWeights:
-    """The product of a trip's rows by weights, input `source`, which `place` holds packed."""
+    """The product of a trip's rows by weights, which `place` holds packed."""
 
     problem: Contraction
     schedule: CpuSchedule
-    source: Place
     place: Place
 
     @staticmethod
     def of(number: int, op: ir.OpView, machine: Machine) -> PackedWeights | None:
         """A product by input `number`; None where there are no tiles for it."""
-        element = element_of(op.operands[0].type).name
+        element, other = (element_of(x.type).name for x in op.operands)
         (*batch, rows, depth), (*matrices, _, columns) = (sizes_of(x.type) for x in op.operands)
         given = [*matrices, depth, columns]
-        if element not in _SUMS or batch != matrices or not all(isinstance(n, int) for n in given):
+        if element != other or element not in _SUMS or batch != matrices or len(batch) > 1:
             return None
-        if element != element_of(op.operands[1].type).name or len(batch) > 1 or not depth:
+        if not all(isinstance(n, int) for n in given) or 0 in (rows, *given):
             return None
         if element == "i8" and machine.joined == 1:
             return None
@@ -62,16 +61,20 @@ class PackedWeights:
         problem = Contraction(count, rows, columns, depth, a, b, _SUMS[element])
         few = replace(problem, M=FEW_ROWS) if isinstance(rows, Size) else problem
         schedule = replace(choose(few, machine), shared=True)
-        packed = emit.element_type(schedule.packed_element(problem))
-        source = Place(emit.element_type(element), math.prod(given), Argument("input", number))
-        return PackedWeights(
-            problem, schedule, source, Place(packed, schedule.packed_size(problem))
-        )
+        held = emit.element_type(schedule.held_element(problem))
+        return PackedWeights(problem, schedule, Place(held, schedule.packed_size(problem)))
 
-    def pack(self, pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        """Builds the packing of pieces begin .. end of the weights."""
-        source, packed = pointers
-        emit_packing(self.problem, self.schedule, source, packed, begin, end)
+    def add(self, functions: Functions) -> None:
+        """Adds the function that packs the weights."""
+        problem, schedule, b = self.problem, self.schedule, self.problem.b
+        size = problem.batch * problem.K * problem.N
+        source = Place(emit.element_type(b.element), size, Argument("input", b.argument))
+
+        def pack(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+            emit_packing(problem, schedule, *pointers, begin, end)
+
+        kept = schedule.packed_size(problem) * element_bytes(self.place.type)
+        functions.add_on([source, self.place], schedule.pack_items(problem), pack, kept)
 
     def product(self, function: PartFunction, left: Held, result: ir.Type) -> Held:
         """Builds the sums of products of a part's rows in memory, at the insertion point."""
@@ -83,10 +86,8 @@ class PackedWeights:
             place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
             emit.store_vector(x, c, place, mask)
 
-        first, count = emit.value(0), schedule.items(problem)
-        if function.parts:
-            count = exact(count, problem.batch)
-            first = emit.value(emit.mul(function.part[0], count))
+        count = exact(schedule.items(problem), math.prod(function.parts))
+        first = emit.value(emit.mul(function.part[0], count) if function.parts else 0)
         emit_contraction(problem, schedule, a, b, store, first, emit.value(emit.add(first, count)))
         return Held(made, sizes_of(result), element)
 
@@ -94,23 +95,17 @@ class PackedWeights:
 def pack_weights(
     kernel: mgx.KernelOp, functions: Functions, machine: Machine, parts: Sequence[Number]
 ) -> dict[ir.Value, PackedWeights]:
-    """Adds the functions that pack the weights of a kernel's products, one each; gives them by the
-    products' results. Of parts, each is one of a product's matrices."""
-    found: dict[ir.Value, PackedWeights] = {}
+    """The products of a kernel by weights, by their results, each with a function that packs them.
+
+    Of parts, each is one of a product's matrices."""
     made: dict[tuple[int, Number], PackedWeights] = {}
+    found: dict[ir.Value, PackedWeights] = {}
     inputs = [*kernel.body.blocks[0].arguments]
     for op in ops_inside(kernel, mgx.DotOp, mgx.QuantDotOp):
-        if op.operands[1] not in inputs:
-            continue
-        number = inputs.index(op.operands[1])
-        own = PackedWeights.of(number, op, machine)
-        if own is None or (parts and [*parts] != [own.problem.batch]):
-            continue
-        found[op.result] = made.setdefault((number, own.problem.M), own)
+        number = inputs.index(op.operands[1]) if op.operands[1] in inputs else -1
+        own = PackedWeights.of(number, op, machine) if number >= 0 else None
+        if own is not None and (not parts or [*parts] == [own.problem.batch]):
+            found[op.result] = made.setdefault((number, own.problem.M), own)
     for own in made.values():
-        items, size = own.schedule.pack_items(own.problem), own.place.size
-        assert isinstance(size, int)
-        functions.add_on(
-            [own.source, own.place], items, own.pack, size * element_bytes(own.place.type)
-        )
+        own.add(functions)
     return found

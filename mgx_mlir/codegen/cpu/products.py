@@ -82,7 +82,7 @@ class Product:
         """Adds the function that packs B, which runs once for a weight."""
         problem, operand = self.match.problem, self.frame.inputs[self.match.problem.b.argument]
         size: Number = schedule.packed_size(problem)
-        element = schedule.packed_element(problem)
+        element = schedule.held_element(problem)
         # A copy for each of a symbolic number of matrices is made in each run.
         is_weight = operand.argument is not None and _is_given(problem.b) and isinstance(size, int)
         share = 1 if is_weight else self.frame.share

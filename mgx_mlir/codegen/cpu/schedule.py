@@ -137,8 +137,12 @@ class CpuSchedule:
             found[rows] = self.vectors if rows == self.rows else wide, past
         return found
 
+    def held_element(self, problem: Contraction) -> str:
+        """The element type of packed blocks of B: bytes, of which tiles make wider numbers."""
+        return "i8" if self.joined > 1 else self.packed_element(problem)
+
     def packed_element(self, problem: Contraction) -> str:
-        """The element type of packed blocks."""
+        """The element type of packed blocks of A, and of products."""
         return JOINED.get(self.joined) or packed_element(problem)
 
     def depths(self, problem: Contraction) -> int:
@@ -175,10 +179,11 @@ class CpuSchedule:
         """Elements from one row of a packed block of B to the next, and from vector to vector.
 
         Each vector of columns is contiguous, row after row: tiles read few streams, which the
-        processor foresees. A row of slack is between two of them.
+        processor foresees. A cache line of slack is between two of them.
         """
         if self._is_by_vectors:
-            return self.lanes, (self._block_rows(problem) + 1) * self.lanes
+            slack = CACHE_LINE // emit.element_bytes(self.held_element(problem))
+            return self.lanes, self._block_rows(problem) * self.lanes + slack
         return self.packed_row, self.lanes
 
     @property
@@ -245,7 +250,7 @@ def _exact_depth(problem: Contraction) -> int | None:
     return (1 << 24) // (a * b)
 
 
-def _joined(problem: Contraction, machine: Machine) -> int:
+def joined_by(problem: Contraction, machine: Machine) -> int:
     """The products of a problem that one instruction sums for each lane.
 
     Packed rows of A end with zeros where these are several.
@@ -269,9 +274,8 @@ def usual(problem: Contraction) -> Contraction:
     def one(size: int, own: int = USUAL) -> int:
         return own if isinstance(size, Size) else size
 
-    sizes = one(problem.batch, USUAL_BATCH), one(problem.M), one(problem.N), one(problem.K)
-    batch, rows, columns, depth = sizes
-    return replace(problem, batch=batch, M=rows, N=columns, K=depth)
+    batch, rows = one(problem.batch, USUAL_BATCH), one(problem.M)
+    return replace(problem, batch=batch, M=rows, N=one(problem.N), K=one(problem.K))
 
 
 def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
@@ -284,11 +288,11 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         exact = isinstance(problem.K, int) or not emit.is_float(problem.accumulator)
         return plan if exact else replace(plan, depth=min(plan.depth, SUM_DEPTH))
     lanes = machine.lanes(problem.accumulator)
-    joined = _joined(problem, machine)
+    joined = joined_by(problem, machine)
     highest = IN_PLACE_ROWS if isinstance(problem.a, InPlace) else machine.registers
     tiles = {
         (rows, vectors)
-        for registers, vectors in register_tiles(machine.registers)
+        for registers, vectors in register_tiles(machine.registers - (joined == 2))
         for most in (min(registers, highest),)
         for parts in (ceil_div(problem.M, most),)
         for rows in (most, ceil_div(problem.M, parts), ceil_div(problem.M, parts + 1))
@@ -306,7 +310,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     if isinstance(problem.b, Computed):
         return replace(plan, item_rows=ceil_div(problem.M, rows) * rows)
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
-    size = plan.packed_size(problem) * emit.element_bytes(plan.packed_element(problem))
+    size = plan.packed_size(problem) * emit.element_bytes(plan.held_element(problem))
     few = again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES
     if few and not packs_once(problem):
         return plan
@@ -416,7 +420,7 @@ def _depth(problem: Contraction, lanes: int, columns: int, joined: int) -> int:
     """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
     if isinstance(problem.b, Line):
         return problem.K
-    size = emit.element_bytes(problem.accumulator) // joined
+    size = 1 if joined > 1 else emit.element_bytes(problem.accumulator)
     wide = lanes * emit.element_bytes(problem.accumulator) == 64
     most = max((BLOCK_BYTES if wide else BLOCK_BYTES_NARROW) // (columns * size), 64)
     exact = _exact_depth(problem)

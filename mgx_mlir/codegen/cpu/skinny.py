@@ -18,7 +18,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine, packs_once
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine, joined_by, packs_once
 from mgx_mlir.codegen.problem.computed import readable
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, transposed
 from mgx_mlir.sizes.arithmetic import Size, ceil_div
@@ -80,8 +80,9 @@ class Skinny:
 
 def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
     """The cut of a product that this generator takes; None for any other."""
-    if not isinstance(problem.b, Matrix):
-        return None
+    joined = joined_by(problem, machine)
+    if not isinstance(problem.b, Matrix) or (joined > 1 and packs_once(problem)):
+        return None  # tiles take several bytes at a time
     if problem.N < problem.M and problem.N <= MAX_ROWS:
         cut = _cut(transposed(problem), machine)
         return replace(cut, transposed=True) if cut and cut.along_k else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
 from mlir import ir
@@ -112,10 +113,5 @@ def _small(group: Group) -> bool:
 
 def _enough(*sizes: Number) -> bool | ir.Value:
     """Whether squares fit into all sizes."""
-    unknown = [size for size in sizes if not isinstance(size, int)]
-    if not unknown:
-        return True
-    least = emit.value(unknown[0])
-    for size in unknown[1:]:
-        least = emit.value(emit.minimum(least, size))
-    return emit.compare("sge", least, SIDE)
+    unknown: list[Index] = [size for size in sizes if not isinstance(size, int)]
+    return emit.compare("sge", reduce(emit.minimum, unknown), SIDE) if unknown else True

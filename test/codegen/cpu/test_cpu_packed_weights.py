@@ -1,4 +1,4 @@
-"""Recurrent layers whose weights are packed, most of them bytes, beside onnxruntime, on each level of the CPU."""
+"""Recurrent layers with packed weights, bytes most often, beside onnxruntime, on CPU levels."""
 
 from __future__ import annotations
 
