@@ -32,8 +32,8 @@ from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# The most elements of a window's last dimension: code has them one after another.
-_MOST_TAPS = 16
+# The most elements of a window's last dimension, of one filter and of more: code has all of them.
+_MOST_OF_ONE, _MOST_TAPS = 64, 16
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
         return Refusal("no windows with channels first")
     if type(problem.a) is not Matrix or not all(isinstance(n, int) for n in (problem.M, problem.K)):
         return Refusal("filters that are computed, or of symbolic sizes")
-    if image.window[-1] > _MOST_TAPS or (problem.M > 1 and not emit.is_float(image.element)):
-        return Refusal(f"windows of more than {_MOST_TAPS} pixels, or products of integers")
+    most = _MOST_TAPS if problem.M > 1 else _MOST_OF_ONE
+    if image.window[-1] > most or (problem.M > 1 and not emit.is_float(image.element)):
+        return Refusal(f"windows of more than {most} pixels, or products of integers")
     width, count = image.outputs[-1], math.prod(image.outputs[:-1])
     sources = {read: _by_lines(read, problem.batch, count, width) for read in match.reads}
     if None in sources.values():
@@ -67,9 +68,8 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
     copy = Padding.of(replace(image, batch=planes, channel=Axis(())), PADDED)
     lanes, step = machine.lanes(problem.accumulator), image.steps[-1]
     long = ceil_div(copy.sizes[-1], step)
-    copy = replace(
-        copy, sizes=(*copy.sizes[:-1], long * step), slack=lanes, element=problem.accumulator
-    )
+    sizes = (*copy.sizes[:-1], long * step)
+    copy = replace(copy, sizes=sizes, slack=lanes, element=problem.accumulator)
     pixels = count * width
     place = Matrix(
         0, "", 0, Axis.of((problem.batch, problem.M * pixels), (count, width)),

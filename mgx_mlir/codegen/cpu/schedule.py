@@ -179,10 +179,10 @@ class CpuSchedule:
         """Elements from one row of a packed block of B to the next, and from vector to vector.
 
         Each vector of columns is contiguous, row after row: tiles read few streams, which the
-        processor foresees. A cache line of slack is between two of them.
+        processor foresees. A row of slack, or a cache line of bytes, is between two of them.
         """
         if self._is_by_vectors:
-            slack = CACHE_LINE // emit.element_bytes(self.held_element(problem))
+            slack = CACHE_LINE if self.joined > 1 else self.lanes
             return self.lanes, self._block_rows(problem) * self.lanes + slack
         return self.packed_row, self.lanes
 

@@ -107,7 +107,10 @@ def test_narrow_images_have_tiles_as_high_as_windows_in_place_may_be():
 
 
 def test_depthwise_along_one_dimension():
-    HostKernel(convolution((1, 8, 70), (8, 1, 5), 2, group=8)).check()
+    for size in (5, 31):
+        kernel = HostKernel(convolution((1, 8, 70), (8, 1, size), size // 2, group=8))
+        kernel.check()
+        assert "lines" in kernel.code.why
 
 
 @pytest.mark.parametrize("group", [2, 4])
