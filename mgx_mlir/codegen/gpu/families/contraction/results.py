@@ -14,7 +14,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.rows.cost import weight
+from mgx_mlir.codegen.gpu.families.rows.match import weight
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.sizes.arithmetic import Number
 

@@ -24,7 +24,6 @@ from mgx_mlir.codegen.gpu.families.rows.cost import (
     SEGMENT,
     START,
     WAVES_A_SIMD,
-    weight,
 )
 from mgx_mlir.codegen.gpu.families.rows.match import RowBody, Source
 from mgx_mlir.codegen.meaning.element import Element, element_of
@@ -185,9 +184,8 @@ def clocks(elements: Elements, schedule: PointwiseSchedule, target: Target) -> f
     waves = blocks * schedule.block / target.wave_size
     a_simd = waves / (simds * units)
 
-    work = sum(weight(op) for op in elements.ops)
     vectors = sum(_instructions(operand, schedule.lanes) for operand in elements.operands)
-    instructions = 30 + schedule.times * (schedule.lanes * work + vectors)
+    instructions = 30 + schedule.times * (schedule.lanes * elements.work + vectors)
     busy = max(1.0, a_simd) * instructions * issue
 
     moved = sum(_moved(operand, schedule.lanes) for operand in elements.operands)

@@ -11,12 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import least, terms
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
-from mgx_mlir.codegen.gpu.families.rows.match import Rows, is_reducing
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import (
     SPLIT_BLOCK,
     UNROLL,
@@ -27,7 +25,6 @@ from mgx_mlir.codegen.gpu.families.rows.space import (
     schedules,
     split,
 )
-from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 START = 600  # the first instructions of a wave: its arguments
@@ -38,8 +35,6 @@ BARRIER = 250  # LDS, and waiting for the slowest wave
 GLOBAL_BYTES_A_CLOCK = 32
 SEGMENT = 64  # bytes of the smallest memory transaction
 WAVES_A_SIMD = 8
-_FREE = (mgx.ConstantOp, mgx.MultibroadcastOp, mgx.YieldOp)
-_COSTLY = (*mgx.COSTLY, mgx.DivOp, mgx.SqrtOp)
 
 
 def choose(rows: Rows, target: Target) -> RowSchedule | None:
@@ -189,7 +184,7 @@ def instructions(rows: Rows, schedule: RowSchedule, target: Target, passes: int 
     """About how many instructions a wave takes for its rows. passes: as above."""
     passes = 1 if schedule.resident else passes or max(rows.levels.values()) + 1
     inside = schedule.inside(target.wave_size)
-    work = sum(weight(op) for op in rows.ops) + len(rows.operands)
+    work = rows.work + len(rows.operands)
     steps = 2 * math.log2(inside)
     if schedule.across:
         steps = schedule.lanes * (steps + schedule.threads // inside)
@@ -197,16 +192,3 @@ def instructions(rows: Rows, schedule: RowSchedule, target: Target, passes: int 
         steps += schedule.lanes + (12 if schedule.threads > inside else 0)
     elements = schedule.chunks * schedule.lanes
     return 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
-
-
-def weight(op: ir.OpView, relaxed: bool = False) -> int:
-    """About how many instructions an op takes for one element; relaxed: see `precision.relax`."""
-    if isinstance(op, mgx.PointwiseOp):
-        return sum(weight(inner, relaxed) for inner in op.regions[0].blocks[0].operations)
-    if isinstance(op, _FREE):
-        return 0
-    if relaxed and isinstance(op, (mgx.ExpOp, mgx.SigmoidOp)):
-        return 3
-    if is_reducing(op):
-        return 2
-    return 12 if isinstance(op, _COSTLY) else 1

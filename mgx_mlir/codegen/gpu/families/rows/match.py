@@ -20,11 +20,26 @@ from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import row_major
 
 ARGS = (mgx.ArgmaxOp, mgx.ArgminOp)
+_FREE = (mgx.ConstantOp, mgx.MultibroadcastOp, mgx.YieldOp)
+_COSTLY = (*mgx.COSTLY, mgx.DivOp, mgx.SqrtOp)
 
 
 def is_reducing(op: ir.OpView) -> bool:
     """Whether an op gives one element for a row: a reduction, or the index of an extremum."""
     return mgx.is_reduction(op) or isinstance(op, ARGS)
+
+
+def weight(op: ir.OpView, relaxed: bool = False) -> int:
+    """About how many instructions an op takes for one element; relaxed: see `precision.relax`."""
+    if isinstance(op, mgx.PointwiseOp):
+        return sum(weight(inner, relaxed) for inner in op.regions[0].blocks[0].operations)
+    if isinstance(op, _FREE):
+        return 0
+    if relaxed and isinstance(op, (mgx.ExpOp, mgx.SigmoidOp)):
+        return 3
+    if is_reducing(op):
+        return 2
+    return 12 if isinstance(op, _COSTLY) else 1
 
 
 # A source of the body: an operand in memory, or a constant that is the same everywhere.
@@ -45,6 +60,11 @@ class RowBody:
 
     def is_whole(self, value: ir.Value) -> bool:
         return value in self.wholes
+
+    @cached_property
+    def work(self) -> int:
+        """About how many instructions the ops take for one element."""
+        return sum(map(weight, self.ops))
 
     @property
     def read(self) -> tuple[MemoryOperand, ...]:
