@@ -25,6 +25,10 @@ BYTES_DEPTH = 64
 # read the same elements of an operand repeat its prologue.
 PRODUCT_TILE = 128
 
+# Rows of a product that vector units multiply, at most, and columns of rows that are normalised by
+# the product that reads them: its waves keep a tile's rows in registers.
+FEW_ROWS, NORMALISED_COLUMNS = 4, 2048
+
 # Elements of a pixel of an image of few channels in LDS, and of a tap of its filters.
 PIXEL_CHANNELS = 4
 

@@ -11,16 +11,15 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.counted import is_count
-from mgx_mlir.rewriting.fusing import (
-    WITH_EPILOGUE,
-    before_reduction,
-    contractions_of,
-    is_chosen_by_concat,
-    is_paired,
-    reductions_of,
-)
+from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, is_chosen_by_concat, is_paired
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.kernel_loops import fits_in_kernel, without_counter
+from mgx_mlir.rewriting.normalisation import (
+    before_reduction,
+    product_after,
+    reductions_of,
+    with_normalisation,
+)
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE, MAX_ITERATIONS
 from mgx_mlir.rewriting.prologues import prologue_values
@@ -59,10 +58,11 @@ class OutlineKernels(Pass):
 
     A contraction or an attention takes a `mgx.pointwise` that is its only consumer with it; two
     contractions of the same sizes that it only adds up are one kernel. A reduction of a product's
-    rows takes the product with it on GPUs, also where others read that result after it; an argmax
-    or argmin takes the `mgx.pointwise` that it alone reads. An attention of any sizes writes its
-    results as the rows of the product that reads them. A contraction takes in the ops that compute
-    an operand, too, where that pays (see `prologues`).
+    rows takes the product with it on GPUs, also where others read that result after it, unless it
+    normalises rows that a product reads first: that product takes it (see `normalisation`). An
+    argmax or argmin takes the `mgx.pointwise` that it alone reads. An attention of any sizes writes
+    its results as the rows of the product that reads them. A contraction takes in the ops that
+    compute an operand, too, where that pays (see `prologues`).
     Equal kernels are one. Reshapes between kernels stay in the program, where they cost nothing.
     Pointwise work computes the indices and sizes it reads; other kernels read them from memory.
     Constants that are not splats become weights. A view that neither of the two can read through by
@@ -110,7 +110,7 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 def _waits_for_epilogue(op: ir.OpView, kind: str) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
-    if is_paired(op):
+    if is_paired(op) or (kind != "cpu" and product_after(op) is not None):
         return True
     if not isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp)):
         return False
@@ -258,6 +258,7 @@ class _Kernels:
             made = contractions_of(anchor)
         elif not isinstance(anchor, mgx.LoopOp):
             made = before_reduction(anchor, self.context.kind)
+        made = with_normalisation(made, anchor, self.context.kind)
         taken = [*(op.opview for op in made), anchor]
         # Kernels of one loop over elements count; others read indices from memory.
         counts = not made and (isinstance(anchor, (mgx.PointwiseOp, *MOVES)) or is_count(anchor))
@@ -271,12 +272,13 @@ class _Kernels:
         for op in taken:
             body.collect(op, {identity(t) for t in taken})
         results: list[ir.Value] = list(taken[-1].results)
-        if isinstance(anchor, mgx.FusedReduceOp):  # others read its product's results too
+        if any(isinstance(op, mgx.FusedReduceOp) for op in taken):  # others read what it is beside
             inside = {identity(op) for op in taken}
             results += [r for op in made for r in op.opview.results
                         if any(identity(user) not in inside for user in users(r))]  # fmt: skip
         kernel = self._build(body, taken, results)
-        named = anchor if isinstance(taken[0], mgx.PointwiseOp) else taken[0]
+        product = [op for op in taken if isinstance(op, mgx.CONTRACTIONS)]
+        named = anchor if isinstance(taken[0], mgx.PointwiseOp) else [*product, *taken][0]
         symbol = self._unique(kernel, named.operation.name.removeprefix("mgx."))
         names = "+".join(filter(None, (node_name(op) for op in taken)))
         self.context.note(symbol, names)

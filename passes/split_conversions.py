@@ -33,7 +33,7 @@ class SplitConversions(Pass):
              %b = mgx.sqrt %g : tensor<2x3xf32>
 
     A transpose or reshape of %f becomes one of %x, which is widened then, where other ops read %x
-    or %f.
+    or %f, or where a reduction reads it.
 
     Fusion then puts the conversions into the kernels that read, and the tensor that one kernel
     leaves in memory for others is the narrow one.
@@ -58,8 +58,11 @@ def _widens(op: mgx.ConvertOp) -> bool:
 
 
 def _splits(op: mgx.ConvertOp) -> bool:
-    """Whether several ops read the wide tensor, or the narrow one beside a view of it."""
-    shared = not has_one_use(op.x) and any(map(_is_view, users(op.result)))
+    """Whether several ops read the wide tensor, or a view of it is read beside the narrow one or
+    by a reduction."""
+    views = [user for user in users(op.result) if _is_view(user)]
+    reduced = any(isinstance(x, mgx.REDUCTION_OPS) for view in views for x in users(view.result))
+    shared = bool(views) and (reduced or not has_one_use(op.x))
     return shared or not has_one_use(op.result)
 
 

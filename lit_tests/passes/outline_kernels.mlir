@@ -200,6 +200,44 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x600xf32>, %v: tensor<16x32xf
 
 // -----
 
+// Rows that a product alone normalises as it reads them are in its kernel, and written for those
+// that read them later; those that another op reads before it are a kernel of their own.
+// CHECK: mgx.kernel @k0_dot
+// CHECK:   fused_reduce
+// CHECK:   dot
+// CHECK:   return %{{.*}}, %{{.*}} : tensor<8x16xf32>, tensor<8x32xf32>
+// CHECK: mgx.kernel @k1_pointwise
+// CHECK: mgx.kernel @k2_fused_reduce
+// CHECK: mgx.kernel @k3_pointwise
+// CHECK: mgx.kernel @k4_dot
+func.func @main(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>) -> (tensor<8x16xf32>, tensor<8x32xf32>, tensor<8x16xf32>, tensor<8x32xf32>) {
+  %y = mgx.fused_reduce(%x) axes = [1] : (tensor<8x32xf32>) -> tensor<8x32xf32> {
+  ^bb0(%b: tensor<8x32xf32>):
+    %s = mgx.mul %b, %b : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
+    %m = mgx.reduce_mean %s axes = [1] : tensor<8x32xf32> -> tensor<8x1xf32>
+    %r = mgx.rsqrt %m : tensor<8x1xf32>
+    %f = mgx.multibroadcast %r : tensor<8x1xf32> -> tensor<8x32xf32>
+    %n = mgx.mul %b, %f : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
+    mgx.yield %n : tensor<8x32xf32>
+  }
+  %p = mgx.dot %y, %w : tensor<8x32xf32>, tensor<32x16xf32> -> tensor<8x16xf32>
+  %a = mgx.relu %y : tensor<8x32xf32>
+  %z = mgx.fused_reduce(%a) axes = [1] : (tensor<8x32xf32>) -> tensor<8x32xf32> {
+  ^bb0(%b: tensor<8x32xf32>):
+    %s = mgx.mul %b, %b : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
+    %m = mgx.reduce_mean %s axes = [1] : tensor<8x32xf32> -> tensor<8x1xf32>
+    %r = mgx.rsqrt %m : tensor<8x1xf32>
+    %f = mgx.multibroadcast %r : tensor<8x1xf32> -> tensor<8x32xf32>
+    %n = mgx.mul %b, %f : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
+    mgx.yield %n : tensor<8x32xf32>
+  }
+  %c = mgx.tanh %z : tensor<8x32xf32>
+  %q = mgx.dot %z, %w : tensor<8x32xf32>, tensor<32x16xf32> -> tensor<8x16xf32>
+  return %p, %a, %q, %c : tensor<8x16xf32>, tensor<8x32xf32>, tensor<8x16xf32>, tensor<8x32xf32>
+}
+
+// -----
+
 // A product does pointwise work on what it reads, on one operand.
 // CHECK:     mgx.kernel @k0_pointwise
 // CHECK:       relu

@@ -16,7 +16,6 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     group_of,
     has_one_use,
-    has_sizes,
     identity,
     is_static,
     shape,
@@ -186,78 +185,6 @@ def is_chosen_by_concat(op: ir.OpView, kind: str) -> bool:
         return False
     user = users(op.results[0])[0]
     return isinstance(user, mgx.ConcatOp) and user.operation.block == op.operation.block
-
-
-def before_reduction(reduce: ir.OpView, kind: str) -> list[ir.OpView]:
-    """The ops in whose kernel a reduction is the last op, in a program of that kind.
-
-    For an argmax or argmin, the pointwise op whose results it alone reads; a CPU, which compares
-    one element after another, computes exponentials and the like before. For a normalisation and
-    the like, on GPUs, the product whose rows it reduces, with its pointwise work: others may read
-    that result after it.
-    """
-    if isinstance(reduce, mgx.FusedReduceOp):
-        return _reduced_product(reduce) if kind == "gpu" else []
-    if not isinstance(reduce, (mgx.ArgmaxOp, mgx.ArgminOp)):
-        return []
-    producer = definition(reduce.x)
-    if not isinstance(producer, mgx.PointwiseOp) or len(producer.results) != 1:
-        return []
-    if not has_one_use(reduce.x) or contractions_of(producer):
-        return []
-    costly = kind == "cpu" and any(
-        isinstance(op, mgx.COSTLY) for op in producer.body.blocks[0].operations
-    )
-    outside = producer.operation.block != reduce.operation.block
-    return [] if costly or outside else [producer]
-
-
-def _reduced_product(reduce: mgx.FusedReduceOp) -> list[ir.OpView]:
-    """A product of two matrices, with its pointwise work, whose rows a reduction reduces."""
-    axis = len(shape(reduce.results[0])) - 1
-    sizes = [x for value in reduce.operands for x in shape(value)[axis:]]
-    if (
-        list(reduce.axes) != [axis]
-        or not has_sizes(reduce)
-        or not all(isinstance(x, int) for x in sizes)
-    ):
-        return []
-    for value in reduce.inputs:
-        views: list[ir.OpView] = []
-        last = definition(value)
-        while isinstance(last, mgx.RESHAPES):
-            views.insert(0, last)
-            last = definition(last.x)
-        if last is None or len(last.results) != 1:
-            continue
-        made = contractions_of(last) if isinstance(last, mgx.PointwiseOp) else []
-        if not isinstance(made[-1] if made else last, mgx.DOTS):
-            continue
-        found = [*made, last, *views]
-        if all(_is_read_after(op.results[0], reduce, found) for op in (last, *views)):
-            return found
-    return []
-
-
-def _is_read_after(value: ir.Value, reduce: ir.OpView, beside: list[ir.OpView]) -> bool:
-    """Whether a reduction is the first op of its block that reads a value, `beside` some ops."""
-    block = reduce.operation.block
-    return all(
-        user == reduce or any(user == op.operation for op in beside)
-        or (user.operation.block == block and reduce.operation.is_before_in_block(user.operation))
-        for user in users(value)
-    )  # fmt: skip
-
-
-def reductions_of(op: ir.OpView) -> list[ir.OpView]:
-    """The fused reductions that read an op's first result, by reshapes or not."""
-    found: list[ir.OpView] = []
-    for user in users(op.results[0]):
-        if isinstance(user, mgx.RESHAPES):
-            found += reductions_of(user)
-        elif isinstance(user, mgx.FusedReduceOp):
-            found.append(user)
-    return found
 
 
 def are_alike(op: ir.OpView, other: ir.OpView) -> bool:

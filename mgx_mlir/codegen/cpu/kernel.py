@@ -91,7 +91,7 @@ def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
 
 
 def _reduced(kernel: mgx.KernelOp, parts: ReducedProduct, target: Target) -> CodeObject:
-    """A product and the reduction of its rows, in functions one after another."""
+    """A product and the rows that are reduced after it, or before, in functions in turn."""
     work = Work(parts.product, target)
     if work.match is None:
         return compile_nests(kernel, target)
@@ -100,6 +100,13 @@ def _reduced(kernel: mgx.KernelOp, parts: ReducedProduct, target: Target) -> Cod
         return compile_nests(kernel, target)
     functions = Functions.of(kernel, target)
     inputs = {n: _place(x, Argument("input", n)) for n, x in enumerate(parts.inputs)}
+    own = ir.FunctionType(kernel.function_type.value).results
+    if parts.rows_first:
+        (rows,) = lower_nests(parts.reduction, functions, HostKernel(functions))
+        rows.argument = parts.place
+        outputs = [_place(own[n], Argument("output", n)) for n in parts.results]
+        offer.generate()(Frame(functions, {**inputs, len(inputs): rows}, outputs))
+        return replace(functions.finish(target), why=f"rows; then {offer.schedule}")
     rows = _place(parts.value.type, parts.place)
     offer.generate()(Frame(functions, inputs, [rows]))
     places = lower_nests(parts.reduction, functions, HostKernel(functions), [rows])

@@ -1,4 +1,5 @@
-"""Kernels of a product and the reduction of its rows, such as a normalisation, as two kernels."""
+"""Kernels of a product and a reduction of rows, such as a normalisation, as two kernels: of the
+rows of the product's results, or of those that the product reads."""
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ from mgx_mlir.rewriting.queries import clone_into
 
 
 class ReducedProduct:
-    """The kernels of the product, and of its rows, whose last input is the product's result.
+    """The kernels of the product, and of the rows. The last input of the one that is `second` is
+    `value`, the result of the first one.
 
-    value: that result. place: it among the kernel's own; None where these have it not. results: the
-    numbers of the others, which the rows give.
+    place: that result among the kernel's own; None where these have it not. results: the numbers of
+    the others, which the second one gives. rows_first: whether the rows are the product's operand.
     """
 
-    def __init__(self, kernel: mgx.KernelOp, value: ir.Value) -> None:
+    def __init__(self, kernel: mgx.KernelOp, value: ir.Value, rows_first: bool) -> None:
         type_ = ir.FunctionType(kernel.function_type.value)
         self.name, self.inputs = kernel.sym_name.value, list(type_.inputs)
         *ops, terminator = kernel.regions[0].blocks[0].operations
@@ -27,12 +29,15 @@ class ReducedProduct:
         numbers = [n for n, x in enumerate(returned) if through_reshapes(x) == value]
         self.value, self.place = value, Argument("output", numbers[0]) if numbers else None
         self.results = [n for n in range(len(returned)) if n not in numbers]
+        self.rows_first = rows_first
         arguments = list(kernel.regions[0].blocks[0].arguments)
+        names = f"{self.name}_product", f"{self.name}_rows"
         self.module = ir.Module.create()
         with ir.InsertionPoint(self.module.body):
-            self.product = _kernel(f"{self.name}_product", arguments, ops, [value])
             found = [returned[n] for n in self.results]
-            self.reduction = _kernel(f"{self.name}_rows", [*arguments, value], ops, found)
+            first = _kernel(names[rows_first], arguments, ops, [value])
+            second = _kernel(names[not rows_first], [*arguments, value], ops, found)
+        self.product, self.reduction = (second, first) if rows_first else (first, second)
 
     @staticmethod
     def of(kernel: mgx.KernelOp) -> ReducedProduct | None:
@@ -42,10 +47,13 @@ class ReducedProduct:
         reductions = [op for op in ops if isinstance(op, mgx.FusedReduceOp)]
         if not products or len(reductions) != 1:
             return None
+        if reductions[0].operation.is_before_in_block(products[-1].operation):
+            return ReducedProduct(kernel, reductions[0].results[0], True)
         value = products[-1].results[0]
         epilogues = [op for op in ops if isinstance(op, mgx.PointwiseOp)
                      and products[-1].operation.is_before_in_block(op.operation)]  # fmt: skip
-        return ReducedProduct(kernel, epilogues[-1].results[0] if epilogues else value)
+        value = epilogues[-1].results[0] if epilogues else value
+        return ReducedProduct(kernel, value, False)
 
 
 def _kernel(

@@ -1,4 +1,5 @@
-"""Runs products whose rows the last work-group normalises, and prints a hash of their results.
+"""Runs products whose rows the last work-group normalises, or whose work-groups normalise those
+that they multiply, and prints a hash of their results.
 
 A program of its own, because the order of work-groups and strict mode are chosen once a process.
 """
@@ -25,6 +26,16 @@ SHAPES = (1, 2048, 2048, 1), (3, 512, 1000, 1), (40, 256, 64, 1), (256, 64, 768,
 # For one program of any sizes: texts, tokens, launches. A run of one row takes one launch.
 RUNS = (1, 1, 1), (1, 5, 2), (2, 1, 2), (3, 30, 2), (1, 0, 0)
 
+# Rows, k, columns, launches, and how the rows are normalised before the product: tiles of which the
+# last one is not whole; fewer work-groups than steps along k; a depth that waves do not share.
+CENTRED = "y = LayerNormalization<epsilon: float = 0.00001>(x, s, b)"
+SQUARES = "q = Mul(x, x) m = ReduceMean(q, axis) r = Sqrt(m) n = Div(x, r) y = Mul(s, n)"
+BEFORE = (
+    (37, 256, 80, 1, CENTRED),
+    (16, 512, 16, 1, SQUARES),
+    (20, 100, 48, 2, CENTRED),
+)
+
 
 def main(chip: str) -> None:
     generator = np.random.default_rng(0)
@@ -42,6 +53,23 @@ def main(chip: str) -> None:
         for _ in range(2):
             results += _checked(program, x, residual, weights)
         np.testing.assert_array_equal(results[-1], results[-3])
+    for count, depth, columns, launches, body in BEFORE:
+        # Far from 0, as the variance has to be exact.
+        x = (numbers(count, depth) + 40 * numbers(count, 1)).astype(np.float16)
+        weights = {"w": numbers(depth, columns), "s": numbers(depth), "b": numbers(depth)}
+        program = _before(count, columns, weights, body, chip)
+        assert sum(step.launches for step in step_times(program, {"x": x}, 1)) == launches
+        for _ in range(2):
+            found = program.run({"x": x})
+            results += [found["y"], found["z"]]
+        np.testing.assert_array_equal(results[-1], results[-3])
+        exact = x.astype(np.float64)
+        exact -= exact.mean(-1, keepdims=True) if body == CENTRED else 0
+        want = exact / np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-5) * weights["s"]
+        want += weights["b"] if body == CENTRED else 0
+        np.testing.assert_allclose(found["y"], want, rtol=2e-3, atol=5e-3)
+        want = found["y"].astype(np.float64) @ weights["w"]
+        np.testing.assert_allclose(found["z"], want, rtol=2e-3, atol=0.1)
     depth, columns, mode = 256, 512, CompileOptions(mode="full-dynamic")
     weights = {"w": numbers(depth, columns), "s": numbers(columns), "b": numbers(columns)}
     for total in (", float16[t, n, 512] z", ""):  # in the result's memory, or in scratch memory
@@ -75,6 +103,19 @@ def _checked(
     if "z" in found:
         np.testing.assert_allclose(found["z"], total, rtol=2e-3, atol=0.2)
     return [*found.values()]
+
+
+def _before(rows: int, columns: int, weights: dict[str, np.ndarray], body: str, chip: str) -> Any:
+    depth = weights["s"].size
+    model = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 18]> m (float16[{rows}, {depth}] x) => '
+        f"(float16[{rows}, {columns}] z, float16[{rows}, {depth}] y) {{ {body} z = MatMul(y, w) }}"
+    )
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name)
+        for name, array in {**weights, "axis": np.array([-1])}.items()
+    )
+    return mgx_mlir.compile(model, chip)
 
 
 def _compiled(

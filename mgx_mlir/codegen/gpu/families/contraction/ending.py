@@ -26,6 +26,7 @@ from mgx_mlir.codegen.gpu.builders.lanes import uniform
 from mgx_mlir.codegen.gpu.builders.ordering import acquire, barrier, counted_last, release
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, Tensors
+from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.cost import BARRIER, GLOBAL_LATENCY, instructions
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
@@ -90,6 +91,10 @@ class Ending:
         turns = ceil_div(min(block, rows.rows), schedule.together)
         moved = sum(x.element.bits // 8 for x in rows.operands) * rows.columns * schedule.together
         return turns * (GLOBAL_LATENCY * reads + work + shared + passes * moved / _BYTES_A_CLOCK)
+
+    def of_tiling(self, tiling: Tiling) -> float:
+        """The estimate beside that of a product of tiles."""
+        return self.clocks(tiling.schedule.rows(tiling.unit), tiling.threads)
 
     def clocks(self, block: int, threads: int) -> float:
         """The estimate for all rows, by work-groups of some threads that have `block` rows."""

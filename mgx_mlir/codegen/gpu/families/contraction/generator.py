@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -28,6 +29,10 @@ from mgx_mlir.codegen.gpu.builders.lanes import uniform
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
+from mgx_mlir.codegen.gpu.families.contraction.beginning import (
+    Beginning,
+    WaveRows,
+)
 from mgx_mlir.codegen.gpu.families.contraction.constraints import buffers
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
@@ -52,18 +57,22 @@ from mgx_mlir.codegen.problem.match import used_arguments
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+# What is done to the rows of results, or to those that are multiplied.
+Beside: TypeAlias = Ending | Beginning
+
 
 def generate(
     product: Product,
     sizes: tuple[Sequence[int], Sequence[int]],
     tiling: Tiling,
     name: str,
-    ending: Ending | None = None,
+    ending: Beside | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
     sizes: elements of each input and of each result. With `ending`, the last work-groups reduce the
-    rows of results. Needs an active MLIR context and location.
+    rows of results, or each normalises the rows that it multiplies. Needs an active MLIR context
+    and location.
     """
     return TilesGenerator(product, sizes, tiling, name, ending=ending).run()
 
@@ -84,9 +93,10 @@ class TilesGenerator:
         tiling: Tiling,
         name: str,
         along: Along | None = None,
-        ending: Ending | None = None,
+        ending: Beside | None = None,
     ) -> None:
         self.ending = ending
+        self.normal: WaveRows | None = None
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.tiling, self.name, self.sizes = tiling, name, sizes
         self.target, self.threads = tiling.target, tiling.threads
@@ -124,7 +134,9 @@ class TilesGenerator:
         results = outputs_of(self.match.result_elements, self.sizes[1])
         scratch_bytes = self.product.scratch_bytes
         tiles, counters = self.grid[0] * self.grid[1] * self.problem.batch, 0
-        if self.ending is not None:
+        if isinstance(self.ending, Beginning):
+            results = [*self.ending.results]
+        elif self.ending is not None:
             own = self.ending.scratch_bytes(results)
             results = self.ending.parameters(results, scratch_bytes)
             scratch_bytes, counters = scratch_bytes + own, self.grid[0]
@@ -201,7 +213,7 @@ class TilesGenerator:
         batch = block_number("z", problem.batch * splits) if self.cut == 1 else emit.rem(x, splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
-        self.tensors = tensors
+        self.tensors, self.all = tensors, replace(tensors, results=held)
         wave, number = self._wave(thread)
         epilogue = Epilogue(self.match, self.product.result, tensors.inputs, tensors.outputs)
         lane, straight = self._lane(thread, self.divided), self.schedule.waves_k > 0
@@ -239,10 +251,12 @@ class TilesGenerator:
             self._share(sums, place, finish)
         else:
             finish(sums)
-        if self.ending is not None:
+        if self.normal is not None:
+            self.normal.store()
+        if isinstance(self.ending, Ending):
             size = self.rows, self.threads, self.grid[1] * splits
             own = self.grid[0] * self.grid[1] * self.shared.counters if splits > 1 else 0
-            self.ending.emit(replace(tensors, results=held), (x, m0), size, own)
+            self.ending.emit(self.all, (x, m0), size, own)
 
     def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:
         pointers, lds = self.tensors.pointers, self.tensors.tiles
@@ -294,6 +308,11 @@ class TilesGenerator:
         b.begin(matrix, columns, k, extent_n if extent_n % self.columns else None)
         steps = ceil_div(term.K, depth) // schedule.splits
         loop = Straight(unit, schedule, a, b)
+        if isinstance(self.ending, Beginning):
+            part, across = emit.linear(group, (wave, unit.groups)), emit.div(n0, self.columns)
+            own = rows, k, lane.row, part, (across, self.grid[1])
+            self.normal = WaveRows(self.ending, self.all, schedule, *own)
+            loop = replace(loop, normal=self.normal)
         return loop.run(steps, emit.mul(split, steps * depth), before)
 
     def _share(

@@ -7,8 +7,9 @@ the product's: the estimates choose. Of any number of rows, one alone is as a gi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from mlir import ir
 
@@ -17,10 +18,11 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, Part, aligned, joined
+from mgx_mlir.codegen.gpu.families.contraction.beginning import Beginning
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import LAUNCH_CLOCKS
 from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
-from mgx_mlir.codegen.gpu.families.contraction.function import Parameter
+from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, outputs_of
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
 from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Request
@@ -36,11 +38,14 @@ from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.codegen.loops.kernel import is_symbolic
 from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.images import of_sizes
+from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.reduced import ReducedProduct
 from mgx_mlir.codegen.problem.views import element_name
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size, evaluate, is_more, symbols
+
+T = TypeVar("T")
 
 
 def normalised_program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | None:
@@ -97,8 +102,9 @@ class _Kernel:
         rows = match_rows(self.parts.reduction)
         if not isinstance(request, Request) or not isinstance(rows, Rows):
             return Refusal("the generic path")
+        one = self._begun if self.parts.rows_first else self._ended
         return best_offer({
-            "one launch": partial(self._ended, request, rows),
+            "one launch": partial(one, request, rows),
             "two launches": partial(self._apart, request, rows),
         })  # fmt: skip
 
@@ -127,13 +133,39 @@ class _Kernel:
         words = f"{best.describe()}, the last work-group of rows reduces them"
         return Offer(words, generate, clocks, "one launch", best)
 
+    def _begun(self, request: Request, rows: Rows) -> Offer | Refusal:
+        """The product whose work-groups normalise the rows that they multiply."""
+        parts, match, sizes = self.parts, request.product.match, request.sizes
+        own, a, K = len(parts.inputs), match.problem.a, match.problem.K
+        plain = Axis.of((match.problem.M, K)), Axis.of((K, 1))
+        if (a.argument, a.offset, a.row, a.column) != (own, 0, *plain):
+            return Refusal("a product that reads other matrices than the rows")
+        outputs = outputs_of(match.result_elements, sizes[1])
+        numbers = [Argument("output", number) for number in parts.results]
+        results = [replace(x, argument=n) for x, n in zip(outputs, numbers, strict=True)]
+        if parts.place is not None:
+            results.append(Parameter(a.element, sizes[0][own], parts.place))
+        (reduce,) = (x for x in parts.reduction.body.blocks[0] if isinstance(x, mgx.FusedReduceOp))
+        keeps = parts.place is not None
+        beginning = Beginning.of(rows, reduce, request.unit, self.target, results, keeps)
+        if isinstance(beginning, Refusal):
+            return beginning
+        match = replace(match, problem=replace(match.problem, a=beginning.x))
+        request = replace(request, product=replace(request.product, match=match))
+        plan = tiles_plan(request, ending=beginning)
+        if isinstance(plan, Refusal) or math.isinf(plan.clocks):
+            return plan if isinstance(plan, Refusal) else Refusal("rows that no wave holds")
+        generate = partial(plan.program, sizes, f"{parts.name}_product", ending=beginning)
+        words = f"{plan.describe()}, each work-group normalises its rows"
+        return Offer(words, generate, plan.clocks, "one launch", plan)
+
     def _apart(self, request: Request, rows: Rows) -> Offer | Refusal:
-        """The product, and then its rows."""
+        """The product and the rows, one after the other."""
         plan, schedule = best_plan(request), choose(rows, self.target)
         if isinstance(plan, Refusal) or schedule is None:
             return plan if isinstance(plan, Refusal) else Refusal("no schedule of the rows")
         total = plan.clocks + LAUNCH_CLOCKS + clocks(rows, schedule, self.target)
-        words = f"{plan.schedule}; then {schedule.describe()}"
+        words = "; then ".join(self._ordered(plan.schedule, schedule.describe()))
 
         def generate() -> GpuProgram:
             reduction = rows_program(self.parts.reduction, self.target)
@@ -141,6 +173,10 @@ class _Kernel:
             return self._joined(plan.generate(), reduction.program)
 
         return Offer(words, generate, total, "two launches", plan)
+
+    def _ordered(self, product: T, rows: T) -> tuple[T, T]:
+        """Two of a kind, of the product and of the rows, in the order of their launches."""
+        return (rows, product) if self.parts.rows_first else (product, rows)
 
     def _beside(
         self,
@@ -157,7 +193,9 @@ class _Kernel:
             ways, alone = [_generic(kernel) for kernel in kernels], None
         program = self._joined(ways[0].program, ways[1].program, alone, rows)
         words = alone.schedule if alone else ""
-        return Generated(program, f"{words}{ways[0].schedule}; then {ways[1].schedule}")
+        return Generated(
+            program, words + "; then ".join(self._ordered(*(x.schedule for x in ways)))
+        )
 
     def _joined(
         self,
@@ -175,9 +213,10 @@ class _Kernel:
             Argument("output", i): Argument("output", n) for i, n in enumerate(parts.results)
         }
         more = is_more(rows, 1) if alone else 1
+        first, second = self._ordered(product, reduction)
         both = [
-            Part(product, {Argument("output", 0): place}, more),
-            Part(reduction, {own: place} | outputs, more),
+            Part(first, {Argument("output", 0): place}, more),
+            Part(second, {own: place} | outputs, more),
         ]
         if alone:
             both.append(Part(alone.program, {}, (1 - more) * rows))

@@ -23,6 +23,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import FEW_ROWS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, Tensor, signature
@@ -46,7 +47,7 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
     of_rows,
 )
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Request
-from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import MAX_ROWS, Skinny
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import Skinny
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
 from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
@@ -75,7 +76,7 @@ IMAGES = tuple((int(1.19 * side) if side < _SIDES[-1] else math.inf, side) for s
 BATCHES = ((2, 1), (16, 8), (math.inf, 32))
 # Likewise of rows, where nothing else is open.
 ROWS = (
-    (1, 1), (MAX_ROWS, MAX_ROWS), (16, 8), (128, 64), (384, 256), (1024, 512), (math.inf, 2048)
+    (1, 1), (FEW_ROWS, FEW_ROWS), (16, 8), (128, 64), (384, 256), (1024, 512), (math.inf, 2048)
 )  # fmt: skip
 _MANY = 1 << 40
 # Schedules of a kernel: each is a function, which takes time to compile.
@@ -326,7 +327,7 @@ class _Choice:
             return request
         if self.own.ranges is ROWS:
             tiles = tiles_plan(request)
-            few = few_rows(request) if usual <= MAX_ROWS else None
+            few = few_rows(request) if usual <= FEW_ROWS else None
             if isinstance(tiles, Refusal):
                 return Few(usual, few) if few else tiles
             return Few(usual, few) if few and few.clocks < tiles.clocks else tiles.tiling

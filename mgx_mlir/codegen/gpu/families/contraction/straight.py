@@ -19,6 +19,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
 from mgx_mlir.codegen.gpu.builders.units import Unit
+from mgx_mlir.codegen.gpu.families.contraction.beginning import WaveRows
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 
@@ -32,6 +33,7 @@ class Straight:
     schedule: ProductSchedule
     a: Source
     b: Source
+    normal: WaveRows | None = None
 
     def run(
         self, steps: int, start: Index, before: Sequence[ir.Value] | None = None
@@ -60,7 +62,7 @@ class Straight:
                 values = step(emit.add(k, t * depth), values, True)
             return values
 
-        first = [self._load(emit.add(start, t * depth)) for t in range(distance)]
+        first = self._first([emit.add(start, t * depth) for t in range(distance)])
         each, carried = len(first[0]), [*sums, *(x for values in first for x in values)]
         fence()
         # The last ones read nothing: each step before them reads for the one `distance` after it.
@@ -79,12 +81,31 @@ class Straight:
         products = self.schedule.tiles_m * self.schedule.tiles_n * self.unit.chunk_parts
         return _MOST_PRODUCTS // products
 
+    @property
+    def _parts(self) -> list[int]:
+        """The distances of a lane's chunks of a step from the first one."""
+        unit = self.unit
+        return [i * unit.chunk for i in range(0, unit.step_chunks, unit.groups)]
+
     def _load(self, k0: Index) -> list[ir.Value]:
         """The chunks of each row of tiles, and of each column."""
-        unit = self.unit
-        parts = [i * unit.chunk for i in range(0, unit.step_chunks, unit.groups)]
-        loads = [load for x in (self.a, self.b) for load in x.loads(k0, parts, unit.chunk)]
+        sources = self.a, self.b
+        loads = [load for x in sources for load in x.loads(k0, self._parts, self.unit.chunk)]
         return [load() for load in loads]
+
+    def _first(self, steps: Sequence[Index]) -> list[list[ir.Value]]:
+        """The chunks of the first steps."""
+        if self.normal is None:
+            return [self._load(k0) for k0 in steps]
+        chunk, parts = self.unit.chunk, self._parts
+        # Rows come first: they are waited for while columns are on their way.
+        rows = [[load() for load in self.a.loads(k0, parts, chunk)] for k0 in steps]
+        self.normal.read(steps, parts)
+        fence()
+        columns = [[load() for load in self.b.loads(k0, parts, chunk)] for k0 in steps]
+        fence()
+        rows = self.normal.normalised(rows)
+        return [[*row, *column] for row, column in zip(rows, columns, strict=True)]
 
     def _multiply(self, sums: list[ir.Value], values: Sequence[ir.Value]) -> None:
         """Adds the products of a step's fragments to the sums."""

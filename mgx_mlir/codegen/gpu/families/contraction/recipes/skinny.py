@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, vector
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.capabilities import CHUNK_BYTES
+from mgx_mlir.capabilities import CHUNK_BYTES, FEW_ROWS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
@@ -47,8 +47,6 @@ from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.rewriting.prologues import is_risky
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# With more rows the matrix cores, where there are any, are worth the way through LDS.
-MAX_ROWS = 4
 # Elements of A that a lane holds of a step.
 _MOST_ELEMENTS = 64
 # Waves that keep a compute unit's memory busy.
@@ -160,7 +158,7 @@ def few_rows(
         result = replace(found.result, row=found.result.column, column=found.result.row)
         found = replace(found, match=found.match.transposed(), result=result)
     rows = found.match.problem.M
-    return Refusal(f"{rows} rows") if rows > MAX_ROWS else found
+    return Refusal(f"{rows} rows") if rows > FEW_ROWS else found
 
 
 def _cut(found: Product, target: Target) -> Skinny | Refusal:

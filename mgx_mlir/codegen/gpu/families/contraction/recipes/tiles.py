@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks, packing_clocks
-from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
-from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.generator import Beside, generate
 from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request, Sizes
 from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
@@ -22,7 +21,7 @@ class Tiles:
 
     product: Product
     tiling: Tiling
-    ending: Ending | None = None
+    ending: Beside | None = None
 
     @property
     def clocks(self) -> float:
@@ -37,23 +36,19 @@ class Tiles:
         tiling, problem = self.tiling, self.product.match.problem
         packed = sum(packing.bytes for packing in self.product.packings.values())
         how = tiling.schedule, tiling.unit, tiling.target, epilogue_work(self.product.match)
-        own = clocks(problem, *how, cached) + _ending_clocks(self.ending, tiling)
-        return own + packing_clocks(packed, tiling.target)
+        more = self.ending.of_tiling(tiling) if self.ending else 0
+        return clocks(problem, *how, cached) + more + packing_clocks(packed, tiling.target)
 
     def describe(self) -> str:
         words = self.tiling.schedule.describe(self.tiling.unit)
         return words + (", operands packed first" if self.product.packings else "")
 
-    def program(self, sizes: Sizes, name: str, ending: Ending | None = None) -> GpuProgram:
+    def program(self, sizes: Sizes, name: str, ending: Beside | None = None) -> GpuProgram:
         return generate(self.product, sizes, self.tiling, name, ending=ending)
 
 
-def _ending_clocks(ending: Ending | None, tiling: Tiling) -> float:
-    return ending.clocks(tiling.schedule.rows(tiling.unit), tiling.threads) if ending else 0
-
-
 def tiles_plan(
-    request: Request, schedule: ProductSchedule | None = None, ending: Ending | None = None
+    request: Request, schedule: ProductSchedule | None = None, ending: Beside | None = None
 ) -> Tiles | Refusal:
     """The plan by a schedule, or by the best one. ending: what becomes of the rows of results."""
     if refusal := expanding_refusal(request.exact.match.terms, request.unit.tile_depth):
@@ -64,7 +59,7 @@ def tiles_plan(
         unit,
         target,
         epilogue=epilogue_work(product.match),
-        ending=lambda schedule: _ending_clocks(ending, Tiling(schedule, unit, target)),
+        ending=lambda x: ending.of_tiling(Tiling(x, unit, target)) if ending else 0,
     )
     if chosen is None:
         return Refusal(f"no schedule fits {target.name}")
