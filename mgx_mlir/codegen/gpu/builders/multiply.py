@@ -77,8 +77,16 @@ def dot_product(
     if signs and element != "f16":
         signed = emit.constant(int(element == "i8"), "i1")
         name, operands = "sudot4", [signed, left, signed, right, total, kept]
-    found = llvm.CallIntrinsicOp(total.type, f"llvm.amdgcn.{name}", operands, [], [])
-    return found.results[0]
+    # A kernel has up to a thousand of them, and the op's class takes longer to build one.
+    attributes = {
+        "intrin": ir.StringAttr.get(f"llvm.amdgcn.{name}"),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    call = ir.Operation.create(
+        "llvm.call_intrinsic", results=[total.type], operands=operands, attributes=attributes
+    )
+    return call.results[0]
 
 
 def _dot_products(row: ir.Value, columns: list[ir.Value], sums: ir.Value, element: str) -> ir.Value:

@@ -110,23 +110,3 @@ def halves(x: ir.Value) -> ir.Value:
     """Two f32 as f16, rounded toward 0."""
     pair = ir.VectorType.get([2], ir.F16Type.get())
     return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1))
-
-
-def no_clamp() -> ir.Value:
-    """The `clamp` operand of `dot`: it does not clamp."""
-    return arith.constant(ir.IntegerType.get_signless(1), 0)
-
-
-def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
-    """total + a[0] * b[0] + a[1] * b[1], in f32 for pairs of f16. clamp: `no_clamp`."""
-    # A kernel has a thousand of them, and the op's class takes longer to build one.
-    attributes = {
-        "intrin": ir.StringAttr.get("llvm.amdgcn.fdot2"),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 0]),
-    }
-    operands = [a, b, total, clamp]
-    call = ir.Operation.create(
-        "llvm.call_intrinsic", results=[total.type], operands=operands, attributes=attributes
-    )
-    return call.results[0]

@@ -36,11 +36,6 @@ class ScoreBody:
             for step in range(steps)
         ]
 
-    @property
-    def reads(self) -> int:
-        """Vectors that `load` gives."""
-        return len(self._reads)
-
     def load(
         self, batch: Index, queries: Sequence[Index], keys: Sequence[Index], lanes: int
     ) -> list[ir.Value]:

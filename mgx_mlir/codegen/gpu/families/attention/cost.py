@@ -13,15 +13,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.choice import least, terms
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.attention.constraints import (
-    lds_bytes,
-    registers,
-    schedule_refusal,
-)
-from mgx_mlir.codegen.gpu.families.attention.generator import tile_shapes
+from mgx_mlir.codegen.gpu.families.attention.constraints import Plan
 from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks, shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule, schedules
-from mgx_mlir.codegen.gpu.families.attention.tile import TileShape
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -49,49 +43,35 @@ def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedul
     """
     legal = []
     for schedule in schedules(base):
-        unit = shaped(base, schedule.rows)
-        shapes = tile_shapes(attention, schedule, unit, schedule.waves * target.wave_size)
-        if not schedule_refusal(attention, schedule, shapes, unit, target):
-            for parts in PARTS:
-                cut = replace(schedule, parts=parts)
-                if parts == 1 or _is_worth_cutting(attention, cut, target):
-                    legal.append((cut, shapes, unit))
-    chosen = least(
-        legal,
-        lambda found: clocks(attention, *found, target),
-        lambda found: found[0].describe(found[2]),
-    )
-    return chosen[0] if chosen else None
+        plan = Plan(attention, schedule, shaped(base, schedule.rows), target)
+        if not plan.refusal():
+            cuts = (replace(plan, schedule=replace(schedule, parts=parts)) for parts in PARTS[1:])
+            legal += [plan, *filter(_is_worth_cutting, cuts)]
+    chosen = least(legal, clocks, lambda plan: plan.schedule.describe(plan.unit))
+    return chosen.schedule if chosen else None
 
 
-def _is_worth_cutting(attention: Attention, schedule: AttentionSchedule, target: Target) -> bool:
+def _is_worth_cutting(plan: Plan) -> bool:
     """Whether compute units are idle, all queries see all keys, and each part has keys."""
+    attention, schedule, target = plan.attention, plan.schedule, plan.target
     blocks = ceil_div(attention.M, schedule.queries) * attention.batch
     idle = blocks * schedule.parts < 2 * target.compute_units
     alike = (attention.causal, attention.earliest) == (None, None)
     return idle and alike and schedule.parts * schedule.keys <= attention.N
 
 
-def clocks(
-    attention: Attention,
-    schedule: AttentionSchedule,
-    shapes: list[TileShape],
-    unit: Unit,
-    target: Target,
-) -> float:
+def clocks(plan: Plan) -> float:
     """The estimate for a legal schedule."""
+    attention, schedule, unit, target = plan.attention, plan.schedule, plan.unit, plan.target
     simds = target.gpu.simds
     blocks = ceil_div(attention.M, schedule.queries) * attention.batch * schedule.parts
     a_unit = ceil_div(blocks, target.compute_units)
-    used = registers(attention, schedule, shapes, unit, target)
-    lds = lds_bytes(attention, schedule, shapes, unit, target)
-    resident = max(
-        1, min(target.gpu.lane_vgprs // used * simds // schedule.waves, target.lds_bytes // lds)
-    )
+    waves = target.gpu.lane_vgprs // plan.registers * simds
+    resident = max(1, min(waves // schedule.waves, target.lds_bytes // plan.lds_bytes))
     together = min(resident, a_unit)
 
     # Clocks of one wave for one block of keys.
-    depth, columns = shapes[0].length, shapes[1].rows
+    depth, columns = plan.shapes[0].length, plan.shapes[1].rows
     work = schedule.wave_queries * schedule.wave_keys
     matrix = 2 * work * (depth + columns) / (unit.flops / simds)
     softmax = work / target.wave_size * target.gpu.softmax_clocks

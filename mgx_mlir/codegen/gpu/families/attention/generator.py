@@ -13,14 +13,12 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
 from mgx_mlir.codegen.gpu.families.attention.combine import (
@@ -28,31 +26,17 @@ from mgx_mlir.codegen.gpu.families.attention.combine import (
     add_combination,
     store_partial,
 )
-from mgx_mlir.codegen.gpu.families.attention.constraints import lds_bytes
+from mgx_mlir.codegen.gpu.families.attention.constraints import Plan
 from mgx_mlir.codegen.gpu.families.attention.key_loop import KeyLoop
 from mgx_mlir.codegen.gpu.families.attention.plain import work_of
-from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import Merge, State, part
-from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, TileShape
+from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader
 from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.meaning.element import F32
-from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
-
-
-def tile_shapes(
-    attention: Attention, schedule: AttentionSchedule, unit: Unit, threads: int
-) -> list[TileShape]:
-    """The tiles of keys and values that a work-group moves, and of queries if LDS holds them."""
-    D = attention.D
-    keys = TileShape.keys(attention.k, schedule.keys, D, unit, threads)
-    found = [keys, TileShape.values(attention.v, schedule.keys, attention.E, unit, threads)]
-    if schedule.lean:
-        found.append(TileShape.keys(attention.q, schedule.queries, D, unit, threads))
-    return found
 
 
 class Generator:
@@ -61,11 +45,10 @@ class Generator:
     `constraints` have not refused the attention and the schedule.
     """
 
-    def __init__(
-        self, attention: Attention, schedule: AttentionSchedule, unit: Unit, target: Target
-    ) -> None:
-        self.attention, self.schedule, self.unit, self.target = attention, schedule, unit, target
-        self.threads = schedule.waves * target.wave_size
+    def __init__(self, plan: Plan) -> None:
+        attention, schedule = plan.attention, plan.schedule
+        self.attention, self.schedule, self.plan = attention, schedule, plan
+        self.unit, self.target, self.threads = plan.unit, plan.target, plan.threads
         blocks = ceil_div(attention.M, schedule.queries)
         self.grid = (blocks, attention.batch, schedule.parts)
         self.partial = Partial.of(attention, schedule)
@@ -76,25 +59,22 @@ class Generator:
         read, results = launches.inputs(used), launches.results
         if self.schedule.is_cut:
             results = [launches.scratch(size, F32) for size in self.partial.sizes]
-        shapes, lds = self.local()
-        with launches.function(read, results, self.threads, self.grid, lds) as (_, frame):
+        with launches.function(read, results, self.threads, self.grid, self.local()) as (_, frame):
             self.inputs = dict(zip(used, frame.buffers, strict=False))
             self.pointers = dict(zip(used, frame.pointers, strict=False))
-            self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
+            self._body(frame.lds[0], frame.buffers[len(used) :])
         if self.schedule.is_cut:
             scale = self.work.factor or 1.0
             add_combination(launches, self.attention, self.partial, results, scale)
 
-    def local(self) -> tuple[list[TileShape], list[tuple[int, ir.Type]]]:
-        """The tiles of a work-group, and the array in LDS that holds them."""
-        shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
-        size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
+    def local(self) -> list[tuple[int, ir.Type]]:
+        """The array in LDS that holds the tiles of a work-group."""
         element = self.unit.element
-        return shapes, [(size // emit.element_bytes(element), emit.element_type(element))]
+        size = self.plan.lds_bytes // emit.element_bytes(element)
+        return [(size, emit.element_type(element))]
 
-    def _body(
-        self, shapes: Sequence[TileShape], lds: ir.Value, outputs: Sequence[ir.Value]
-    ) -> None:
+    def _body(self, lds: ir.Value, outputs: Sequence[ir.Value]) -> None:
+        shapes = self.plan.shapes
         attention, unit, schedule = self.attention, self.unit, self.schedule
         thread = thread_number(self.threads)
         self.batch = block_number("y", self.grid[1])

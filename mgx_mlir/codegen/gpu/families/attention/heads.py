@@ -39,6 +39,7 @@ from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combine
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
+    Plan,
     base_unit,
     problem_refusal,
 )
@@ -98,7 +99,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[GpuProgram] | Re
     one = moves.one_head(attention)
     launches, words = Launches(kernel), []
     for share, schedule, unit in schedules:
-        generator = _Heads(one, schedule, unit, target)
+        generator = _Heads(Plan(one, schedule, unit, target))
         with launches.when(share):
             generator.add(launches, moves, attention.batch)
         words.append(schedule.describe(unit))
@@ -226,7 +227,6 @@ class _Heads(Generator):
 
     def add(self, launches: Launches, moves: _Moves, heads: int) -> None:
         """Adds the functions to those of `launches`."""
-        shapes, lds = self.local()
         results, partial = moves.results, list[Move]()
         if self.schedule.is_cut:
             self.partial = replace(self.partial, queries=heads * self.attention.M)
@@ -236,11 +236,11 @@ class _Heads(Generator):
         if partial:  # heads are few
             high, number = self.schedule.parts, lambda: block_number("y", MAX_THREADS)
         grid = self.grid[0], low, high
-        with launches.moved(both, self.threads, grid, lds, number) as (frame, head):
+        with launches.moved(both, self.threads, grid, self.local(), number) as (frame, head):
             self.pointers = dict(enumerate(frame.pointers[:given]))
             self.inputs = dict(enumerate(frame.buffers[:given]))
             inside = bool(partial) or high == 1 or emit.compare("slt", head, heads)
-            body = shapes, frame.lds[0], frame.buffers[given:]
+            body = frame.lds[0], frame.buffers[given:]
             emit.when(inside, lambda: self._body(*body))
         if partial:
             self._combination(launches, moves, partial, heads)

@@ -8,7 +8,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
-from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, problem_refusal
+from mgx_mlir.codegen.gpu.families.attention.constraints import Plan, base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
@@ -55,7 +55,7 @@ def attention_program(
                 return parts
         schedule = best
         unit, launches = shaped(unit, schedule.rows), Launches(kernel, inputs_first=True)
-        Generator(attention, schedule, unit, target).run(launches)
+        Generator(Plan(attention, schedule, unit, target)).run(launches)
         return Generated(launches.program(), f"{_NAME}: {schedule.describe(unit)}")
 
 

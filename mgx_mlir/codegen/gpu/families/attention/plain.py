@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mlir import ir
 from mlir.dialects import vector
 
-from mgx_mlir.codegen.gpu.builders import memory, multiply, precision
+from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.streams import Products
@@ -21,9 +21,6 @@ from mgx_mlir.codegen.gpu.families.attention.work import Queries, Shares, Work
 
 class PlainWork(Work):
     """A wave's work by plain or two-element multiply-adds."""
-
-    def _begin(self) -> None:
-        self._no_clamp = precision.no_clamp()
 
     def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
         unit = self.unit
@@ -108,7 +105,7 @@ class PlainWork(Work):
         """total + the sum of left[i] * right[i]."""
         for a, b in zip(left, right, strict=True):
             if self.unit.kind == "dot":
-                total = precision.dot(a, b, total, self._no_clamp)
+                total = multiply.dot_product("f16", a, b, total)
             else:
                 total = softmax.add(softmax.multiply(a, b), total)
         return total

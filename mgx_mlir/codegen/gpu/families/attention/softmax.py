@@ -19,6 +19,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes, memory, precision
+from mgx_mlir.codegen.gpu.builders.multiply import dot_product
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
@@ -145,12 +146,9 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
         return emit.convert(x, "f32", element), 4
     # Chips without an instruction for it: the upper half of the bits, rounded half up.
     lanes = lane_count(x)
-    i32, i16 = (ir.IntegerType.get_signless(bits) for bits in (32, 16))
-    bits = arith.bitcast(ir.VectorType.get([lanes], i32), x)
+    bits = arith.bitcast(ir.VectorType.get([lanes], emit.element_type("i32")), x)
     bits = arith.addi(bits, emit.constant(0x8000, "i32", lanes))
-    upper = arith.shrui(bits, emit.constant(16, "i32", lanes))
-    halves = arith.trunci(ir.VectorType.get([lanes], i16), upper)
-    return arith.bitcast(ir.VectorType.get([lanes], ir.BF16Type.get()), halves), 12
+    return emit.upper_half(arith.bitcast(x.type, bits)), 12
 
 
 class Total:
@@ -173,7 +171,7 @@ class Total:
         which = self._pairs % 2
         self._pairs += 1
         one = emit.constant(1, "f16", 2)
-        self._sums[which] = precision.dot(narrow, one, self._sums[which], precision.no_clamp())
+        self._sums[which] = dot_product("f16", narrow, one, self._sums[which])
 
 
 def lane_count(x: ir.Value) -> int:

@@ -77,7 +77,7 @@ class AttentionSchedule:
 
 
 def schedules(unit: Unit) -> Iterator[AttentionSchedule]:
-    """All schedules, in a fixed order; `constraints.schedule_refusal` says which are illegal."""
+    """All schedules, in a fixed order; `constraints.Plan` says which are illegal."""
     depth = row_elements(unit)
     for rows in (32, 16) if unit.kind == "mfma" else (unit.rows,):
         for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):

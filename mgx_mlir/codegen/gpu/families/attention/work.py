@@ -70,10 +70,6 @@ class Work:
         # Neighbouring keys whose scores a lane holds.
         self.run_keys = layout.run_keys(unit)
         self.factor = plain_scale(attention)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Builds the constants that all blocks of keys use."""
 
     @property
     def columns(self) -> int:
