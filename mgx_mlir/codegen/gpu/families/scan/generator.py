@@ -59,21 +59,14 @@ class _Functions:
     def __init__(
         self, work: Scan | NonZero, launches: Launches, schedule: ScanSchedule, target: Target
     ) -> None:
-        self.launches = launches
-        self.schedule, self.target, self.source = schedule, target, work.source
-        self.element, self.rows, self.columns = I32, 1, 1
-        self.reverse = self.product = False
-        if isinstance(work, Scan):
-            element = work.source.element
-            narrow = element.is_integer and element.bits < 32
-            self.element = I32 if narrow else element.computed()
-            self.rows, self.columns = work.rows, work.columns
-            self.reverse, self.product = work.reverse, work.product
-        else:
-            self.columns = work.size
+        self.work, self.launches, self.schedule, self.target = work, launches, schedule, target
+        self.source, element = work.source, work.source.element
+        narrow = element.is_integer and element.bits < 32
+        is_i32 = narrow or isinstance(work, NonZero)
+        self.element = I32 if is_i32 else element.computed()
         self.sums: list[Argument] = []
         if schedule.parts > 1:
-            self.sums.append(self.launches.scratch(self.rows * schedule.parts, self.element))
+            self.sums.append(self.launches.scratch(work.rows * schedule.parts, self.element))
         self.input = Argument("input", work.source.argument)
 
     @contextmanager
@@ -82,23 +75,14 @@ class _Functions:
     ) -> Iterator[tuple[Layout, dict[Argument, ir.Value]]]:
         """The next function, with threads for all parts of all rows."""
         kind = Across if self.schedule.across else Along
-        threads = kind.threads(self.rows, self.schedule)
+        threads = kind.threads(self.work.rows, self.schedule)
         # Small work-groups spread few threads over more compute units.
         block = BLOCK if threads > BLOCK * self.target.compute_units else self.target.wave_size
         count = ceil_div(threads, block)
         with self.launches.groups([self.input, *read], written, block, count) as group:
             number = emit.mul(group.number, block)
             number = emit.add(number, builder.thread_number(block))
-            layout = kind(
-                self.rows,
-                self.columns,
-                self.element,
-                self.schedule,
-                self.target,
-                number,
-                self.reverse,
-                self.product,
-            )
+            layout = kind(self.work, self.element, self.schedule, self.target, number)
             if group.inside or count * block != threads:
                 layout.guards.append(emit.compare("slt", number, threads))
             yield layout, group.buffers
@@ -159,7 +143,7 @@ def _widened(element: Element, wide: Element, x: ir.Value) -> ir.Value:
 
 
 def _indices(work: NonZero, functions: _Functions) -> None:
-    target, size = work.target, len(work.shape) * work.columns
+    target, size = work.target, len(work.shape) * work.most
     whole = MemoryOperand.flat(0, target.element, size)
     lanes = vector_lanes(size, [whole])
     with functions.launches.each([], [OUTPUT], size, lanes) as all_:
@@ -185,12 +169,10 @@ def _put(
     to = arith.index_cast(ir.IndexType.get(), rank)
     guards = [
         arith.cmpi(arith.CmpIPredicate.ne, flag, emit.constant(0, "i32")),
-        emit.compare("slt", to, work.columns),
+        emit.compare("slt", to, work.most),
     ]
     target, type_ = work.target, work.target.element.storage()
-    for d, size in reversed(list(enumerate(work.shape))):
-        index = offset if d == 0 else emit.rem(offset, size)
-        offset = emit.div(offset, size)
+    for d, index in enumerate(emit.split(offset, *work.shape[1:])):
         x = emit.splat(arith.index_cast(type_, emit.value(index)), 1)
         target.store(x, output, target.start(d), to, guards)
 

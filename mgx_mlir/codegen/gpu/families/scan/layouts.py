@@ -16,7 +16,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, ScanSchedule
+from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, NonZero, Scan, ScanSchedule
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import Element
 from mgx_mlir.codegen.problem.problem import Axis
@@ -29,18 +29,14 @@ Offset: TypeAlias = "tuple[Index, list[ir.Value]]"
 class Layout(ABC):
     """The part of a row, or of some rows, that a thread works on.
 
-    element: the element that is summed, or multiplied if `product`. number: the thread's number
-    in the grid.
+    element: the element that is summed, or multiplied. number: the thread's number in the grid.
     """
 
-    rows: int
-    columns: int
+    work: Scan | NonZero
     element: Element
     schedule: ScanSchedule
     target: Target
     number: Index
-    reverse: bool = False
-    product: bool = False
     guards: list[ir.Value] = field(default_factory=list)
     part: Index = 0
     along: Index = 0  # the lane's number in its group
@@ -100,24 +96,24 @@ class Layout(ABC):
         chunk = emit.add(emit.mul(self.part, schedule.chunks), number)
         column = emit.add(emit.mul(chunk, size), emit.mul(self.along, width))
         inside = list(self.guards)
-        if schedule.parts * schedule.chunks * size != self.columns:
-            inside.append(emit.compare("slt", column, self.columns))
-        if self.reverse:
-            column = memory.opaque(emit.sub(self.columns - width, column))
+        if schedule.parts * schedule.chunks * size != self.work.columns:
+            inside.append(emit.compare("slt", column, self.work.columns))
+        if self.work.reverse:
+            column = memory.opaque(emit.sub(self.work.columns - width, column))
         return column, inside
 
     def add(self, x: ir.Value, y: ir.Value) -> ir.Value:
         a = Arithmetic.like([x])
-        return (a.product if self.product else a.sum)(self.element, x, y)
+        return (a.product if self.work.product else a.sum)(self.element, x, y)
 
     @property
     def nothing(self) -> ir.Value:
         """The neutral element of the sum, or of the product."""
-        return self.arithmetic.constant(int(self.product), self.element.storage())
+        return self.arithmetic.constant(int(self.work.product), self.element.storage())
 
     def only(self, condition: ir.Value, x: ir.Value) -> ir.Value:
         """x, which was read as zeros where the condition fails: neutral elements replace them."""
-        return arith.select(condition, x, self.nothing) if self.product else x
+        return arith.select(condition, x, self.nothing) if self.work.product else x
 
     def chunks(
         self,
@@ -158,7 +154,7 @@ class Along(Layout):
     def ordered(self, x: ir.Value) -> list[ir.Value]:
         """A vector's elements in the order of the sum."""
         found = [memory.element(x, i) for i in range(self.schedule.lanes)]
-        return found[::-1] if self.reverse else found
+        return found[::-1] if self.work.reverse else found
 
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
         inner: list[ir.Value] = []
@@ -171,7 +167,7 @@ class Along(Layout):
         found = [self.add(base, value) for value in inner]
         if exclusive:
             found = [base, *found[:-1]]
-        return memory.joined(found[::-1] if self.reverse else found), self.add(carried, total)
+        return memory.joined(found[::-1] if self.work.reverse else found), self.add(carried, total)
 
     def total(self, x: ir.Value, carried: ir.Value) -> ir.Value:
         for value in self.ordered(x):
@@ -180,7 +176,7 @@ class Along(Layout):
 
     @property
     def totals(self) -> MemoryOperand:
-        size = self.rows * self.schedule.parts
+        size = self.work.rows * self.schedule.parts
         return MemoryOperand.flat(0, self.element, size)
 
     def keep(self, total: ir.Value, buffer: ir.Value) -> None:
@@ -216,7 +212,7 @@ class Across(Layout):
         return rows // schedule.lanes * schedule.parts
 
     def begin(self) -> None:
-        vectors = self.rows // self.schedule.lanes
+        vectors = self.work.rows // self.schedule.lanes
         self.row = emit.mul(emit.rem(self.number, vectors), self.schedule.lanes)
         self.part = emit.div(self.number, vectors)
 
@@ -232,8 +228,8 @@ class Across(Layout):
 
     @property
     def totals(self) -> MemoryOperand:
-        parts = Axis.of((self.schedule.parts, self.rows))
-        return MemoryOperand(0, self.element, 0, parts, Axis.of((self.rows, 1)))
+        parts = Axis.of((self.schedule.parts, self.work.rows))
+        return MemoryOperand(0, self.element, 0, parts, Axis.of((self.work.rows, 1)))
 
     def keep(self, total: ir.Value, buffer: ir.Value) -> None:
         self.totals.store(total, buffer, self.totals.start(self.part), self.row, self.guards)

@@ -48,22 +48,43 @@ class Scan:
         kind = mgx.PrefixScanProdOp if self.product else mgx.PrefixScanSumOp
         return str(kind.OPERATION_NAME)
 
+    @property
+    def operands(self) -> list[MemoryOperand]:
+        """The operands that vectors read and write."""
+        return [self.source, self.target]
+
+    @property
+    def across(self) -> bool:
+        """Whether neighbours in a row are no neighbours in memory."""
+        return all(x.inner.factors[-1:] != ((self.columns, 1),) for x in self.operands)
+
 
 @dataclass(frozen=True)
 class NonZero:
     """The indices, in `shape`, of the elements that are not zero, in order: element [d, i] of
-    the result is index d of the i-th one, and 0 where there are fewer than `columns`."""
+    the result is index d of the i-th one, and 0 where there are fewer than `most`.
+
+    They are counted by running sums of one row of all elements.
+    """
 
     shape: Sequence[int]
     source: MemoryOperand
     target: MemoryOperand
-    columns: int
+    most: int
     name: ClassVar[str] = mgx.NonzeroOp.OPERATION_NAME
+    rows: ClassVar[int] = 1
+    reverse: ClassVar[bool] = False
+    product: ClassVar[bool] = False
+    across: ClassVar[bool] = False
 
     @property
-    def size(self) -> int:
-        """The number of elements that are looked at."""
+    def columns(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def operands(self) -> list[MemoryOperand]:
+        """The operands that vectors read."""
+        return [self.source]
 
 
 def match_scan(kernel: mgx.KernelOp) -> Scan | Refusal | None:
@@ -135,11 +156,8 @@ class ScanSchedule:
 
 def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
     """Along the rows where their elements are neighbours; enough parts to occupy all units."""
-    if isinstance(scan, NonZero):
-        return along(1, scan.size, vector_lanes(scan.size, [scan.source]), target)
-    operands = [scan.source, scan.target]
-    if is_across(scan):
-        lanes = vector_lanes(scan.rows, [operand.transposed for operand in operands])
+    lanes = lanes_of(scan)
+    if scan.across:
         busy = target.compute_units * _WAVES * target.wave_size
         most = math.isqrt(scan.columns)
         while (
@@ -149,24 +167,25 @@ def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
         parts = min(ceil_div(busy, scan.rows // lanes), most)
         chunks = ceil_div(scan.columns, max(1, parts))
         return ScanSchedule(1, lanes, chunks, ceil_div(scan.columns, chunks), True)
-    return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
+    return along(scan.rows, scan.columns, lanes, target)
 
 
 def regimes(scan: Scan | NonZero, target: Target) -> list[tuple[Number, ScanSchedule]]:
     """The schedules of symbolic sizes: for few long rows, which are cut, and for others; of rows
     that vectors divide, and of others."""
-    rows, columns = (scan.rows, scan.columns) if isinstance(scan, Scan) else (1, scan.size)
-    few, parts = 1 - is_more(rows, target.compute_units), _PARTS_ALONE if rows == 1 else _PARTS
+    few, parts = 1 - is_more(scan.rows, target.compute_units), _PARTS
+    if scan.rows == 1:
+        parts = _PARTS_ALONE
     divided, own = divided_by(scan)
     odd = divided.odd if divided.rests else 0
     found: list[tuple[Number, ScanSchedule]] = []
     for one, share in ((scan, odd), (own, 1 - odd)):
         whole, cut = _cut(one, 1, target), _cut(one, parts, target)
         step = target.wave_size * lanes_of(one)
-        is_cut = few * is_more(columns, _SHORT * step)
+        is_cut = few * is_more(scan.columns, _SHORT * step)
         is_short: Number = 0
         if not whole.across and not isinstance(whole.chunks, int):
-            is_short = 1 - is_more(columns, UNROLL // 2 * step)
+            is_short = 1 - is_more(scan.columns, UNROLL // 2 * step)
             found.append((share * is_short, replace(whole, chunks=UNROLL // 2)))
         found += [(share * (1 - is_cut - is_short), whole), (share * is_cut, cut)]
     return [(share, schedule) for share, schedule in found if share != 0]
@@ -176,47 +195,35 @@ def divided_by(scan: Scan | NonZero) -> tuple[Divided, Scan | NonZero]:
     """The rows whose vectors divide their lengths and strides, and the condition for it."""
     if isinstance(scan, NonZero):
         return Divided(1), scan
-    if is_across(scan):
-        divided = Divided.of([scan.source.transposed, scan.target.transposed])
-        source, target = (
-            divided.operand(x.transposed).transposed for x in (scan.source, scan.target)
-        )
-        rows = divided.number(scan.rows)
-        return divided, replace(scan, rows=rows, source=source, target=target)
-    divided = Divided.of([scan.source, scan.target])
-    source, target = divided.operand(scan.source), divided.operand(scan.target)
+    divided = Divided.of([_turned(scan, x) for x in scan.operands])
+    source, target = (_turned(scan, divided.operand(_turned(scan, x))) for x in scan.operands)
+    if scan.across:
+        return divided, replace(scan, rows=divided.number(scan.rows), source=source, target=target)
     columns = divided.number(scan.columns)
     return divided, replace(scan, columns=columns, source=source, target=target)
 
 
+def _turned(scan: Scan | NonZero, x: MemoryOperand) -> MemoryOperand:
+    """An operand, or its transpose, along whose inner axis vectors lie."""
+    return x.transposed if scan.across else x
+
+
 def lanes_of(scan: Scan | NonZero) -> int:
     """Neighbours of a vector: in a row, or of neighbouring rows."""
-    if isinstance(scan, NonZero):
-        return vector_lanes(scan.size, [scan.source])
-    operands = [scan.source, scan.target]
-    if is_across(scan):
-        return vector_lanes(scan.rows, [operand.transposed for operand in operands])
-    return vector_lanes(scan.columns, operands)
+    size = scan.rows if scan.across else scan.columns
+    return vector_lanes(size, [_turned(scan, x) for x in scan.operands])
 
 
 def _cut(scan: Scan | NonZero, parts: int, target: Target) -> ScanSchedule:
     """The schedule of a number of parts of a row."""
-    columns = scan.columns if isinstance(scan, Scan) else scan.size
-    across, group, lanes = isinstance(scan, Scan) and is_across(scan), 1, lanes_of(scan)
-    steps = columns
-    if not across:
-        vectors, group = columns // lanes, target.wave_size
+    group, lanes, steps = 1, lanes_of(scan), scan.columns
+    if not scan.across:
+        vectors, group = scan.columns // lanes, target.wave_size
         if isinstance(vectors, int):
             group = min(group, 1 << (vectors - 1).bit_length())
         steps = ceil_div(vectors, group)
     chunks = ceil_div(steps, parts * UNROLL) * UNROLL
-    return ScanSchedule(group, lanes, chunks, parts, across)
-
-
-def is_across(scan: Scan) -> bool:
-    """Whether neighbours in a row are no neighbours in memory."""
-    operands = (scan.source, scan.target)
-    return all(operand.inner.factors[-1:] != ((scan.columns, 1),) for operand in operands)
+    return ScanSchedule(group, lanes, chunks, parts, scan.across)
 
 
 def along(rows: int, columns: int, lanes: int, target: Target) -> ScanSchedule:
