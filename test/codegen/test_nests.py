@@ -173,6 +173,16 @@ def test_results(name):
     run(nodes, f"float[m, n] x) => (float[{shape}] y", feeds)
 
 
+@pytest.mark.parametrize("element", ["float", "float16"])
+@pytest.mark.parametrize("columns", [2, 5, 12, 20])
+def test_transposes_of_some_columns(columns, element):
+    signature = f"{element}[b, n, {columns}] x) => ({element}[b, {columns}, n] y"
+    dtype = np.dtype(np.float16 if element == "float16" else np.float32)
+    sizes = [(2, n, columns) for n in (1, 7, 21, 40)]
+    feeds = [{"x": np.arange(np.prod(size)).reshape(size).astype(dtype)} for size in sizes]
+    run("y = Transpose <perm = [0, 2, 1]> (x)", signature, feeds)
+
+
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("last", [0, 1])
 def test_the_place_of_an_extreme_among_equal_ones_and_nan(op, last):

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir import ir
-from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.frame import Frame, Memory, with_computed
@@ -24,7 +21,10 @@ from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, CpuSchedule, Machine
 from mgx_mlir.codegen.cpu.windows import WindowProduct
 from mgx_mlir.codegen.cpu.winograd import emit_filters, emit_winograd
 from mgx_mlir.codegen.cpu.winograd_schedule import ELEMENT, Squares, WinogradSchedule
+from mgx_mlir.codegen.loops.body import Body, Held, Indices
+from mgx_mlir.codegen.loops.nest import Nest
 from mgx_mlir.codegen.loops.place import Place
+from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact, is_more
 
@@ -107,49 +107,15 @@ def add_transpose(
     """Adds the function that swaps rows and columns of matrices. sizes: matrices, rows, columns."""
     matrices, rows, columns = sizes
     assert matrices is not None
-    lanes = functions.lanes
-    blocks = ceil_div(columns, lanes)
-    # Lines of a few columns: a vector of each column is in as many vectors of lines.
-    few = range(columns if isinstance(columns, int) and columns < lanes else 0)
+    element = element_of(source.type)
+    read = Held(source, (matrices, rows, columns), element)
+    written = Held(target, (matrices, columns, rows), element)
 
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        read, write = pointers
-        high, wide, parts = (index_constant(size) for size in (rows, columns, blocks))
+    def moved(body: Body, dims: Indices) -> list[ir.Value]:
+        matrix, column, row = dims
+        return [body.element(read, (matrix, row, column))]
 
-        def item(number: Index) -> None:
-            start = emit.mul(emit.div(number, parts), emit.mul(high, wide))
-            first = emit.mul(emit.rem(number, parts), lanes)
-            count = emit.minimum(lanes, emit.sub(wide, first))
-            left, right = emit.add(start, first), emit.add(start, emit.mul(first, high))
-
-            def square(row: Index) -> None:
-                here = emit.add(left, emit.mul(row, wide))
-                to = emit.add(right, row)
-                if not few:
-                    pack.turn_square(lanes, (read, here, wide), (write, to, high))
-                    return
-                lines = emit.load_vector(read, here, lanes * len(few))
-                for column in few:
-                    own = list(range(column, lanes * len(few), len(few)))
-                    x = vector.shuffle(lines, lines, own)
-                    emit.store_vector(x, write, emit.linear(to, (column, high)))
-
-            def one(row: Index) -> None:
-                def element(column: Index) -> None:
-                    x = emit.load(read, emit.add(emit.add(left, emit.mul(row, wide)), column))
-                    emit.store(x, write, emit.add(emit.add(right, row), emit.mul(column, high)))
-
-                emit.loop(0, count, 1, element)
-
-            whole = emit.mul(emit.div(high, lanes), lanes)
-            if not few:
-                whole = emit.select(emit.compare("eq", count, lanes), whole, 0)
-            emit.loop(0, whole, lanes, square)
-            emit.loop(whole, high, 1, one)
-
-        emit.loop(begin, end, 1, item)
-
-    functions.add_on([source, target], matrices * blocks, body)
+    functions.add(Nest(tuple(written.shape), 3, moved, (written,)))
 
 
 def add_winograd(

@@ -11,6 +11,7 @@ from functools import reduce
 from math import prod
 
 from mlir import ir
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -22,15 +23,18 @@ from mgx_mlir.codegen.meaning.index import Index as Formula
 from mgx_mlir.codegen.meaning.index import materialize
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
-# The size of a square: a cache line of 32-bit elements.
+# The largest size of a square.
 SIDE = 16
+# The iterations of a work item of few lines.
+RUN = 4096
 
 
 @dataclass(frozen=True)
 class Crossed:
     """A copy that reads along one loop, `across`, and writes along another, `along`.
 
-    A work item is a stripe of `SIDE` iterations of `across`.
+    A work item is a stripe of `side` iterations of `across`; where these are `few`, which lie one
+    after another, a run of `along`.
     """
 
     facts: Facts
@@ -41,18 +45,20 @@ class Crossed:
 
     @staticmethod
     def of(facts: Facts) -> Crossed | None:
-        """A nest as such a copy of 32-bit elements; None for others."""
+        """A nest as such a copy of elements of 32 bits at most; None for others."""
         if not facts.copies or len(facts.parallel) < 2 or len(facts.accesses) != 2:
             return None
         source, target = facts.accesses
         if not (source.is_strided and target.is_strided and target.stores):
             return None
         *slower, along = facts.parallel
-        if element_bytes(source.place.type) != 4 or target.step(along.dims[-1]) != 1:
+        if element_bytes(source.place.type) > 4 or target.step(along.dims[-1]) != 1:
             return None
         for across in slower:
-            if source.step(across.dims[-1]) == 1 and not (_small(across) or _small(along)):
-                return Crossed(facts, source, target, across, along)
+            found = Crossed(facts, source, target, across, along)
+            together = not _small(across) or source.step(along.dims[-1]) == across.size
+            if source.step(across.dims[-1]) == 1 and together and not _small(along):
+                return found
         return None
 
     @property
@@ -60,43 +66,74 @@ class Crossed:
         return [group for group in self.facts.parallel[:-1] if group != self.across]
 
     @property
+    def side(self) -> int:
+        """The size of a square: a cache line of 32-bit elements, or half of it for short loops."""
+        sizes = (self.across.size, self.along.size)
+        return SIDE // 2 if any(isinstance(n, int) and n < SIDE for n in sizes) else SIDE
+
+    @property
+    def few(self) -> int:
+        """The iterations of `across`, where they are too few for squares; else 0."""
+        size = self.across.size
+        return size if isinstance(size, int) and size < SIDE // 2 else 0
+
+    @property
     def items(self) -> Number:
-        """Work items: stripes of `SIDE` elements of the crossed loop."""
-        return prod(group.size for group in self.others) * ceil_div(self.across.size, SIDE)
+        return prod(group.size for group in self.others) * self._stripes
+
+    @property
+    def _stripes(self) -> Number:
+        if not self.few:
+            return ceil_div(self.across.size, self.side)
+        # Items of short lines would take longer to count by a size than to copy.
+        whole = self.others and not isinstance(self.along.size, int)
+        return 1 if whole else ceil_div(self.along.size, RUN)
 
     def build(self, function: Function, begin: ir.Value, end: ir.Value) -> None:
         """Builds the work items begin .. end. The last square of a row overlaps the previous."""
         have, want = function.pointer(self.source.place), function.pointer(self.target.place)
-        stripes = ceil_div(self.across.size, SIDE)
-        across, along = self.across.size, self.along.size
+        across, along, side = self.across.size, self.along.size, self.side
+        stripes = self._stripes
         read, write = self.source.step(self.along.dims[-1]), self.target.step(self.across.dims[-1])
 
         def item(number: Index) -> None:
             dims: list[Index] = [0] * len(self.facts.nest.extents)
             bind(self.others, dims, emit.div(number, stripes))
-            first = emit.mul(emit.rem(number, stripes), SIDE)
+            first = emit.mul(emit.rem(number, stripes), RUN if self.few else side)
             start = [self._start(access, dims) for access in (self.source, self.target)]
 
             def squares() -> None:
-                i = emit.minimum(first, across - SIDE)
+                i = emit.minimum(first, across - side)
 
                 def square(j: Index) -> None:
-                    j = emit.minimum(j, along - SIDE)
+                    j = emit.minimum(j, along - side)
                     here = emit.linear(emit.add(start[0], i), (j, read))
                     there = emit.linear(emit.add(start[1], j), (i, write))
-                    turn_square(SIDE, (have, here, read), (want, there, write))
+                    turn_square(side, (have, here, read), (want, there, write))
 
-                emit.loop(0, along, SIDE, square)
+                emit.loop(0, along, side, square)
 
             def one(i: Index, j: Index) -> None:
                 x = emit.load(have, emit.linear(emit.add(start[0], i), (j, read)))
                 emit.store(x, want, emit.linear(emit.add(start[1], j), (i, write)))
 
+            def lines(j: Index) -> None:
+                x = emit.load_vector(have, emit.linear(start[0], (j, read)), side * self.few)
+                for i in range(self.few):
+                    own = vector.shuffle(x, x, list(range(i, side * self.few, self.few)))
+                    emit.store_vector(own, want, emit.linear(emit.add(start[1], j), (i, write)))
+
             def elements() -> None:
-                last = emit.minimum(emit.add(first, SIDE), across)
+                last = emit.minimum(emit.add(first, side), across)
                 emit.loop(first, last, 1, lambda i: emit.loop(0, along, 1, lambda j: one(i, j)))
 
-            emit.when(_enough(across, along), squares, elements)
+            if self.few:
+                last = along if stripes == 1 else emit.minimum(emit.add(first, RUN), along)
+                whole = emit.add(first, emit.mul(emit.div(emit.sub(last, first), side), side))
+                emit.loop(first, whole, side, lines)
+                emit.loop(whole, last, 1, lambda j: emit.loop(0, across, 1, lambda i: one(i, j)))
+                return
+            emit.when(_enough(side, across, along), squares, elements)
 
         emit.loop(begin, end, 1, item)
 
@@ -108,10 +145,10 @@ class Crossed:
 
 
 def _small(group: Group) -> bool:
-    return isinstance(group.size, int) and group.size < SIDE
+    return isinstance(group.size, int) and group.size < SIDE // 2
 
 
-def _enough(*sizes: Number) -> bool | ir.Value:
-    """Whether squares fit into all sizes."""
+def _enough(side: int, *sizes: Number) -> bool | ir.Value:
+    """Whether squares of a side fit into all sizes."""
     unknown: list[Index] = [size for size in sizes if not isinstance(size, int)]
-    return emit.compare("sge", reduce(emit.minimum, unknown), SIDE) if unknown else True
+    return emit.compare("sge", reduce(emit.minimum, unknown), side) if unknown else True
