@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The floors of the package, the lowest first. A module belongs to the longest name that it
 # begins with. Imports inside of functions, and those for type checkers, count like all others.
 FLOORS = """
-    version text suggest elements arguments errors array_files advice scan
+    version text suggest elements arguments errors array_files advice scan scopes
     settings sizes capabilities
     dialects
     machine

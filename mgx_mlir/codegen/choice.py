@@ -14,14 +14,15 @@ Inside of `steered`, a choice takes the candidate with the schedule's words wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from mgx_mlir.artifact.schedule import Schedule
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.scopes import holding
 
 T = TypeVar("T")
 SHOWN = 5
@@ -123,25 +124,15 @@ _STEERING: ContextVar[Steering | None] = ContextVar("steering", default=None)
 _TERMS: ContextVar[dict[str, float] | None] = ContextVar("terms", default=None)
 
 
-@contextmanager
-def heard() -> Iterator[Heard]:
-    """Yields a record that collects the choices made inside of the context."""
+def heard() -> AbstractContextManager[Heard]:
+    """Gives a record that collects the choices made inside of the context."""
     found = Heard()
-    token = _HEARD.set(found)
-    try:
-        yield found
-    finally:
-        _HEARD.reset(token)
+    return holding(_HEARD, found)
 
 
-@contextmanager
-def steered(schedule: Schedule | None) -> Iterator[Steering | None]:
+def steered(schedule: Schedule | None) -> AbstractContextManager[Steering | None]:
     """Choices made inside of the context take this schedule; with None they are free."""
-    token = _STEERING.set(None if schedule is None else Steering(schedule))
-    try:
-        yield _STEERING.get()
-    finally:
-        _STEERING.reset(token)
+    return holding(_STEERING, None if schedule is None else Steering(schedule))
 
 
 def steering() -> Steering | None:
@@ -201,11 +192,8 @@ def least(
     found: list[tuple[T, Candidate]] = []
     for candidate in candidates:
         terms: dict[str, float] = {}
-        token = _TERMS.set(terms)
-        try:
+        with holding(_TERMS, terms):
             clocks = estimate(candidate)
-        finally:
-            _TERMS.reset(token)
         found.append((candidate, Candidate(words(candidate), clocks, terms)))
     found.sort(key=lambda pair: pair[1].clocks)
     if not found:

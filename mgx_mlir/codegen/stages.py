@@ -9,25 +9,22 @@ Outside of `watched`, as when a kernel is compiled, nothing is printed to text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+
+from mgx_mlir.scopes import holding
 
 _forms: ContextVar[dict[str, str] | None] = ContextVar("_forms", default=None)
 
 
-@contextmanager
-def watched() -> Iterator[dict[str, str]]:
+def watched() -> AbstractContextManager[dict[str, str]]:
     """Gives the forms of the kernel that is compiled inside, by the names of their stages.
 
     A kernel that is generated again, since its code spilled registers, leaves its last forms.
     """
     forms: dict[str, str] = {}
-    token = _forms.set(forms)
-    try:
-        yield forms
-    finally:
-        _forms.reset(token)
+    return holding(_forms, forms)
 
 
 def pass_stage(stage: str, text: Callable[[], str]) -> None:

@@ -6,8 +6,8 @@ A dimension is an int, a str (the name of a symbol) or None (unknown, without a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer.tensor_data import MAX_ELEMENTS
 from mgx_mlir.rewriting import symbolic as symbolic
+from mgx_mlir.scopes import holding
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 from mgx_mlir.sizes.range import Range
 
@@ -26,17 +27,12 @@ Dim: TypeAlias = "int | str | None"
 _empty: ContextVar[Mapping[str, Symbol]] = ContextVar("_empty", default={})  # noqa: B039
 
 
-@contextmanager
-def within(ranges: Mapping[str, Range]) -> Iterator[None]:
+def within(ranges: Mapping[str, Range]) -> AbstractContextManager[object]:
     """Proofs inside of the context allow a symbol to be 0 if its range begins there."""
     found = {
         n: Symbol(n, 0, given.high, given.optimals) for n, given in ranges.items() if given.low == 0
     }
-    token = _empty.set(found)
-    try:
-        yield
-    finally:
-        _empty.reset(token)
+    return holding(_empty, found)
 
 
 def symbols() -> Mapping[str, Symbol]:

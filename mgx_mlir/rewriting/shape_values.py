@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +16,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import Sizes
+from mgx_mlir.scopes import holding
 from mgx_mlir.sizes import cases
 from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum, minimum, root, symbols
 from mgx_mlir.sizes.cases import Case, UnknownError
@@ -33,14 +34,9 @@ Values = "np.ndarray"
 _assume: ContextVar[Callable[[Size], None] | None] = ContextVar("assume", default=None)
 
 
-@contextmanager
-def assuming(assume: Callable[[Size], None]) -> Iterator[None]:
+def assuming(assume: Callable[[Size], None]) -> AbstractContextManager[object]:
     """Inside, values may be computed that hold only where some numbers are not below 0."""
-    token = _assume.set(assume)
-    try:
-        yield
-    finally:
-        _assume.reset(token)
+    return holding(_assume, assume)
 
 
 def value_of(

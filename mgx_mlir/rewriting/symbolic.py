@@ -7,8 +7,8 @@ equal names remain equal sizes (see mgx_mlir.sizes).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, cast
 from mlir import ir
 
 from mgx_mlir.dialects import mgx, types
+from mgx_mlir.scopes import holding
 from mgx_mlir.sizes.arithmetic import (
     Number,
     Size,
@@ -116,28 +117,18 @@ def is_named(type_: ir.Type) -> bool:
     return ir.RankedTensorType(type_).has_static_shape or None not in sizes_of(type_, {})
 
 
-@contextmanager
-def symbols_of(tensors: Iterable[ir.Type]) -> Iterator[None]:
+def symbols_of(tensors: Iterable[ir.Type]) -> AbstractContextManager[object]:
     """Inside, the sizes that `shape_of` gives have the bounds of these types' symbols."""
-    token = _scope.set(named_symbols(tensors))
-    try:
-        yield
-    finally:
-        _scope.reset(token)
+    return holding(_scope, named_symbols(tensors))
 
 
 _scope: ContextVar[Mapping[str, Symbol]] = ContextVar("symbols", default=MappingProxyType({}))
 
 
-@contextmanager
-def multiples(symbols: Iterable[Symbol], of: int) -> Iterator[None]:
+def multiples(symbols: Iterable[Symbol], of: int) -> AbstractContextManager[object]:
     """Inside, the sizes that `shape_of` gives say that these symbols are multiples of a number."""
     whole = {symbol.name: Size.of(symbol) // of * of for symbol in symbols}
-    token = _multiples.set(whole)
-    try:
-        yield
-    finally:
-        _multiples.reset(token)
+    return holding(_multiples, whole)
 
 
 _multiples: ContextVar[Mapping[str, Number]] = ContextVar("multiples", default=MappingProxyType({}))

@@ -8,8 +8,8 @@ sizes that the kernel gets as arguments (`mgx_mlir.sizes`): a comparison of such
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.element import F32, I32
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.scopes import holding
 from mgx_mlir.sizes.arithmetic import Floor, Number, Positive, exact
 from mgx_mlir.sizes.arithmetic import bounds as size_bounds
 
@@ -274,14 +275,9 @@ def index_constant(value: Number) -> ir.Value:
 _symbols: ContextVar[Mapping[str, ir.Value]] = ContextVar("symbols")
 
 
-@contextmanager
-def symbol_values(values: Mapping[str, ir.Value]) -> Iterator[None]:
+def symbol_values(values: Mapping[str, ir.Value]) -> AbstractContextManager[object]:
     """Inside, sizes of these symbols can become values."""
-    token = _symbols.set(values)
-    try:
-        yield
-    finally:
-        _symbols.reset(token)
+    return holding(_symbols, values)
 
 
 class Real:

@@ -12,8 +12,8 @@ the same bits for every input (RDNA4 ISA, V_CVT_PK_FP8_F32 and its neighbours):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 from mlir import ir
@@ -22,6 +22,7 @@ from mlir.dialects import arith, llvm, math, rocdl, vector
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, scalar_type
 from mgx_mlir.codegen.meaning.element import F32, I32, Element
 from mgx_mlir.elements import ELEMENTS
+from mgx_mlir.scopes import holding
 
 # By the feature of `Target.features`: the kinds that the instructions convert, and the largest
 # finite number of each.
@@ -40,15 +41,10 @@ _converted: ContextVar[dict[str, float] | None] = ContextVar("converted", defaul
 _SCALE, _NEARLY = 256.0, 140.0
 
 
-@contextmanager
-def native_floats(features: frozenset[str]) -> Iterator[None]:
+def native_floats(features: frozenset[str]) -> AbstractContextManager[object]:
     """Code that is generated inside is for GPUs with these features (see `Target`) alone."""
     kinds = {k: v for name in sorted(features & _KINDS.keys()) for k, v in _KINDS[name].items()}
-    token = _converted.set(kinds)
-    try:
-        yield
-    finally:
-        _converted.reset(token)
+    return holding(_converted, kinds)
 
 
 def is_gpu() -> bool:
