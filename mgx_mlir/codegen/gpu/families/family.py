@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from functools import wraps
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from mlir import ir
 
@@ -59,20 +60,31 @@ class Schedule(Protocol):
 P = TypeVar("P", bound=Problem)
 S = TypeVar("S", bound=Schedule)
 A = TypeVar("A", bound=ir.OpView)
-B = TypeVar("B", bound=ir.OpView)
+Q = TypeVar("Q")
 
 
-@overload
-def anchor_of(
-    kernel: mgx.KernelOp, first: type[A], second: type[B], /
-) -> A | B | Refusal | None: ...
+def anchored(
+    *classes: type[ir.OpView],
+) -> Callable[[Callable[[Any], Q | Refusal | None]], Callable[[mgx.KernelOp], Q | Refusal | None]]:
+    """Makes a match of kernels of one of their anchor ops, which are of these classes."""
+
+    def of_kernels(
+        match: Callable[[Any], Q | Refusal | None],
+    ) -> Callable[[mgx.KernelOp], Q | Refusal | None]:
+        @wraps(match)
+        def of_kernel(kernel: mgx.KernelOp) -> Q | Refusal | None:
+            op = anchor_of(kernel, *classes)
+            if op is None or isinstance(op, Refusal):
+                return op
+            found = match(op)
+            return found.of(op.operation.name) if isinstance(found, Refusal) else found
+
+        return of_kernel
+
+    return of_kernels
 
 
-@overload
-def anchor_of(kernel: mgx.KernelOp, *classes: type[A]) -> A | Refusal | None: ...
-
-
-def anchor_of(kernel: mgx.KernelOp, *classes: type[ir.OpView]) -> ir.OpView | Refusal | None:
+def anchor_of(kernel: mgx.KernelOp, *classes: type[A]) -> A | Refusal | None:
     """The anchor op, one of `classes`, of a kernel that holds nothing else but views.
 
     The kernel returns the op's results. None where it holds other work.

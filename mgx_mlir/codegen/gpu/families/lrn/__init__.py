@@ -17,7 +17,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, OUTPUT, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, anchor_of
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, anchored
 from mgx_mlir.codegen.loops.ops.windows import beta_power
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
 from mgx_mlir.codegen.meaning.convert import load, store
@@ -49,19 +49,17 @@ class Lrn:
     name: ClassVar[str] = mgx.LrnOp.OPERATION_NAME
 
 
-def match_lrn(kernel: mgx.KernelOp) -> Lrn | Refusal | None:
-    """The kernel as a normalization, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, mgx.LrnOp)
-    if op is None or isinstance(op, Refusal):
-        return op
+@anchored(mgx.LrnOp)
+def match_lrn(op: mgx.LrnOp) -> Lrn | Refusal:
+    """The op as a normalization, or why it does not match."""
     view = resolve(op.operands[0])
     if view is None:
-        return Refusal(f"{Lrn.name}: an input that is no strided view")
+        return Refusal("an input that is no strided view")
     element = element_of(op.results[0].type)
     if not element.is_float or element.is_byte_float:
-        return Refusal(f"{Lrn.name}: elements of type {element.name}")
+        return Refusal(f"elements of type {element.name}")
     if op.size.value > MAX_SIZE:
-        return Refusal(f"{Lrn.name}: {op.size.value} channels are more than {MAX_SIZE}")
+        return Refusal(f"{op.size.value} channels are more than {MAX_SIZE}")
     images, channels, *rest = view.shape
     source = MemoryOperand.row(view, element, 2)
     numbers = op.alpha.value, op.beta.value, op.bias.value

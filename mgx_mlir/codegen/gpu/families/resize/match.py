@@ -20,7 +20,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.family import anchored
 from mgx_mlir.codegen.loops.body import Body, Function
 from mgx_mlir.codegen.loops.ops.movement import word
 from mgx_mlir.codegen.loops.ops.resize import Axis as Resized
@@ -148,20 +148,18 @@ class Resize:
         return math.prod(self.shape[self.last + 1 :])
 
 
-def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
-    """The kernel as a resize, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, mgx.PadOp, mgx.ResizeOp)
-    if op is None or isinstance(op, Refusal):
-        return op
-    name, result = op.OPERATION_NAME, op.y
+@anchored(mgx.PadOp, mgx.ResizeOp)
+def match_resize(op: mgx.PadOp | mgx.ResizeOp) -> Resize | Refusal | None:
+    """The op as a resize, or why it does not match; None for a pad with a constant."""
+    result = op.y
     if isinstance(op, mgx.PadOp) and word(op.mode) == "constant":
         return None
     view, shape = resolve(op.x), shape_of(result.type)
     if view is None:
-        return Refusal(f"{name}: an input that is no strided view")
+        return Refusal("an input that is no strided view")
     element = element_of(result.type)
     if 0 in view.shape:
-        return Refusal(f"{name}: no elements")
+        return Refusal("no elements")
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
     taps: dict[int, Taps | Formula] = {}
     # A part of given size may lie in memory whose size is symbolic: its strides are formulas.
@@ -170,25 +168,25 @@ def match_resize(kernel: mgx.KernelOp) -> Resize | Refusal | None:
     outside, nearest = 0.0, True
     if isinstance(op, mgx.PadOp):
         if symbolic:
-            return Refusal(f"{name}: padding of symbolic sizes")
+            return Refusal("padding of symbolic sizes")
         taps |= _padded(op, view.shape, shape, strides)
     else:
         outside, nearest = op.extrapolation_value.value, word(op.mode) == "nearest"
         axes = [x for x in enumerate(axes_of(op, view.shape, shape)) if not x[1].is_identity]
         if symbolic and (op.antialias.value or any(axis.crops for _, axis in axes)):
-            return Refusal(f"{name}: antialias, or cropping, of symbolic sizes")
+            return Refusal("antialias, or cropping, of symbolic sizes")
         for d, axis in axes:
             taps[d] = Formula(op, axis, strides[d]) if symbolic else _taps(op, axis, strides[d])
     last = max(taps, default=0)
     numbers = sum(2 * t.indices.size for t in taps.values() if isinstance(t, Taps))
     source = MemoryOperand.row(view, element, last + 1)
     if not taps:
-        return Refusal(f"{name}: all results are where they were")
+        return Refusal("all results are where they were")
     if element.is_byte_float and not nearest:
-        return Refusal(f"{name}: elements of type {element.name}")
+        return Refusal(f"elements of type {element.name}")
     if numbers > MAX_NUMBERS:
-        return Refusal(f"{name}: {numbers} numbers, more than {MAX_NUMBERS}, say what results read")
-    return Resize(name, shape, source, strides, taps, outside, nearest)
+        return Refusal(f"{numbers} numbers, more than {MAX_NUMBERS}, say what results read")
+    return Resize(op.OPERATION_NAME, shape, source, strides, taps, outside, nearest)
 
 
 def _padded(

@@ -11,7 +11,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand, vector_lanes
-from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.family import anchored
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.refusal import Refusal
@@ -87,14 +87,12 @@ class NonZero:
         return [self.source]
 
 
-def match_scan(kernel: mgx.KernelOp) -> Scan | Refusal | None:
-    """The kernel as running sums or products, or why it does not match; None for other work."""
-    op = anchor_of(kernel, mgx.PrefixScanSumOp, mgx.PrefixScanProdOp)
-    if op is None or isinstance(op, Refusal):
-        return op
+@anchored(mgx.PrefixScanSumOp, mgx.PrefixScanProdOp)
+def match_scan(op: mgx.PrefixScanSumOp | mgx.PrefixScanProdOp) -> Scan | Refusal:
+    """The op as running sums or products, or why it does not match."""
     shape = shape_of(op.y.type)
     axis = op.axis.value % len(shape)
-    source = _source(op.OPERATION_NAME, op.x, [axis])
+    source = _source(op.x, [axis])
     if isinstance(source, Refusal):
         return source
     target = result_of(0, source.element, shape, [axis])
@@ -103,32 +101,26 @@ def match_scan(kernel: mgx.KernelOp) -> Scan | Refusal | None:
     return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
 
 
-def match_nonzero(kernel: mgx.KernelOp) -> NonZero | Refusal | None:
-    """The kernel as a search for elements that are not zero, or why it does not match."""
-    op = anchor_of(kernel, mgx.NonzeroOp)
-    if op is None or isinstance(op, Refusal):
-        return op
+@anchored(mgx.NonzeroOp)
+def match_nonzero(op: mgx.NonzeroOp) -> NonZero | Refusal:
+    """The op as a search for elements that are not zero, or why it does not match."""
     shape, type_ = shape_of(op.x.type), op.indices.type
-    source = _source(NonZero.name, op.x, range(len(shape)))
+    source = _source(op.x, range(len(shape)))
     if isinstance(source, Refusal):
         return source
     if not is_named(type_):
-        return Refusal(f"{NonZero.name}: a result of unknown size")
+        return Refusal("a result of unknown size")
     made = shape_of(type_)
     return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
 
 
-def _source(
-    name: str, value: ir.Value[ir.RankedTensorType], axes: Sequence[int]
-) -> MemoryOperand | Refusal:
-    """The operand of the op `name`, with rows along `axes`."""
+def _source(value: ir.Value[ir.RankedTensorType], axes: Sequence[int]) -> MemoryOperand | Refusal:
+    """The operand of an op, with rows along `axes`."""
     source = source_of(value, axes)
     if not isinstance(source, MemoryOperand):
-        return Refusal(f"{name}: an input that is no strided view")
+        return Refusal("an input that is no strided view")
     if 0 in value.type.shape or source.element.is_byte_float:
-        return Refusal(
-            f"{name}: {math.prod(value.type.shape)} elements of type {source.element.name}"
-        )
+        return Refusal(f"{math.prod(value.type.shape)} elements of type {source.element.name}")
     return source
 
 

@@ -29,7 +29,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import OUTPUT, Group, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, anchor_of
+from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, anchored
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.loops.ops.sequential import overlaps
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
@@ -77,18 +77,16 @@ class Suppress:
         return self.most * self.number.bits // 8 <= _MOST_BYTES
 
 
-def match_suppress(kernel: mgx.KernelOp) -> Suppress | Refusal | None:
-    """The kernel as a choice of boxes, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, mgx.SuppressOp)
-    if op is None or isinstance(op, Refusal):
-        return op
+@anchored(mgx.SuppressOp)
+def match_suppress(op: mgx.SuppressOp) -> Suppress | Refusal:
+    """The op as a choice of boxes, or why it does not match."""
     boxes, candidates = op.boxes, op.candidates
     shape = shape_of(candidates.type)
     rows, size = math.prod(shape[:-1]), shape[-1]
     last = len(shape) - 1
     corners, flags = source_of(boxes, [last, last + 1]), source_of(candidates, [last])
     if not isinstance(corners, MemoryOperand) or not isinstance(flags, MemoryOperand):
-        return Refusal(f"{Suppress.name}: an input that is no strided view")
+        return Refusal("an input that is no strided view")
     most = min(op.most.value, size if isinstance(size, int) else MAX_BYTES)
     result = op.results[0]
     kept = result_of(0, element_of(result.type), shape, [last])

@@ -9,7 +9,7 @@ from typing import ClassVar
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.family import anchored
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.refusal import Refusal
@@ -48,24 +48,20 @@ def run_of(numbers: int, units: int) -> int:
     return min(fewest, max(2, 1 << (numbers - 1).bit_length()))
 
 
-def match_topk(kernel: mgx.KernelOp) -> Topk | Refusal | None:
-    """The kernel as a topk, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, mgx.TopkOp)
-    if op is None or isinstance(op, Refusal):
-        return op
+@anchored(mgx.TopkOp)
+def match_topk(op: mgx.TopkOp) -> Topk | Refusal:
+    """The op as a topk, or why it does not match."""
     value, results = op.x, (op.values, op.indices)
     shape, made = shape_of(value.type), shape_of(op.values.type)
     axis = op.axis.value % len(shape)
     source = source_of(value, [axis])
     if not isinstance(source, MemoryOperand):
-        return Refusal(f"{Topk.name}: an input that is no strided view")
+        return Refusal("an input that is no strided view")
     k, columns = made[axis], shape[axis]
     if math.prod(shape) * 16 > MAX_BYTES:
-        return Refusal(
-            f"{Topk.name}: {math.prod(shape)} elements are more than 31-bit offsets reach"
-        )
+        return Refusal(f"{math.prod(shape)} elements are more than 31-bit offsets reach")
     if source.element.is_byte_float:
-        return Refusal(f"{Topk.name}: elements of type {source.element.name}")
+        return Refusal(f"elements of type {source.element.name}")
     values, indices = (
         result_of(n, element_of(r.type), made, [axis]) for n, r in enumerate(results)
     )
