@@ -108,6 +108,15 @@ def rem(a: Index, b: Index) -> Index:
     return 0 if b == 1 else arith.remui(a, value(b))
 
 
+def split(number: Index, *sizes: Index) -> list[Index]:
+    """A number's digits, the last one fastest: each is below its size, but for one before them."""
+    digits: list[Index] = []
+    for size in reversed(sizes):
+        digits.insert(0, rem(number, size))
+        number = div(number, size)
+    return [number, *digits]
+
+
 def minimum(a: Index, b: Index) -> Index:
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)

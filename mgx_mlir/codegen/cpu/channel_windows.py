@@ -53,15 +53,15 @@ class Channels:
 
     def __str__(self) -> str:
         copies = " of copies" if self.is_turned else ""
-        return f"vectors of channels{copies}, windows of {math.prod(self.image.window)}"
+        return f"vectors of channels{copies}, windows of {self.image.taps}"
 
     def clocks(self, lanes: int) -> float:
         """The estimated clocks: of an element of a window, and of a vector that is copied."""
         sizes = (self.image.batch.size, *self.image.outputs)
         pixels = math.prod(n if isinstance(n, int) else USUAL_SIDE for n in sizes)
-        each = float(math.prod(self.image.window))
+        each = float(self.image.taps)
         if self.is_turned or self.copy:
-            each += _COPY * (1 + math.prod(self.image.steps))
+            each += _COPY * (1 + math.prod(dim.step for dim in self.image.dims))
         return pixels * ceil_div(self.channels, lanes) * each
 
     def arguments(self) -> list[int]:
@@ -81,15 +81,15 @@ class ChannelWindows:
     def row(self, number: Index) -> None:
         """All pixels of one row of results."""
         image = self.work.image
-        width, lines = image.outputs[-1], math.prod(image.outputs[:-1])
+        width, lines = image.dims[-1].outputs, math.prod(image.outputs[:-1])
         origin = image.start(emit.div(number, lines))
         # The window's place along all dimensions but the last, whose outputs count the pixels.
         *starts, _ = window_starts(image, emit.mul(emit.rem(number, lines), width))
         ranges = [self._range(axis, start) for axis, start in enumerate(starts)]
 
         def some(column: Index, count: int) -> None:
-            start = emit.add(emit.mul(column, image.steps[-1]), -image.pads[-1])
-            last = (0, image.window[-1]) if count > 1 else self._range(len(starts), start)
+            start = emit.add(emit.mul(column, image.dims[-1].step), -image.dims[-1].pad)
+            last = (0, image.dims[-1].window) if count > 1 else self._range(len(starts), start)
             places = [*starts, start], [*ranges, last]
             self._pixels(count, emit.linear(column, (number, width)), origin, *places)
 
@@ -102,12 +102,12 @@ class ChannelWindows:
 
     def _inside(self) -> tuple[Index, Index]:
         """The pixels of a line whose windows are inside along it: from one, to another."""
-        image = self.work.image
-        step, pad, width = image.steps[-1], image.pads[-1], image.outputs[-1]
+        last = self.work.image.dims[-1]
+        step, pad, width = last.step, last.pad, last.outputs
         first = emit.minimum(ceil_div(pad, step), width)
-        room = emit.add(image.sizes[-1], pad - (image.window[-1] - 1) * image.dilations[-1] - 1)
-        last = emit.div(emit.add(emit.maximum(room, -step), step), step)
-        return first, emit.maximum(emit.minimum(last, width), first)
+        room = emit.add(last.size, pad - last.reach)
+        end = emit.div(emit.add(emit.maximum(room, -step), step), step)
+        return first, emit.maximum(emit.minimum(end, width), first)
 
     def _pixels(
         self,
@@ -140,19 +140,18 @@ class ChannelWindows:
 
     def _range(self, axis: int, start: Index) -> tuple[Index, Index]:
         """The elements of a window that are inside of the image: from one, to another."""
-        image = self.work.image
-        length, dilation = image.window[axis], image.dilations[axis]
+        dim, dilation = self.work.image.dims[axis], self.work.image.dims[axis].dilation
         before = emit.sub(0, start) if isinstance(start, int) else arith.subi(emit.value(0), start)
         low = emit.div(emit.add(emit.maximum(before, 0), dilation - 1), dilation)
-        left = emit.maximum(emit.sub(image.sizes[axis], start), 0)
+        left = emit.maximum(emit.sub(dim.size, start), 0)
         high = emit.div(emit.add(left, dilation - 1), dilation)
-        return low, emit.minimum(high, length)
+        return low, emit.minimum(high, dim.window)
 
     def _count(self, ranges: Sequence[tuple[Index, Index]]) -> ir.Value:
         """The divisor of an average."""
         accumulator = self.work.match.problem.accumulator
         if self.work.counts_padding:
-            return emit.constant(math.prod(self.work.image.window), accumulator)
+            return emit.constant(self.work.image.taps, accumulator)
         count: Index = 1
         for low, high in ranges:
             count = emit.mul(count, emit.sub(high, low))
@@ -180,9 +179,9 @@ class ChannelWindows:
                 return self._element(place, tap, first, sums, tile[1], mask, source, accumulator)
 
             def step(k: Index, *inner: ir.Value) -> list[ir.Value]:
-                at = emit.add(starts[axis], emit.mul(k, image.dilations[axis]))
-                here = emit.linear(place, (at, image.strides[axis]))
-                own = emit.add(emit.mul(tap, image.window[axis]), k)
+                at = emit.add(starts[axis], emit.mul(k, image.dims[axis].dilation))
+                here = emit.linear(place, (at, image.dims[axis].stride))
+                own = emit.add(emit.mul(tap, image.dims[axis].window), k)
                 return level(axis + 1, here, own, list(inner))
 
             low, high = ranges[axis]
@@ -209,8 +208,8 @@ class ChannelWindows:
         accumulator = self.work.match.problem.accumulator
         fill, zero = (emit.constant(x, accumulator) for x in (image.fill, 0))
         inside: list[ir.Value] = []
-        for length, (low, high) in zip(image.window, ranges, strict=True):
-            inside += [emit.compare("eq", low, 0), emit.compare("eq", high, length)]
+        for dim, (low, high) in zip(image.dims, ranges, strict=True):
+            inside += [emit.compare("eq", low, 0), emit.compare("eq", high, dim.window)]
         is_whole = reduce(arith.andi, inside)
 
         def level(axis: int, known: ir.Value, tap: Index, sums: list[ir.Value]) -> list[ir.Value]:
@@ -224,10 +223,11 @@ class ChannelWindows:
             def step(k: Index, *inner: ir.Value) -> list[ir.Value]:
                 low, high = ranges[axis]
                 within = arith.andi(emit.compare("sge", k, low), emit.compare("slt", k, high))
-                own = emit.add(emit.mul(tap, image.window[axis]), k)
+                own = emit.add(emit.mul(tap, image.dims[axis].window), k)
                 return level(axis + 1, arith.andi(known, within), own, list(inner))
 
-            last = image.window[axis] if axis else emit.select(is_whole, 0, image.window[axis])
+            all_ = image.dims[axis].window
+            last = all_ if axis else emit.select(is_whole, 0, all_)
             return emit.loop(0, last, 1, step, sums)
 
         places = [emit.add(first, number % vectors * lanes) for number in range(len(sums))]
@@ -258,7 +258,7 @@ class ChannelWindows:
         read: list[ir.Value] = []
         for number in range(len(sums)):
             pixel, vector = divmod(number, vectors)
-            here = emit.add(place, pixel * image.steps[-1] * image.strides[-1])
+            here = emit.add(place, pixel * image.dims[-1].step * image.dims[-1].stride)
             here = emit.add(here, channels[vector])
             x = emit.load_vector(source, here, lanes, mask)
             read.append(emit.convert(x, work.image.element, accumulator))

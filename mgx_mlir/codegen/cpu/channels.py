@@ -25,7 +25,7 @@ from mgx_mlir.codegen.cpu.windows import PADDED, by_pixels, groups_of
 from mgx_mlir.codegen.loops.ops.movement import word
 from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.match import Match, mapped, with_epilogue
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Dimension, Image, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
@@ -66,7 +66,7 @@ def _filters_of_channels(match: Match) -> Channels | None:
     copy = None
     if parts[1].stride != 1:
         copy = Padding.without(replace(image, channel=parts[1]), PADDED)
-        image = replace(copy.windows(1)[0], pads=b.pads, channel=b.channel)
+        image = _without_channels(copy, b)
     made = replace(
         match,
         problem=replace(problem, batch=1, M=1, N=channels),
@@ -98,21 +98,20 @@ def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
     sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
     lengths, steps, pads = list(op.lengths), list(op.strides), list(op.pads)
     count = len(lengths)
-    image = Image(
-        view.argument, element, view.offset, view.axis(0, 1), view.axis(1, 2), sizes[2:],
-        tuple(dim[0][1] for dim in view.dims[2:]), outputs[2:], tuple(lengths), tuple(steps),
-        tuple(op.dilations), tuple(pads[:count]),
-    )  # fmt: skip
+    places = sizes[2:], [dim[0][1] for dim in view.dims[2:]], outputs[2:]
+    dims = zip(*places, lengths, steps, op.dilations, pads[:count], strict=True)
+    axes = view.axis(0, 1), view.axis(1, 2), tuple(Dimension(*dim) for dim in dims)
+    image = Image(view.argument, element, view.offset, *axes)
     turned = isinstance(sizes[1], int) and sizes[1] > 1
     channels, copy = sizes[1] if turned else sizes[-1], None
     if turned:
         copy = Padding.without(image, PADDED)
-        image = replace(copy.windows(1)[0], pads=image.pads, channel=Axis(()))
+        image = _without_channels(copy, image)
     else:
         alone = (lengths[-1], steps[-1], pads[count - 1], pads[-1], sizes[1]) == (1, 1, 0, 0, 1)
         if count < 2 or not alone or view.dims[-1] != ((channels, 1),):
             return None
-        image = _without_last(image)
+        image = replace(image, channel=Axis(()), dims=image.dims[:-1])
     if not isinstance(channels, int):
         return None
     nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
@@ -138,10 +137,11 @@ def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
     return Channels(made, image, channels, mode, None, padding, is_turned=turned, copy=copy)
 
 
-def _without_last(image: Image) -> Image:
-    names = ("sizes", "strides", "outputs", "window", "steps", "dilations", "pads")
-    fewer = {name: getattr(image, name)[:-1] for name in names}
-    return replace(image, channel=Axis(()), **fewer)
+def _without_channels(copy: Padding, image: Image) -> Image:
+    """The windows of an image in its copy, without its channels."""
+    pads = iter([dim.pad for dim in image.dims])
+    own = copy.windows(1)[0].with_dims(lambda dim: replace(dim, pad=next(pads)))
+    return replace(own, channel=Axis(()))
 
 
 def add_channels(work: Channels, machine: Machine, frame: Frame) -> None:

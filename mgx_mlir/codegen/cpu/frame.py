@@ -90,12 +90,9 @@ def computed_first(match: Match) -> tuple[dict[int, Computing], Match]:
             return operand
         made[number] = work = Computing.of(operand.computed(pixels), number)
         own, distance = work.result, work.result.column.stride or 0
-        return Image(
-            number, own.element, 0, own.batch, own.row, operand.sizes,
-            tuple(x * distance for x in row_major(operand.sizes)),
-            operand.outputs, operand.window, operand.steps, operand.dilations, operand.pads,
-            fill=operand.fill,
-        )  # fmt: skip
+        places = zip(operand.dims, row_major(operand.sizes), strict=True)
+        dims = tuple(replace(dim, stride=n * distance) for dim, n in places)
+        return Image(number, own.element, 0, own.batch, own.row, dims, fill=operand.fill)
 
     def term(own: Contraction) -> Contraction:
         a = plain(own.a)

@@ -57,16 +57,16 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
         return Refusal("no windows with channels first")
     if type(problem.a) is not Matrix or not all(isinstance(n, int) for n in (problem.M, problem.K)):
         return Refusal("filters that are computed, or of symbolic sizes")
-    most = _MOST_TAPS if problem.M > 1 else _MOST_OF_ONE
-    if image.window[-1] > most or (problem.M > 1 and not emit.is_float(image.element)):
+    most, last = _MOST_TAPS if problem.M > 1 else _MOST_OF_ONE, image.dims[-1]
+    if last.window > most or (problem.M > 1 and not emit.is_float(image.element)):
         return Refusal(f"windows of more than {most} pixels, or products of integers")
-    width, count = image.outputs[-1], math.prod(image.outputs[:-1])
+    width, count = last.outputs, math.prod(image.outputs[:-1])
     sources = {read: _by_lines(read, problem.batch, count, width) for read in match.reads}
     if None in sources.values():
         return Refusal("operands that do not lie by lines")
     planes = Axis.of(*image.batch.factors, *image.channel.factors)
     copy = Padding.of(replace(image, batch=planes, channel=Axis(())), PADDED)
-    lanes, step = machine.lanes(problem.accumulator), image.steps[-1]
+    lanes, step = machine.lanes(problem.accumulator), last.step
     long = ceil_div(copy.sizes[-1], step)
     sizes = (*copy.sizes[:-1], long * step)
     copy = replace(copy, sizes=sizes, slack=lanes, element=problem.accumulator)
@@ -93,19 +93,25 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
     given = replace(given, batch=given.batch if isinstance(given.batch, int) else count)
     schedule = choose(given, machine)
     cost = PACK_VECTOR * (1 if step == 1 else 2) / lanes
-    copied = cost * given.batch * given.N * image.channel.size * math.prod(image.steps)
+    copied = (
+        cost
+        * given.batch
+        * given.N
+        * image.channel.size
+        * math.prod(dim.step for dim in image.dims)
+    )
     return Lines(made, copy, step, schedule, share * (schedule.work(given) + copied))
 
 
 def _columns(image: Image, copy: Padding, batch: int, long: int) -> Line:
     """The pixels of lines of a copy, in whose lines `long` pixels of each step lie together."""
     places, plane = row_major(copy.sizes)[:-1], math.prod(copy.sizes)
-    *lines, width = image.outputs
-    channels, step = image.channel.size, image.steps[-1]
-    starts = [(n, by * at) for n, by, at in zip(lines, image.steps, places, strict=False)]
-    moves = [(n, by * at) for n, by, at in zip(image.window, image.dilations, places, strict=False)]
-    ahead = [tap * image.dilations[-1] for tap in range(image.window[-1])]
-    row, column = Axis(((channels * math.prod(image.window), 0),)), Axis(((width, 1),))
+    channels, last, step = image.channel.size, image.dims[-1], image.dims[-1].step
+    lines = list(zip(image.dims, places, strict=False))  # the last dimension has no place
+    starts = [(dim.outputs, dim.step * at) for dim, at in lines]
+    moves = [(dim.window, dim.dilation * at) for dim, at in lines]
+    ahead = [tap * last.dilation for tap in range(last.window)]
+    row, column = Axis(((channels * image.taps, 0),)), Axis(((last.outputs, 1),))
     runs, batches = Axis.of((channels, plane), *moves), Axis.of((batch, channels * plane), *starts)
     taps = tuple(n % step * long + n // step for n in ahead)
     return Line(PADDED, copy.element, 0, batches, row, column, runs, taps)

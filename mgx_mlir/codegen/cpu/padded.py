@@ -30,12 +30,8 @@ from mgx_mlir.sizes.arithmetic import maximum
 
 def window_starts(image: Image, pixel: Index) -> list[Index]:
     """Where the window of a pixel begins along each dimension: before the image, or in it."""
-    found: list[Index] = []
-    for size, step, pad in reversed(list(zip(image.outputs, image.steps, image.pads, strict=True))):
-        out = pixel if len(found) == len(image.outputs) - 1 else emit.rem(pixel, size)
-        pixel = emit.div(pixel, size)
-        found.insert(0, emit.add(emit.mul(out, step), -pad))
-    return found
+    places = zip(emit.split(pixel, *image.outputs[1:]), image.dims, strict=True)
+    return [emit.add(emit.mul(place, dim.step), -dim.pad) for place, dim in places]
 
 
 def is_last(image: Image) -> bool:
@@ -43,11 +39,11 @@ def is_last(image: Image) -> bool:
     return image.channel.stride == 1
 
 
-def always_inside(image: Image, axis: int) -> bool:
-    """Whether all windows lie inside of the image along an axis, whatever its size."""
-    last = (image.outputs[axis] - 1) * image.steps[axis] - image.pads[axis]
-    last = last + (image.window[axis] - 1) * image.dilations[axis]
-    return not image.pads[axis] and last < image.sizes[axis]
+def always_inside(image: Image) -> bool:
+    """Whether all windows lie inside of the image, whatever its size."""
+    return all(
+        not dim.pad and (dim.outputs - 1) * dim.step + dim.reach <= dim.size for dim in image.dims
+    )
 
 
 @dataclass(frozen=True)
@@ -63,15 +59,12 @@ class Padded(InPlace):
     @staticmethod
     def of(image: Image, group: Axis, usual: int) -> Padded:
         """The windows of an image that none of them leaves, for a usual number of pixels."""
-        window, dilations, strides = image.window, image.dilations, image.strides
-        channels, pixel = image.channel.size, strides[-1]
-        taps = [(n, d * s) for n, d, s in zip(window, dilations, strides, strict=True)]
-        length = channels
-        if pixel == channels and dilations[-1] == 1:
-            length *= window[-1]
-            taps.pop()
+        length = channels = image.channel.size
+        taps = [(dim.window, dim.dilation * dim.stride) for dim in image.dims]
+        if (image.dims[-1].stride, image.dims[-1].dilation) == (channels, 1):
+            length *= taps.pop()[0]
         # Rows have no place of their own: their strides say nothing.
-        row, column = Axis(((usual, 0),)), Axis(((math.prod(window) * channels, 1),))
+        row, column = Axis(((usual, 0),)), Axis(((image.taps * channels, 1),))
         return Padded(
             image.argument, image.element, image.offset, Axis(()), row, column,
             Axis.of(*taps), length, image, group,
@@ -84,15 +77,9 @@ class Padded(InPlace):
     def places(self, batch: Index, first: Index, rows: int) -> ir.Value:
         """Where the windows of so many pixels from `first` on begin: one after another."""
         image = self.image
-        steps = [step * stride for step, stride in zip(image.steps, image.strides, strict=True)]
         sizes = [image.batch.size, *image.outputs]
-        steps = [image.batch.stride or 0, *steps]
-        rest = first
-        at: list[Index] = []
-        for size in reversed(sizes[1:]):
-            at.insert(0, emit.rem(rest, size))
-            rest = emit.div(rest, size)
-        at.insert(0, rest)
+        steps = [image.batch.stride or 0, *(dim.step * dim.stride for dim in image.dims)]
+        at = emit.split(first, *sizes[1:])
         place = emit.linear(
             emit.add(image.offset, self.group.offset(batch)), *zip(at, steps, strict=True)
         )
@@ -190,16 +177,13 @@ class Padding:
     @staticmethod
     def of(image: Image, argument: int) -> Padding:
         """The copy of what the windows of an image reach."""
-        shape = zip(image.outputs, image.steps, image.window, image.dilations, strict=True)
-        sizes = tuple(
-            maximum(n - 1, 0) * step + (length - 1) * d + 1 for n, step, length, d in shape
-        )
-        return Padding(image, sizes, argument)
+        sizes = (maximum(dim.outputs - 1, 0) * dim.step + dim.reach for dim in image.dims)
+        return Padding(image, tuple(sizes), argument)
 
     @staticmethod
     def without(image: Image, argument: int) -> Padding:
         """The copy of an image with channels last, and nothing around it."""
-        return Padding(replace(image, pads=(0,) * len(image.pads)), image.sizes, argument)
+        return Padding(image.with_dims(lambda dim: replace(dim, pad=0)), image.sizes, argument)
 
     @property
     def channels(self) -> int:
@@ -213,12 +197,12 @@ class Padding:
     def windows(self, groups: int) -> tuple[Image, Axis]:
         """The image of a group in the copy, and the steps of groups."""
         image, channels = self.image, self.channels
-        strides = tuple(n * channels for n in row_major(self.sizes))
         batch = Axis(((image.batch.size, math.prod(self.sizes) * channels),))
-        own = Image(
-            self.argument, image.element, 0, batch, Axis.of((channels // groups, 1)), self.sizes,
-            strides, image.outputs, image.window, image.steps, image.dilations,
-            (0,) * len(image.pads), fill=image.fill,
+        places = zip(image.dims, self.sizes, row_major(self.sizes), strict=True)
+        own = replace(
+            image, argument=self.argument, offset=0, batch=batch,
+            channel=Axis.of((channels // groups, 1)),
+            dims=tuple(replace(dim, size=n, stride=s * channels, pad=0) for dim, n, s in places),
         )  # fmt: skip
         return own, Axis.of((groups, channels // groups))
 
@@ -254,15 +238,15 @@ class _Copy:
         place: Index = image.offset
         inside: ir.Value | bool = True
         for axis in reversed(range(len(padding.sizes) - 1)):
-            at = emit.sub(emit.rem(rest, padding.sizes[axis]), image.pads[axis])
+            at = emit.sub(emit.rem(rest, padding.sizes[axis]), image.dims[axis].pad)
             rest = emit.div(rest, padding.sizes[axis])
-            place = emit.linear(place, (at, image.strides[axis]))
-            if image.pads[axis] or not padding.sizes[axis] <= image.sizes[axis]:
-                inside = emit.both(inside, emit.compare("ult", at, image.sizes[axis]))
+            place = emit.linear(place, (at, image.dims[axis].stride))
+            if image.dims[axis].pad or not padding.sizes[axis] <= image.dims[axis].size:
+                inside = emit.both(inside, emit.compare("ult", at, image.dims[axis].size))
         place = emit.add(place, image.batch.offset(rest))
-        before = image.pads[-1]
+        before = image.dims[-1].pad
         low = emit.minimum(before, width)
-        high = emit.maximum(emit.minimum(emit.add(image.sizes[-1], before), width), low)
+        high = emit.maximum(emit.minimum(emit.add(image.dims[-1].size, before), width), low)
 
         def copied() -> None:
             self._fill(to, 0, emit.mul(low, channels))
@@ -292,7 +276,7 @@ class _Copy:
 
     def _pixels(self, place: Index, to: Index, count: Index) -> None:
         image, channels = self.padding.image, self.padding.channels
-        pixel, channel = image.strides[-1], image.channel.stride
+        pixel, channel = image.dims[-1].stride, image.channel.stride
         if pixel == channels and 1 in (channel, channels):
             self._run(place, to, emit.mul(count, channels))
         elif channel == 1:
@@ -329,7 +313,7 @@ class _Copy:
         def scalars() -> None:
             def one(number: Index) -> None:
                 def element(c: Index) -> None:
-                    here = emit.linear(place, (number, image.strides[-1]))
+                    here = emit.linear(place, (number, image.dims[-1].stride))
                     x = emit.load(self.source, emit.add(here, image.channel.offset(c)))
                     x = emit.convert(x, image.element, self.padding.element or image.element)
                     emit.store(x, self.target, emit.linear(to, (number, channels), (c, 1)))
@@ -338,7 +322,7 @@ class _Copy:
 
             emit.loop(0, count, 1, one)
 
-        if image.strides[-1] != 1:
+        if image.dims[-1].stride != 1:
             scalars()
             return
         # Squares of neighbouring pixels by channels; of fewer channels, what is more is nothing.

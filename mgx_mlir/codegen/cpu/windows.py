@@ -16,7 +16,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.frame import Computing, computed_first
 from mgx_mlir.codegen.cpu.padded import Padded, Padding, Windows, always_inside, is_last
 from mgx_mlir.codegen.problem.match import Match, mapped
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Dimension, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Number, exact
 
@@ -70,8 +70,7 @@ def window_product(match: Match) -> WindowProduct | Refusal:
         if image is None or parts is None or groups_of(term) != groups:
             return Refusal("images or filters without strides, or groups of one channel")
         image, step = replace(image, batch=parts[0]), parts[1]
-        insides = (always_inside(image, axis) for axis in range(len(image.window)))
-        if not (is_last(image) and all(insides)):
+        if not (is_last(image) and always_inside(image)):
             whole = replace(image, channel=Axis.of(*step.factors, *image.channel.factors))
             copies.append(Padding.of(whole, PADDED - number))
             image, step = copies[-1].windows(groups)
@@ -85,7 +84,7 @@ def window_product(match: Match) -> WindowProduct | Refusal:
     sources = {read: by_pixels(read, groups) for read in match.reads}
     if len(steps) != 1 or place is None or None in sources.values():
         return Refusal("results or operands that do not lie by pixels")
-    depth = sum(math.prod(image.window) * image.channel.size for image in images)
+    depth = sum(image.taps * image.channel.size for image in images)
     if len(images) > 1 and not emit.is_float(problem.accumulator):
         # They lie together in blocks of filters, across which no window may begin.
         return Refusal("several images of integers")
@@ -96,7 +95,7 @@ def window_product(match: Match) -> WindowProduct | Refusal:
         (left,) = rows_of
     elif len(images) == groups == 1 and type(problem.b) is Matrix:
         (image,) = images
-        pixels = Axis.of(*image.batch.factors, (image.sizes[0], image.strides[0]))
+        pixels = Axis.of(*image.batch.factors, (image.dims[0].size, image.dims[0].stride))
         if isinstance(pixels.stride, int):
             row, column = Axis(((usual, pixels.stride),)), image.channel
             left = Matrix(image.argument, image.element, image.offset, Axis(()), row, column)
@@ -127,9 +126,8 @@ def _image_of(term: Contraction) -> Image | None:
         stride = b.column.stride
         if stride is None:
             return None
-        pixels = (b.column.size,)
-        b = Image(b.argument, b.element, b.offset, b.batch, b.row, pixels, (stride,), pixels,
-                  (1,), (1,), (1,), (0,))  # fmt: skip
+        line = Dimension(b.column.size, stride, b.column.size, 1, 1, 1, 0)
+        b = Image(b.argument, b.element, b.offset, b.batch, b.row, (line,))
     if type(b) is not Image or not isinstance(b.channel.size, int):
         return None
     return b if term.M > 1 or groups_of(term) == 1 or b.channel.size > 1 else None
@@ -143,7 +141,7 @@ def _filters(term: Contraction, image: Image) -> Matrix | None:
     steps = filter_steps(a.column, image)
     if steps is None:
         return None
-    sizes = (image.channel.size, *image.window)
+    sizes = (image.channel.size, *(dim.window for dim in image.dims))
     channel, *window = zip(sizes, steps, strict=True)
     row = Axis.of(*window, channel)
     batch = Axis(tuple(factor for factor in a.batch.factors if factor[1]))
@@ -152,7 +150,7 @@ def _filters(term: Contraction, image: Image) -> Matrix | None:
 
 def filter_steps(column: Axis, image: Image) -> list[int] | None:
     """The distances in memory of neighbours of a filter's elements along channels and window."""
-    sizes = (image.channel.size, *image.window)
+    sizes = (image.channel.size, *(dim.window for dim in image.dims))
     places = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     steps = [
         column.distance(place) if size > 1 else 0 for size, place in zip(sizes, places, strict=True)

@@ -248,7 +248,7 @@ class _Emitter:
     def _transform(self, start: Index, t: Index, corner: tuple[Index, Index]) -> None:
         """Transforms the pixels of a tile, with zeros around the image."""
         scene, lanes, channels = self.scene, self.lanes, self.squares.channels
-        first = [emit.add(at, -pad) for at, pad in zip(corner, scene.pads, strict=True)]
+        first = [emit.add(at, -dim.pad) for at, dim in zip(corner, scene.dims, strict=True)]
 
         def vector(c: Index) -> None:
             own = emit.add(start, scene.channel.offset(c))

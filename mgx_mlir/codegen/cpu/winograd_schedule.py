@@ -9,7 +9,7 @@ from mgx_mlir.codegen.cpu.channel_windows import USUAL_SIDE
 from mgx_mlir.codegen.cpu.schedule import Machine, idle_share
 from mgx_mlir.codegen.cpu.windows import WindowProduct, filter_steps, groups_of
 from mgx_mlir.codegen.problem.match import Match
-from mgx_mlir.codegen.problem.problem import Image, Matrix
+from mgx_mlir.codegen.problem.problem import Dimension, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -51,9 +51,12 @@ class Squares:
     @property
     def usual(self) -> Squares:
         """With the sizes that a schedule is chosen for in place of formulas."""
-        high, wide = (n if isinstance(n, int) else USUAL_SIDE for n in self.image.outputs)
+
+        def usual(dim: Dimension) -> Dimension:
+            return dim if isinstance(dim.outputs, int) else replace(dim, outputs=USUAL_SIDE)
+
         images = self.images if isinstance(self.images, int) else 1
-        return replace(self, images=images, image=replace(self.image, outputs=(high, wide)))
+        return replace(self, images=images, image=self.image.with_dims(usual))
 
     @staticmethod
     def of(match: Match, product: WindowProduct, machine: Machine) -> Squares | Refusal:
@@ -61,10 +64,10 @@ class Squares:
         image, problem, lanes = match.problem.b, match.problem, machine.lanes(ELEMENT)
         if not match.relaxed:
             return Refusal("another formula than the model's")
-        if match.added or type(image) is not Image or image.window != (WINDOW, WINDOW):
-            return Refusal(f"a window that is not {WINDOW}x{WINDOW}")
-        if image.steps != (1, 1) or image.dilations != (1, 1):
-            return Refusal("windows with steps or gaps")
+        if match.added or type(image) is not Image or len(image.dims) != 2:
+            return Refusal("no image with rows and columns")
+        if any((dim.window, dim.step, dim.dilation) != (WINDOW, 1, 1) for dim in image.dims):
+            return Refusal(f"windows that are not {WINDOW}x{WINDOW}, or with steps or gaps")
         if {problem.accumulator, image.element, problem.a.element} != {ELEMENT}:
             return Refusal(f"elements that are not {ELEMENT}")
         (filters,), steps = product.filters, filter_steps(problem.a.column, image)

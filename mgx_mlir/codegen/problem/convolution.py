@@ -9,7 +9,14 @@ from typing import TypeAlias, TypeGuard
 from mlir import ir
 
 from mgx_mlir.codegen.problem.computed import computed_by, computed_matrix
-from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, pixels
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    ComputedImage,
+    Dimension,
+    Image,
+    Matrix,
+    pixels,
+)
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import pad_value_of
@@ -81,7 +88,9 @@ def image_operand(op: Convolution) -> Image | None:
     images = [read for read in reads if isinstance(read, Image)]
     if not images:
         return None
-    most = max(images, key=lambda image: (len([x for x in image.strides if x]), image.element))
+    most = max(
+        images, key=lambda image: (sum(dim.stride != 0 for dim in image.dims), image.element)
+    )
     own = {f.name: getattr(most, f.name) for f in fields(Image)}
     own["element"] = element_name(op.x.type)
     return ComputedImage(**own, op=pointwise, reads=tuple(reads))
@@ -93,38 +102,25 @@ def _image(view: View, op: Convolution) -> Image | None:
     grouped = x.split(1, group)
     if grouped is None:
         return None
-    strides = []
-    for dim in grouped.dims[3:]:
-        if len(dim) != 1:
-            return None
-        strides.append(dim[0][1])
+    places = grouped.dims[3:]
+    if any(len(place) != 1 for place in places):
+        return None
     outputs = list(shape_of(op.y.type)[1:])
     outputs.pop(-1 if op.channels_last else 0)
     window = list(shape_of(op.w.type)[1:])
     window.pop(-1 if op.channels_last else 0)
     if any(isinstance(size, Size) for size in window):
         return None
-    return Image(
-        x.argument,
-        x.element,
-        x.offset,
-        grouped.axis(0, 2),
-        grouped.axis(2, 3),
-        tuple(x.shape[2:]),
-        tuple(strides),
-        tuple(outputs),
-        tuple(window),
-        tuple(op.strides),
-        tuple(op.dilations),
-        tuple(op.pads)[: len(outputs)],
-        fill=pad_value_of(op),
-    )
+    moves = op.strides, op.dilations, list(op.pads)[: len(outputs)]
+    dims = zip(x.shape[2:], [place[0][1] for place in places], outputs, window, *moves, strict=True)
+    axes = grouped.axis(0, 2), grouped.axis(2, 3), tuple(Dimension(*dim) for dim in dims)
+    return Image(x.argument, x.element, x.offset, *axes, fill=pad_value_of(op))
 
 
 def plain_image(image: Image) -> Matrix | None:
     """The image as a matrix, where a window is one element and each element is used once."""
-    if math.prod(image.window) != 1 or any(step != 1 for step in image.steps):
-        return None
-    if any(image.pads) or image.sizes != image.outputs:
+    if image.taps != 1 or any(
+        (dim.step, dim.pad, dim.outputs) != (1, 0, dim.size) for dim in image.dims
+    ):
         return None
     return image.computed(pixels) if isinstance(image, ComputedImage) else pixels(image)

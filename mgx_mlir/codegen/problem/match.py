@@ -260,7 +260,7 @@ def _convolution(op: Convolution) -> Contraction | None:
     b = plain_image(x) or x
     if isinstance(a, Computed) and isinstance(b, Image):
         return None
-    depth = x.channel.size * math.prod(x.window)
+    depth = x.channel.size * x.taps
     positions = math.prod(x.outputs)
     return Contraction(x.batch.size, a.row.size, positions, depth, a, b, accumulator)
 

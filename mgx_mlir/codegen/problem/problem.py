@@ -201,20 +201,35 @@ class Computed(Matrix):
 
 
 @dataclass(frozen=True)
-class Edge:
-    """A dimension of an image whose windows may reach beyond it.
+class Dimension:
+    """A spatial dimension of an image, and of the windows that move along it by `step`.
 
-    Window number w is at position `w // windows % outputs` along the dimension, and tap t is at
-    `t // taps % window` in it. `size`, `outputs`, `window`, `step`, `dilation` and `pad`
-    (before) are as in `Image`.
+    `stride` is of memory, `outputs` the number of windows, `window` of the pixels that each has,
+    and `pad` of those before the image.
     """
 
     size: int
+    stride: int
     outputs: int
     window: int
     step: int
     dilation: int
     pad: int
+
+    @property
+    def reach(self) -> int:
+        """The pixels from a window's first to its last, and both."""
+        return (self.window - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
+class Edge(Dimension):
+    """A dimension whose windows may reach beyond the image.
+
+    Window number w is at position `w // windows % outputs` along the dimension, and tap t is at
+    `t // taps % window` in it.
+    """
+
     windows: int
     taps: int
 
@@ -238,9 +253,7 @@ class Windows(Matrix):
 class Image:
     """Windows of a view of input `argument`, as matrices [batch, (channel, window), output].
 
-    `sizes`, `strides` (of memory), `outputs`, `window`, `steps`, `dilations` and `pads`
-    (before each dimension) have one number for each spatial dimension. `fill`: the number that
-    elements beyond the edges have.
+    `fill`: the number that elements beyond the edges have.
     """
 
     argument: int
@@ -248,30 +261,39 @@ class Image:
     offset: int
     batch: Axis
     channel: Axis
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    outputs: tuple[int, ...]
-    window: tuple[int, ...]
-    steps: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[int, ...]
+    dims: tuple[Dimension, ...]
     fill: int = field(default=0, kw_only=True)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(dim.size for dim in self.dims)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(dim.stride for dim in self.dims)
+
+    @property
+    def taps(self) -> int:
+        """Pixels of a window."""
+        return math.prod(dim.window for dim in self.dims)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return tuple(dim.outputs for dim in self.dims)
 
     @property
     def axes(self) -> tuple[Axis, Axis, Axis]:
         """The axes of images and of channels, and the pixels' dimensions as one."""
-        return self.batch, self.channel, Axis(tuple(zip(self.sizes, self.strides, strict=True)))
+        return self.batch, self.channel, Axis(tuple((dim.size, dim.stride) for dim in self.dims))
+
+    def with_dims(self, change: Callable[[Dimension], Dimension]) -> Self:
+        return replace(self, dims=tuple(map(change, self.dims)))
 
     def matrix(self) -> Matrix | None:
         """The matrix of a window that has one position, without padding; None for other images."""
-        reach = [(n - 1) * d + 1 for n, d in zip(self.window, self.dilations, strict=True)]
-        fits = all(r <= size for r, size in zip(reach, self.sizes, strict=True))
-        if math.prod(self.outputs) != 1 or any(self.pads) or not fits:
+        if any(dim.outputs != 1 or dim.pad or not dim.reach <= dim.size for dim in self.dims):
             return None
-        taps = [
-            (n, d * stride)
-            for n, d, stride in zip(self.window, self.dilations, self.strides, strict=True)
-        ]
+        taps = [(dim.window, dim.dilation * dim.stride) for dim in self.dims]
         row = Axis.of(*self.channel.factors, *taps)
         return Matrix(self.argument, self.element, self.offset, self.batch, row, Axis(()))
 
@@ -329,7 +351,7 @@ class Contraction:
 
 def pixels(image: Image) -> Matrix:
     """An image as matrices [batch, channel, pixel]."""
-    column = Axis.of(*zip(image.sizes, image.strides, strict=True))
+    column = Axis.of(*image.axes[2].factors)
     return Matrix(image.argument, image.element, image.offset, image.batch, image.channel, column)
 
 

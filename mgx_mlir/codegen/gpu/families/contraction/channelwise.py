@@ -29,6 +29,7 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.depthwise import (
 )
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.problem.match import Match, match_convolution, used_arguments
+from mgx_mlir.codegen.problem.problem import Dimension
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
@@ -80,12 +81,11 @@ def _scheduled(plan: Depthwise, inputs: Sequence[ir.Type]) -> Depthwise:
     def at(size: Number) -> int:
         return max(1, value_of(size, known, _USUAL))
 
-    image, problem = plan.image, plan.match.problem
-    sizes, outputs, strides = (
-        tuple(map(at, numbers)) for numbers in (image.sizes, image.outputs, image.strides)
-    )
-    usual = replace(image, sizes=sizes, outputs=outputs, strides=strides)
-    problem = replace(problem, batch=1, M=math.prod(outputs))
+    def dim(x: Dimension) -> Dimension:
+        return replace(x, size=at(x.size), outputs=at(x.outputs), stride=at(x.stride))
+
+    usual = plan.image.with_dims(dim)
+    problem = replace(plan.match.problem, batch=1, M=math.prod(usual.outputs))
     product = replace(plan.product, match=replace(plan.match, problem=problem))
     best = best_of(replace(plan, product=product, image=usual))
     return replace(plan, lanes=best.lanes, rows=best.rows, width=best.width, mixed=best.mixed)

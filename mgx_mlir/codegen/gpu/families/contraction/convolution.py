@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import mul
-from typing import cast
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
@@ -24,12 +22,14 @@ from mgx_mlir.codegen.problem.problem import (
     Axis,
     ComputedImage,
     Contraction,
+    Dimension,
     Edge,
     Image,
     Matrix,
     Windows,
 )
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.rewriting.views import row_major as strides_of
 from mgx_mlir.sizes.arithmetic import Size, maximum
 
 # Numbers of the packed operands, as arguments of the product.
@@ -66,42 +66,37 @@ def product_of(match: Match) -> Product:
     channels = image.channel.size
     chunk = CHUNK_BYTES // emit.element_bytes(image.element)
     packings: dict[int, Packing] = {}
-    whole = channels % chunk == 0
-    taps = math.prod(image.window)
+    whole, dims = channels % chunk == 0, image.dims
+    taps, last = image.taps, dims[-1].window
 
     after = _after(image)
     pixel, run = _narrow(image)
-    if run and split(problem.a.column, problem.K // image.window[-1])[1].stride is None:
+    if run and split(problem.a.column, problem.K // last)[1].stride is None:
         pixel, run = 0, 0  # a row of taps has no single stride
-    if whole and _lie_last(image) and max(image.window) <= MAX_WINDOW:
+    if whole and _lie_last(image) and _are_small(image):
         windows = partial(_windows, edges=_edges(image, after))
         b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
     else:
         packing = Packing(
             image.argument, image.element, image.offset, image.batch, image.channel,
-            image.sizes, image.strides, image.pads, after, 0, pixel,
+            image.sizes, image.strides, tuple(dim.pad for dim in dims), after, 0, pixel,
             image if isinstance(image, ComputedImage) else None, image.fill,
         )  # fmt: skip
         packings[PACKED_IMAGE] = packing
         channels = packing.channels
         batch = Axis.of((image.batch.size, packing.packed_batch))
-        packed = Image(
-            PACKED_IMAGE, image.element, 0, batch, Axis.of((channels, 1)), packing.padded,
-            packing.packed_strides, image.outputs, image.window, image.steps, image.dilations,
-            (0,) * len(image.pads),
-        )  # fmt: skip
+        places = zip(dims, packing.padded, packing.packed_strides, strict=True)
+        dims = tuple(replace(dim, size=n, stride=stride, pad=0) for dim, n, stride in places)
+        packed = Image(PACKED_IMAGE, image.element, 0, batch, Axis.of((channels, 1)), dims)
         b = _windows(packed, ())
     depth = taps * channels
-    a = _filter(problem, image.window, channels, packings, run)
+    a = _filter(problem, image, channels, packings, run)
     if run:
         # `_windows` may give rows of taps merged with the factors before them.
-        strides = packings[PACKED_IMAGE].packed_strides
-        outer = Axis.of(
-            *list(zip(image.window, map(mul, image.dilations, strides), strict=True))[:-1]
-        )
+        outer = Axis.of(*((dim.window, dim.dilation * dim.stride) for dim in dims[:-1]))
         b = replace(b, row=Axis((*outer.factors, (run, 1))))
-        depth = taps // image.window[-1] * run
-        kept = image.window[-1] * channels
+        depth = taps // last * run
+        kept = last * channels
         b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, (), run, kept)
     problem = replace(problem, K=depth, a=a, b=b)
     product = Product(replace(match, problem=problem), place, packings)
@@ -127,7 +122,7 @@ def _in_place(problem: Contraction) -> Contraction | Refusal:
     if any(isinstance(n, Size) for n in counts):
         return Refusal("channels whose number is an argument")
     image = subsampled(problem.b)
-    if max(image.window) > MAX_WINDOW:
+    if not _are_small(image):
         return Refusal(f"windows of more than {MAX_WINDOW} pixels")
     channel, tap = split(problem.a.column, image.channel.size)
     a = replace(problem.a, column=Axis.of(*tap.factors, *channel.factors))
@@ -143,46 +138,45 @@ def channels_moved_last(problem: Contraction) -> tuple[Contraction, Packing | No
     Pixels around the image are not stored there.
     """
     image = problem.b
-    if type(image) is not Image or _lie_last(image) or math.prod(image.window) == 1:
+    if type(image) is not Image or _lie_last(image) or image.taps == 1:
         return None
     image = subsampled(image)
     channels, chunk = image.channel.size, CHUNK_BYTES // emit.element_bytes(image.element)
     counts = [channels, problem.M, *(n for f in problem.a.column.factors for n in f)]
     if any(isinstance(n, Size) for n in counts) or channels % chunk:
         return None
-    if max(image.window) > MAX_WINDOW:
+    if not _are_small(image):
         return None
-    strides = [channels]
-    for size in reversed(image.sizes[1:]):
-        strides.insert(0, size * strides[0])
     batch = Axis(((image.batch.size, math.prod(image.sizes) * channels),))
+    places = zip(image.dims, strides_of(image.sizes), strict=True)
     packed = replace(
         image, argument=PACKED_IMAGE, offset=0, batch=batch, channel=Axis(((channels, 1),)),
-        strides=tuple(strides),
+        dims=tuple(replace(dim, stride=stride * channels) for dim, stride in places),
     )  # fmt: skip
     packings: dict[int, Packing] = {}
-    a = _filter(replace(problem, b=image), image.window, channels, packings, 0)
+    a = _filter(replace(problem, b=image), image, channels, packings, 0)
     b = _windows(packed, _edges(image, _after(image)))
     return replace(problem, a=a, b=b), packings.get(PACKED_FILTER)
+
+
+def _are_small(image: Image) -> bool:
+    return all(dim.window <= MAX_WINDOW for dim in image.dims)
 
 
 def _after(image: Image) -> tuple[int, ...]:
     """How far windows reach beyond the last pixels, along each dimension."""
     return tuple(
-        cast(int, maximum(0, (o - 1) * step + (r - 1) * d + 1 - p - size))
-        for o, step, r, d, p, size in zip(
-            image.outputs, image.steps, image.window, image.dilations, image.pads, image.sizes,
-            strict=True,
-        )
-    )  # fmt: skip
+        maximum(0, (dim.outputs - 1) * dim.step + dim.reach - dim.pad - dim.size)
+        for dim in image.dims
+    )
 
 
 def _windows(image: Image, edges: tuple[Edge, ...]) -> Matrix:
     """The windows as columns of a matrix; `edges`: where they reach beyond the image."""
-    strides, offset = image.strides, image.offset - sum(map(mul, image.pads, image.strides))
-    taps = [(r, d * s) for r, d, s in zip(image.window, image.dilations, strides, strict=True)]
+    offset = image.offset - sum(dim.pad * dim.stride for dim in image.dims)
+    taps = [(dim.window, dim.dilation * dim.stride) for dim in image.dims]
     k = Axis.of(*taps, *image.channel.factors)
-    columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
+    columns = [(dim.outputs, dim.step * dim.stride) for dim in image.dims]
     b = Matrix(image.argument, image.element, offset, image.batch, k, Axis.of(*columns))
     if not edges:
         return b
@@ -206,27 +200,22 @@ def _narrow(image: Image) -> tuple[int, int]:
     A row of a window is one run, of a row of LDS, in place of one chunk for each of its pixels.
     Zeros where that takes no fewer elements.
     """
-    size, last = emit.element_bytes(image.element), image.window[-1]
+    size, last = emit.element_bytes(image.element), image.dims[-1].window
     pixel = 1 << (image.channel.size - 1).bit_length()
     run = ROW_CHUNKS * CHUNK_BYTES // size
     fits = last * pixel <= run < last * CHUNK_BYTES // size
-    return (pixel, run) if fits and image.dilations[-1] == 1 and pixel * size >= 4 else (0, 0)
+    return (pixel, run) if fits and image.dims[-1].dilation == 1 and pixel * size >= 4 else (0, 0)
 
 
 def _edges(image: Image, after: tuple[int, ...]) -> tuple[Edge, ...]:
     """The dimensions with padding; `after`: how far windows reach beyond the last pixels."""
     edges = []
     windows, taps = 1, image.channel.size
-    for d in reversed(range(len(image.sizes))):
-        if image.pads[d] or after[d]:
-            edges.append(
-                Edge(
-                    image.sizes[d], image.outputs[d], image.window[d], image.steps[d],
-                    image.dilations[d], image.pads[d], windows, taps,
-                )
-            )  # fmt: skip
-        windows *= image.outputs[d]
-        taps *= image.window[d]
+    for dim, beyond in zip(reversed(image.dims), reversed(after), strict=True):
+        if dim.pad or beyond:
+            edges.append(Edge(**vars(dim), windows=windows, taps=taps))
+        windows *= dim.outputs
+        taps *= dim.window
     return tuple(edges)
 
 
@@ -260,14 +249,13 @@ def side_by_side(product: Product) -> Product:
 
 def _filter(
     problem: Contraction,
-    window: tuple[int, ...],
+    image: Image,
     channels: int,
     packings: dict[int, Packing],
     run: int,
 ) -> Matrix:
     """The filters with channels last: rows of the product."""
-    a, image, taps = problem.a, problem.b, math.prod(window)
-    own = image.channel.size if isinstance(image, Image) else 0
+    a, own, taps, last = problem.a, image.channel.size, image.taps, image.dims[-1].window
     channel, tap = split(a.column, own)
     if not run and channels == own and (taps == 1 or (_last(channel) and tap.stride == channels)):
         column = channel if taps == 1 else Axis.of((taps, channels), (channels, 1))
@@ -276,12 +264,12 @@ def _filter(
     groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
     start = sum(aligned(p.bytes) for p in packings.values())
     # The taps of a view may need several strides.
-    outer, row = split(tap, taps // window[-1])
+    outer, row = split(tap, taps // last)
     factors = [*(outer.factors or ((1, 0),)), *(row.factors or ((1, 0),))]
     sizes, strides = (tuple(numbers) for numbers in zip(*factors, strict=True))
     after, chunk = (0,) * len(sizes), 0
     if run:
-        after, chunk = (*after[:-1], run // channels - window[-1]), channels
+        after, chunk = (*after[:-1], run // channels - last), channels
     packing = Packing(
         a.argument, a.element, a.offset, Axis.of(*groups.factors, *a.row.factors), channel,
         sizes, strides, (0,) * len(sizes), after, start, chunk,
@@ -313,11 +301,13 @@ def subsampled(image: Image) -> Image:
     """The image with only the pixels that windows meet, along dimensions of windows of size 1."""
     if isinstance(image, ComputedImage):
         return image.mapped(subsampled)
-    sizes, strides, steps = list(image.sizes), list(image.strides), list(image.steps)
-    for d, window in enumerate(image.window):
-        if window == 1 and image.pads[d] == 0 and (image.outputs[d] - 1) * steps[d] < sizes[d]:
-            sizes[d], strides[d], steps[d] = image.outputs[d], strides[d] * steps[d], 1
-    return replace(image, sizes=tuple(sizes), strides=tuple(strides), steps=tuple(steps))
+
+    def met(dim: Dimension) -> Dimension:
+        if dim.window != 1 or dim.pad or not (dim.outputs - 1) * dim.step < dim.size:
+            return dim
+        return replace(dim, size=dim.outputs, stride=dim.stride * dim.step, step=1)
+
+    return image.with_dims(met)
 
 
 def _last(axis: Axis) -> bool:

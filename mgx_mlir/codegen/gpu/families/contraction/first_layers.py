@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import cast
 
 from mlir import ir
@@ -24,7 +23,7 @@ from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.pointers import forwards, value_of
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
-from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
+from mgx_mlir.codegen.gpu.builders.units import unit_for
 from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,
@@ -39,7 +38,7 @@ from mgx_mlir.codegen.gpu.families.contraction.variants import Multiples
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import sizes_of
 from mgx_mlir.codegen.problem.match import Match, match_convolution, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Dimension, Image
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
@@ -87,10 +86,10 @@ def _program(
         return Refusal("images that are read backwards")
     plans, values = [], 1 if found.transposed else unit.values
     aligned, even = _aligned(image, values)
+    computed = problem.b if isinstance(problem.b, ComputedImage) else None
     for own in (image, aligned):
-        usual = _usual(own, inputs)
-        make = partial(_blocks, found, usual, unit, target)
-        best = best_of(make, usual, problem.a, unit)
+        how = found.product, _usual(own, inputs), unit, target, 1, 1
+        best = best_of(Narrow(*how, computed, problem.a, found.transposed))
         if isinstance(best, Refusal):
             return best
         plans.append(replace(best, image=own))
@@ -112,15 +111,6 @@ def _program(
     return Generated(launches.program(), f"any sizes, {words}")
 
 
-def _blocks(
-    found: _Problem, image: Image, unit: Unit, target: Target, high: int, wide: int, *cut: int
-) -> Narrow:
-    problem = found.match.problem
-    computed = problem.b if isinstance(problem.b, ComputedImage) else None
-    own = found.product, image, unit, target, high, wide
-    return Narrow(*own, computed, problem.a, found.transposed, *cut)
-
-
 def _aligned(image: Image, values: int) -> tuple[Image, Number]:
     """The image whose width and strides vectors of 16 bytes divide, and a number that is 1 where
     they do, and else 0. Strides are no multiples of the width where the image is a part of another.
@@ -132,10 +122,10 @@ def _aligned(image: Image, values: int) -> tuple[Image, Number]:
     def whole(number: int, part: int = 0) -> int:
         return number if isinstance(number, int) else multiples(number, part)
 
-    sizes = (image.sizes[0], whole(image.sizes[1]))
-    outputs = (image.outputs[0], whole(image.outputs[1], values))
-    found = replace(_with_strides(image, whole), sizes=sizes, outputs=outputs)
-    return found, multiples.holds
+    rows, columns = (replace(dim, stride=whole(dim.stride)) for dim in image.dims)
+    wide = whole(columns.size), whole(columns.outputs, values)
+    columns = replace(columns, size=wide[0], outputs=wide[1])
+    return replace(_with_strides(image, whole), dims=(rows, columns)), multiples.holds
 
 
 def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:
@@ -145,18 +135,20 @@ def _usual(image: Image, inputs: Sequence[ir.Type]) -> Image:
     def at(number: Number) -> int:
         return value_of(number, known, _USUAL)
 
-    found = _with_strides(image, at)
-    batch = Axis(tuple((1, stride) for _, stride in found.batch.factors))
-    sizes, outputs = (tuple(map(at, numbers)) for numbers in (image.sizes, image.outputs))
-    return replace(found, batch=batch, sizes=sizes, outputs=outputs)
+    def dim(x: Dimension) -> Dimension:
+        return replace(x, size=at(x.size), outputs=at(x.outputs), stride=at(x.stride))
+
+    found = _with_strides(image, at).with_dims(dim)
+    return replace(found, batch=Axis(tuple((1, stride) for _, stride in found.batch.factors)))
 
 
 def _with_strides(image: Image, change: Callable[[int], int]) -> Image:
+    """The image with other strides of images and of channels."""
     batch, channel = (
         Axis(tuple((n, change(stride)) for n, stride in axis.factors))
         for axis in (image.batch, image.channel)
     )
-    return replace(image, batch=batch, channel=channel, strides=tuple(map(change, image.strides)))
+    return replace(image, batch=batch, channel=channel)
 
 
 FAMILY = Family("first_layers", 21, Matched(_match, _program), symbolic=True, given=False)

@@ -70,15 +70,14 @@ class ImageBlocks(OneFunction):
     @cached_property
     def shift(self) -> int:
         """Columns of pixels before a work-group's first window, in whole groups."""
-        return ceil_div(self.image.pads[1], self.group) * self.group
+        return ceil_div(self.image.dims[1].pad, self.group) * self.group
 
     @cached_property
     def patch(self) -> tuple[int, int]:
         """Rows of the pixels under a work-group's windows, and groups of columns."""
-        image, lines = self.image, (self.high - 1) * self.image.steps[0] + 1
-        reach = [(w - 1) * d for w, d in zip(image.window, image.dilations, strict=True)]
-        columns = self.shift - image.pads[1] + (self.wide - 1) * image.steps[1] + reach[1] + 1
-        return lines + reach[0], ceil_div(columns, self.group)
+        rows, columns = self.image.dims
+        width = self.shift - columns.pad + (self.wide - 1) * columns.step + columns.reach
+        return (self.high - 1) * rows.step + rows.reach, ceil_div(width, self.group)
 
     @property
     def lds_elements(self) -> int:
@@ -126,12 +125,12 @@ class ImageWork:
     def pixel(self, start: Index, line: Index, group: Index) -> tuple[Index, list[ir.Value]]:
         """The offset from `start` of a group of the patch, and the conditions for it to lie in
         the image."""
-        image, found = self.image, self._found
-        y = emit.sub(emit.add(emit.mul(self.y0, image.steps[0]), line), image.pads[0])
-        x = emit.linear(emit.mul(self.x0, image.steps[1]), (group, found.group))
+        (rows, columns), found = self.image.dims, self._found
+        y = emit.sub(emit.add(emit.mul(self.y0, rows.step), line), rows.pad)
+        x = emit.linear(emit.mul(self.x0, columns.step), (group, found.group))
         x = emit.sub(x, found.shift)
-        inside = [emit.compare("ult", y, image.sizes[0]), emit.compare("ult", x, image.sizes[1])]
-        return emit.linear(start, (y, image.strides[0]), (x, image.strides[1])), inside
+        inside = [emit.compare("ult", y, rows.size), emit.compare("ult", x, columns.size)]
+        return emit.linear(start, (y, rows.stride), (x, columns.stride)), inside
 
     def result(self, y: Index, x: int, lane: Index) -> tuple[Index, list[ir.Value]]:
         """The number of result `lane` of the tile at row y and column x of the work-group, and
@@ -156,13 +155,13 @@ def pixel_group(image: Image) -> int:
     other layouts.
     """
     chunk = CHUNK_BYTES // emit.element_bytes(image.element)
-    channels, last = image.channel, image.strides[1]
-    rows = Axis.of((image.sizes[0], image.strides[0]))
-    if last == 1:
-        row = Axis(((image.sizes[1], 1),))
+    channels, (high, wide) = image.channel, image.dims
+    rows = Axis.of((high.size, high.stride))
+    if wide.stride == 1:
+        row = Axis(((wide.size, 1),))
         return vector_width(row, rows, channels, image.batch, offset=image.offset, limit=chunk)
-    if channels.stride == 1 and last == channels.size:
-        row = Axis(((image.sizes[1] * last, 1),))
+    if channels.stride == 1 and wide.stride == channels.size:
+        row = Axis(((wide.size * wide.stride, 1),))
         found = vector_width(row, rows, image.batch, offset=image.offset, limit=chunk)
-        return math.gcd(found, common_factor(image.sizes[1]))
+        return math.gcd(found, common_factor(wide.size))
     return 1

@@ -12,8 +12,7 @@ input of an f16 model.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mgx_mlir.capabilities import PIXEL_CHANNELS
@@ -44,9 +43,9 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
     problem, image = match.problem, image_in_memory(match.problem.b)
     if image is None or match.added:
         return Refusal("no convolution of an image as it is, or converted")
-    if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
-        return Refusal(f"{image.channel.size} channels, {len(image.sizes)} dimensions")
-    if image.strides[1] != 1 and (image.channel.stride, image.strides[1]) != (
+    if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.dims) != 2:
+        return Refusal(f"{image.channel.size} channels, {len(image.dims)} dimensions")
+    if image.dims[1].stride != 1 and (image.channel.stride, image.dims[1].stride) != (
         1,
         image.channel.size,
     ):
@@ -55,7 +54,7 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
         return Refusal("no matrix cores for the type")
     if unit.element != problem.b.element or problem.batch != image.batch.size:
         return Refusal("groups, or converted elements")
-    if math.prod(image.window) == 1 or image.sizes[1] == 1:
+    if image.taps == 1 or image.dims[1].size == 1:
         return Refusal("no windows, or images of one column")
     if problem.a.batch.stride != 0:
         return Refusal("groups")
@@ -79,7 +78,7 @@ def as_narrow(request: Request) -> Narrow | Refusal:
     assert image is not None
     if pixel_group(image) * emit.element_bytes(image.element) < 8:
         return Refusal("pixels that are not read by 8 bytes")
-    if not request.transposed and image.outputs[1] % unit.values:
+    if not request.transposed and image.dims[1].outputs % unit.values:
         return Refusal("rows of results that are no multiple of a lane's")
     computed = whole if isinstance(whole, ComputedImage) else None
     # What the function reads in place of packed operands.
@@ -95,30 +94,22 @@ def as_narrow(request: Request) -> Narrow | Refusal:
     inner = replace(product.match, problem=replace(problem, a=a, b=b))
     product = replace(product, match=inner, packings={})
 
-    def make(high: int, wide: int, *cut: int) -> Narrow:
-        filters, transposed = match.problem.a, request.transposed
-        own = product, image, unit, target, high, wide
-        return Narrow(*own, computed, filters, transposed, *cut)
-
-    return best_of(make, image, match.problem.a, unit)
+    own = product, image, unit, target, 1, 1
+    return best_of(Narrow(*own, computed, match.problem.a, request.transposed))
 
 
-def best_of(
-    make: Callable[..., Narrow], image: Image, filters: Matrix, unit: Unit
-) -> Narrow | Refusal:
-    """The best of the work-groups that `make` gives for the ways to divide the results."""
-    found = [x for x in _cuts(make, image, filters, unit) if _fits(x)]
+def best_of(plan: Narrow) -> Narrow | Refusal:
+    """The best of the work-groups for the ways to divide the results."""
+    found = [x for x in _cuts(plan) if _fits(x)]
     best = least(found, lambda x: x.clocks, Narrow.describe)
     return best or Refusal("no work-group that fits registers and LDS")
 
 
-def _cuts(
-    make: Callable[..., Narrow], image: Image, filters: Matrix, unit: Unit
-) -> Iterator[Narrow]:
+def _cuts(plan: Narrow) -> Iterator[Narrow]:
     """The ways to divide the results among work-groups."""
-    total, columns = ceil_div(filters.row.size, unit.rows), image.outputs[1]
-    parts = ceil_div(columns, unit.rows)
-    wides = sorted({ceil_div(parts, n) * unit.rows for n in (1, 2, 3, 4, 8, 16)}, reverse=True)
+    rows, columns = plan.unit.rows, plan.image.dims[1].outputs
+    total, parts = ceil_div(plan.count, rows), ceil_div(columns, rows)
+    wides = sorted({ceil_div(parts, n) * rows for n in (1, 2, 3, 4, 8, 16)}, reverse=True)
     for tiles in (4, 3, 2, 1):
         for waves_n in (4, 2, 1) if total % tiles == 0 else ():
             if total // tiles % waves_n:
@@ -126,7 +117,8 @@ def _cuts(
             waves_m = MOST_WAVES // waves_n
             for high in (waves_m * n for n in (1, 2, 4)):
                 for wide in wides:
-                    yield make(high, min(wide, columns), tiles, waves_m, waves_n)
+                    own = replace(plan, tiles=tiles, waves_m=waves_m, waves_n=waves_n)
+                    yield replace(own, high=high, wide=min(wide, columns))
 
 
 def _fits(found: Narrow) -> bool:
@@ -139,7 +131,7 @@ def _fits(found: Narrow) -> bool:
         return False
     if found.lds_elements * found.size > min(target.lds_bytes, 64 << 10) // 2:
         return False
-    return found.blocks[2] == 1 or found.wide * image.steps[1] % found.group == 0
+    return found.blocks[2] == 1 or found.wide * image.dims[1].step % found.group == 0
 
 
 RECIPE = Recipe("narrow", as_narrow)

@@ -44,9 +44,9 @@ class Narrow(images.ImageBlocks):
     computed: ComputedImage | None
     filters: Matrix
     transposed: bool
-    tiles: int
-    waves_m: int
-    waves_n: int
+    tiles: int = 1
+    waves_m: int = 1
+    waves_n: int = 1
 
     @cached_property
     def count(self) -> int:
@@ -63,7 +63,7 @@ class Narrow(images.ImageBlocks):
 
     @cached_property
     def taps(self) -> int:
-        return math.prod(self.image.window)
+        return self.image.taps
 
     @cached_property
     def together(self) -> int:
@@ -81,7 +81,7 @@ class Narrow(images.ImageBlocks):
     @cached_property
     def parts(self) -> int:
         """Kinds of columns that lie together in LDS: as many as windows move by."""
-        step = self.image.steps[1]
+        step = self.image.dims[1].step
         return step if self.group % step == 0 else 1
 
     @cached_property
@@ -111,7 +111,7 @@ class Narrow(images.ImageBlocks):
     @property
     def whole(self) -> bool:
         """Whether rows of results end where a lane's neighbours do."""
-        return self.transposed or common_factor(self.image.outputs[1]) % self.unit.values == 0
+        return self.transposed or common_factor(self.image.dims[1].outputs) % self.unit.values == 0
 
     def emit(self, tensors: Tensors) -> None:
         epilogue = self.epilogue(tensors)
@@ -196,7 +196,7 @@ class _Block(images.ImageWork):
 
         def results(turn: Index) -> None:
             y = emit.add(self.wave_m, emit.mul(turn, found.waves_m))
-            line = emit.mul(y, self.image.steps[0] * found.pitch)
+            line = emit.mul(y, self.image.dims[0].step * found.pitch)
             starts = range(0, found.wide, unit.rows)
             for first in range(0, len(starts), side):
                 some = starts[first : first + side]
@@ -240,7 +240,7 @@ class _Block(images.ImageWork):
         for mine, number in self.shares(lines * groups):
             line, group = emit.div(number, groups), emit.rem(number, groups)
             place, inside = self.pixel(start, line, group)
-            step = image.channel.stride if image.strides[1] == 1 else found.group
+            step = image.channel.stride if image.dims[1].stride == 1 else found.group
             values = []
             for c in range(channels):
                 at = memory.guarded(emit.add(place, c * (step or 0)), inside, found.pixel_size)
@@ -253,7 +253,7 @@ class _Block(images.ImageWork):
 
     def _put(self, place: Index, values: Sequence[ir.Value]) -> None:
         """Stores a group's pixels to LDS, pixels of a kind together."""
-        found, planar = self.found, self.image.strides[1] == 1
+        found, planar = self.found, self.image.dims[1].stride == 1
         channels, kinds = len(values), found.parts
         zero = emit.constant(0, self.unit.element)
         if found.computed is not None:
@@ -319,22 +319,22 @@ class _Block(images.ImageWork):
         """For each step the offsets of a lane's pixels in LDS, for the first row of results."""
         found, image = self.found, self.image
         part = found.patch[1] * found.group // found.parts
-        base = emit.mul(lane, image.steps[1] // found.parts)
+        base = emit.mul(lane, image.dims[1].step // found.parts)
         places = []
         for step in range(found.steps):
             mine: list[Index] = []
             for t in self._taps(step):
                 if not self._all_inside(step):
                     t = emit.minimum(t, found.taps - 1)
-                r, s = emit.div(t, image.window[1]), emit.rem(t, image.window[1])
-                x = emit.add(emit.mul(s, image.dilations[1]), found.shift - image.pads[1])
+                r, s = emit.div(t, image.dims[1].window), emit.rem(t, image.dims[1].window)
+                x = emit.add(emit.mul(s, image.dims[1].dilation), found.shift - image.dims[1].pad)
                 pixel = emit.linear(
                     emit.add(base, emit.div(x, found.parts)), (emit.rem(x, found.parts), part)
                 )
                 mine.append(
                     emit.linear(
                         emit.mul(pixel, PIXEL_CHANNELS),
-                        (emit.mul(r, image.dilations[0]), found.pitch),
+                        (emit.mul(r, image.dims[0].dilation), found.pitch),
                     )
                 )
             places.append(mine)
@@ -364,7 +364,7 @@ class _Block(images.ImageWork):
     ) -> list[ir.Value]:
         """A lane's operands in a step, of a tile that begins at column x of the work-group."""
         found, unit = self.found, self.unit
-        far = x * self.image.steps[1] // found.parts * PIXEL_CHANNELS
+        far = x * self.image.dims[1].step // found.parts * PIXEL_CHANNELS
         parts = []
         for place, t in zip(places[step], self._taps(step), strict=True):
             here = emit.add(emit.add(place, line), far)

@@ -65,7 +65,7 @@ class Resident(ImageBlocks):
     @property
     def reads(self) -> int:
         """Reads of filters by a lane, of 16 bytes each."""
-        return math.prod(self.image.window) * self.channels // self.step
+        return self.image.taps * self.channels // self.step
 
     @property
     def count(self) -> int:
@@ -148,7 +148,7 @@ class _Block(ImageWork):
         barrier()
         fence()
         for number, x in enumerate(self._sums(filters)):
-            m = emit.add(self.m, number * self.image.outputs[1])
+            m = emit.add(self.m, number * self.image.dims[1].outputs)
             epilogue(x, 0, m, self.n, self.result(number, 0, self.row)[1], False)
 
     def _pixels(self) -> list[tuple[ir.Value | bool, Index, Index]]:
@@ -167,7 +167,7 @@ class _Block(ImageWork):
 
     def _filters(self, buffer: ir.Value) -> list[ir.Value]:
         """A lane's part of its filter, in the order of use."""
-        high, wide = self.image.window
+        high, wide = (dim.window for dim in self.image.dims)
         read = []
         for c, s in self._turns():
             for r in range(high):
@@ -179,11 +179,11 @@ class _Block(ImageWork):
     def _turns(self) -> list[tuple[int, int]]:
         """The loop's iterations: first channel of a step, and column of the windows."""
         steps = range(0, self.found.channels, self.found.step)
-        return [(c, s) for c in steps for s in range(self.image.window[1])]
+        return [(c, s) for c in steps for s in range(self.image.dims[1].window)]
 
     def _sums(self, filters: list[ir.Value]) -> list[ir.Value]:
         """The sums of each row of results."""
-        found, unit, high = self.found, self.unit, self.image.window[0]
+        found, unit, high = self.found, self.unit, self.image.dims[0].window
         turns = self._turns()
 
         def lines(c: int, s: int) -> list[list[ir.Value]]:
@@ -222,12 +222,12 @@ def as_resident(request: Request) -> Resident | Refusal:
         return Refusal("pixels that are computed")
     if unit.kind != "mfma" or unit.lane_chunks > 1 or unit.element != image.element:
         return Refusal("no matrix cores of 64 lanes")
-    if len(image.sizes) != 2 or problem.batch > 1 or product.result.column.stride != 1:
+    if len(image.dims) != 2 or problem.batch > 1 or product.result.column.stride != 1:
         return Refusal("groups, or other than two dimensions")
-    if math.prod(image.window) == 1 or {*image.steps, *image.dilations} != {1}:
+    if image.taps == 1 or any(dim.step != 1 or dim.dilation != 1 for dim in image.dims):
         return Refusal("windows that are no neighbours")
     # An image's row is divided as evenly as can be.
-    outputs = image.outputs[1]
+    outputs = image.dims[1].outputs
     wide = ceil_div(outputs, ceil_div(outputs, unit.rows))
     found = Resident(product, image, unit, target, HEIGHT, wide)
     if image.channel.size % found.step or problem.N % unit.columns:

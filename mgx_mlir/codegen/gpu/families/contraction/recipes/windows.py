@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith
@@ -27,20 +27,8 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY, LINE_
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.tile import columns as byte_columns
 from mgx_mlir.codegen.problem.match import Match
-from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.problem.problem import Dimension, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
-
-
-class Dimension(NamedTuple):
-    """A spatial dimension of an image, and of the windows that move along it."""
-
-    size: int
-    stride: int
-    outputs: int
-    window: int
-    step: int
-    dilation: int
-    pad: int
 
 
 @dataclass(frozen=True)
@@ -73,13 +61,8 @@ class PlainSums(OneFunction):
     @cached_property
     def geometry(self) -> tuple[Dimension, ...]:
         """The spatial dimensions, two at least."""
-        image = self.image
-        dims = zip(
-            image.sizes, image.strides, image.outputs, image.window, image.steps,
-            image.dilations, image.pads, strict=True,
-        )  # fmt: skip
         flat = Dimension(1, 0, 1, 1, 1, 1, 0)
-        return (*[flat] * (2 - len(image.sizes)), *(Dimension(*dim) for dim in dims))
+        return (*[flat] * (2 - len(self.image.dims)), *self.image.dims)
 
     @cached_property
     def each(self) -> tuple[int, ...]:
@@ -99,7 +82,7 @@ class PlainSums(OneFunction):
         planes = product(*([tap * dim.dilation for tap in range(dim.window)] for dim in outer))
         found = []
         for number, plane in enumerate(planes):
-            for row in range((self.rows - 1) * high.step + (high.window - 1) * high.dilation + 1):
+            for row in range((self.rows - 1) * high.step + high.reach):
                 users = tuple(
                     (i, (number * high.window + r) * wide.window)
                     for i in range(self.rows)
@@ -159,9 +142,8 @@ class PlainSums(OneFunction):
         """
         dim, count = self.geometry[d], self.each[d]
         at = emit.add(emit.mul(start, dim.step), distance - dim.pad)
-        last = (ceil_div(dim.outputs, count) * count - 1) * dim.step - dim.pad
-        last += (dim.window - 1) * dim.dilation
-        return at, [emit.compare("ult", at, dim.size)] if dim.pad or not last < dim.size else []
+        end = (ceil_div(dim.outputs, count) * count - 1) * dim.step - dim.pad + dim.reach
+        return at, [emit.compare("ult", at, dim.size)] if dim.pad or not end <= dim.size else []
 
     def row(
         self, start: Index, starts: Sequence[Index], step: Step
