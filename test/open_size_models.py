@@ -41,6 +41,10 @@ MODELS: dict[str, tuple[str, str]] = {
         "s = Slice(x, zero_axis, twenty, one_axis) y = Add(s, u)",
     ),
     "between": ("float[a, b] x => y", "y = Slice(x, ones, minus_ones, one_axis)"),
+    "from and to a place before the first": (
+        "float[a, b] x => y, z",
+        "y = Slice(x, first, minus_ones, one_axis) z = Slice(x, minus_ones, first, one_axis)",
+    ),
     "backwards": ("float[a, b] x => y", "y = Slice(x, minus_ones, first, one_axis, minus_ones)"),
     "a part of what is longer": (
         "float[a, b] x => y",

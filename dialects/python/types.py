@@ -27,6 +27,8 @@ Dim: TypeAlias = "int | str | Size | DimAttr | None"
 DTYPES = {row.name: np.dtype(getattr(ml_dtypes, row.numpy, row.numpy)) for row in ELEMENTS}
 _NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
 _DYNAMIC: int = ir.ShapedType.get_dynamic_size()
+# The end of the numbers that a DimAttr holds.
+_MOST = 1 << 63
 
 
 def element_type(dtype: npt.DTypeLike, context: ir.Context | None = None) -> ir.Type:
@@ -81,7 +83,7 @@ def _formula(size: Size, context: ir.Context) -> DimAttr:
         return DimAttr.get(str(symbol), *ends, context=context)
     low, high = bounds(size)
     least = int(max(low, 0)) if low > -math.inf else 0
-    most = int(high) if high < math.inf else None
+    most = int(high) if high < _MOST else None
     return DimAttr.get(str(size), least, most, context=context)
 
 

@@ -109,6 +109,8 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Num
         start, end = (_from_the_end(node, plain(bound), have) for bound in (start, end))
     first, last = _window(node, start, end, have)
     first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
+    if last == 0 or bounds(last - first)[1] <= 0:
+        first = last
     node.require(last - first)
     x = part_of(x, axis, first, last, have)
     return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
@@ -148,8 +150,8 @@ def _from_the_front(node: Node, bound: Bound, have: Number) -> Number:
 
 def _place(node: Node, bound: Number, have: Number, positive: Number = 1) -> Number:
     """As `_from_the_front`. positive: a size that is 1 or more where the bound is this."""
-    if isinstance(bound, int) and bound >= _INT_MAX:
-        return have
+    if isinstance(bound, int) and abs(bound) >= _INT_MAX:
+        return have if bound > 0 else 0
     if (isinstance(bound, int) and bound < 0) or bounds(bound + positive)[1] <= 0:
         bound = have + bound
     if bound >= have:
