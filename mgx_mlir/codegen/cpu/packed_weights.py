@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from mlir import ir
 
@@ -43,7 +44,8 @@ class PackedWeights:
     def of(number: int, op: ir.OpView, machine: Machine) -> PackedWeights | None:
         """A product by input `number`; None where there are no tiles for it."""
         element, other = (element_of(x.type).name for x in op.operands)
-        (*batch, rows, depth), (*matrices, _, columns) = (sizes_of(x.type) for x in op.operands)
+        sizes = cast("list[list[int]]", [sizes_of(x.type) for x in op.operands])
+        (*batch, rows, depth), (*matrices, _, columns) = sizes
         given = [*matrices, depth, columns]
         if element != other or element not in _SUMS or batch != matrices or len(batch) > 1:
             return None
@@ -53,7 +55,7 @@ class PackedWeights:
             return None
         (count,) = batch or [1]
 
-        def matrix(own: int, high: Number, wide: Number) -> Matrix:
+        def matrix(own: int, high: int, wide: int) -> Matrix:
             steps = (count, high * wide), (high, wide), (wide, 1)
             return Matrix(own, element, 0, *(Axis.of(step) for step in steps))
 
@@ -71,7 +73,7 @@ class PackedWeights:
         source = Place(emit.element_type(b.element), size, Argument("input", b.argument))
 
         def pack(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-            emit_packing(problem, schedule, *pointers, begin, end)
+            emit_packing(problem, schedule, pointers[0], pointers[1], begin, end)
 
         kept = schedule.packed_size(problem) * element_bytes(self.place.type)
         functions.add_on([source, self.place], schedule.pack_items(problem), pack, kept)
@@ -86,7 +88,7 @@ class PackedWeights:
             place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
             emit.store_vector(x, c, place, mask)
 
-        count = exact(schedule.items(problem), math.prod(function.parts))
+        count = cast("int", exact(schedule.items(problem), math.prod(function.parts)))
         first = emit.value(emit.mul(function.part[0], count) if function.parts else 0)
         emit_contraction(problem, schedule, a, b, store, first, emit.value(emit.add(first, count)))
         return Held(made, sizes_of(result), element)
@@ -95,9 +97,7 @@ class PackedWeights:
 def pack_weights(
     kernel: mgx.KernelOp, functions: Functions, machine: Machine, parts: Sequence[Number]
 ) -> dict[ir.Value, PackedWeights]:
-    """The products of a kernel by weights, by their results, each with a function that packs them.
-
-    Of parts, each is one of a product's matrices."""
+    """A kernel's products by weights, by results, with functions that pack: a matrix for a part."""
     made: dict[tuple[int, Number], PackedWeights] = {}
     found: dict[ir.Value, PackedWeights] = {}
     inputs = [*kernel.body.blocks[0].arguments]
