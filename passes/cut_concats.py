@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mlir import ir
@@ -25,7 +25,7 @@ class CutConcats(Pass):
     The time to compile a kernel grows faster than its branches. Equal parts are one kernel.
     """
 
-    most: int = 128
+    most: int = field(default=128, metadata={"least": 2})
 
     name: ClassVar[str] = "mgx-cut-concats"
 

@@ -94,6 +94,9 @@ class NarrowFloats(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         if self.to not in _NARROW:
             raise UsageError(f"{self.name}: to is '{self.to}'; use one of {', '.join(_NARROW)}")
+        for name in self.only:
+            if not module.context.is_registered_operation(f"mgx.{name}"):
+                raise UsageError(f"{self.name}: only has '{name}', which is no op of mgx's dialect")
         narrowing = _Narrowing(self, context)
         for block in blocks(main_function(module)):
             narrowing.apply(block)

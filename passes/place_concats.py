@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mlir import ir
@@ -30,7 +30,7 @@ class PlaceConcats(Pass):
     kernel with these, but on a CPU.
     """
 
-    alignment: int = 64
+    alignment: int = field(default=64, metadata={"least": 16, "multiple_of": 16})
 
     name: ClassVar[str] = "mgx-place-concats"
 

@@ -6,7 +6,7 @@ import heapq
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mlir import ir
@@ -43,7 +43,7 @@ class PlanMemory(Pass):
     Where sizes are symbols, a run chooses the offsets: `mgx.offsets` holds tensors' numbers.
     """
 
-    alignment: int = 256
+    alignment: int = field(default=256, metadata={"least": 16, "multiple_of": 16})
 
     required: ClassVar[bool] = True
     symbolic: ClassVar[bool] = True

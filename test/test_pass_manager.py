@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -46,6 +46,7 @@ class Options(Pass):
     ratio: float = 0.5
     label: str = "a"
     axes: tuple[int, ...] = ()
+    alignment: int = field(default=64, metadata={"least": 16, "multiple_of": 16})
 
     name: ClassVar[str] = "mgx-options"
 
@@ -74,10 +75,14 @@ def test_options_convert_both_ways() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("colour=red", "no option 'colour'; it has: flag, count, ratio, label, axes"),
+        ("colour=red", "no option 'colour'; it has: flag, count, ratio, label, axes, alignment"),
         ("count=many", "option 'count' takes int, not 'many'"),
         ("flag=maybe", "option 'flag' takes bool"),
         ("axes=1,x", "option 'axes' takes"),
+        ("count=-1", "option 'count' takes 0 or more, not -1"),
+        ("alignment=24", "option 'alignment' takes 16 or more, in multiples of 16, not 24"),
+        ("alignment=0", "option 'alignment' takes 16 or more, in multiples of 16, not 0"),
+        ("count=1 count=2", "option 'count' is given twice"),
     ],
 )
 def test_wrong_options_are_named(options: str, message: str) -> None:

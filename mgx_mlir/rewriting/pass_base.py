@@ -58,7 +58,11 @@ class PassContext:
 
 @dataclass(frozen=True)
 class Pass(ABC):
-    """A pass over a module. Subclasses are frozen dataclasses; their docstring is the help."""
+    """A pass over a module. Subclasses are frozen dataclasses; their docstring is the help.
+
+    An option that is an integer is 0 or more; the metadata of its field may say what is its
+    `least` value, and of what number it is a `multiple_of`.
+    """
 
     name: ClassVar[str]
     # Whether the driver removes the dead and duplicated ops that the pass leaves.
@@ -73,6 +77,16 @@ class Pass(ABC):
     symbolic: ClassVar[bool] = False
     # The oldest version of the portable form whose readers know all that the pass makes.
     since: ClassVar[tuple[int, int]] = (1, 0)
+
+    def __post_init__(self) -> None:
+        for option in dataclasses.fields(self):
+            value, limits = getattr(self, option.name), option.metadata
+            least, step = limits.get("least", 0), limits.get("multiple_of", 1)
+            if type(value) is not int or (value >= least and value % step == 0):
+                continue
+            allowed = f"{least} or more" + (f", in multiples of {step}" if step > 1 else "")
+            label = option.name.replace("_", "-")
+            raise UsageError(f"{self.name}: option '{label}' takes {allowed}, not {value}")
 
     @abstractmethod
     def apply(self, module: ir.Module, context: PassContext) -> None:
@@ -99,6 +113,8 @@ class Pass(ABC):
             if name not in known:
                 allowed = ", ".join(n.replace("_", "-") for n in known) or "none"
                 raise UsageError(f"{cls.name} has no option '{key}'; it has: {allowed}")
+            if name in values:
+                raise UsageError(f"{cls.name}: option '{key}' is given twice")
             values[name] = _option_value(cls.name, key, known[name], value if has_value else "true")
         return cls(**values)
 
