@@ -12,6 +12,7 @@ even, and keep a NaN quiet.
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import partial
 from math import log as log_of
 
 from mlir import ir
@@ -174,55 +175,35 @@ def _log(a: Arithmetic, x: ir.Value) -> ir.Value:
     return a.select(tiny, a.sub(log, a.float(24 * log_of(2), x)), log)
 
 
-def _exp(a: Arithmetic, x: ir.Value) -> ir.Value:
-    """exp(x) as 2^n exp(r), with n the integer nearest to x / log(2): n goes to the exponent.
+def _exp(a: Arithmetic, x: ir.Value, scales: bool = False) -> ir.Value:
+    """exp(x) as 2^n exp(r), with n the integer nearest to x / log(2).
 
-    A subnormal result is rounded once, by a last factor of 2^-64.
+    2^n is two factors, of about half of n each: infinities come of themselves, and a subnormal
+    result is rounded once. scales: one instruction of AVX-512 does that, of a whole vector.
     """
-    i32, low = ir.IntegerType.get_signless(32), a.float(-104.0, x)
-
-    def bits(value: ir.Value) -> ir.Value:
-        return arith.bitcast(a.type(i32), value)
-
-    bounded = a.select(a.compare("olt", x, low), low, x)
-    rounded = math.fma(bounded, a.float(1 / log_of(2), x), a.float(_ROUND, x))
-    whole = arith.subf(rounded, a.float(_ROUND, x))
-    rest = math.fma(whole, a.float(-_LOG2[0], x), bounded)
-    rest = math.fma(whole, a.float(-_LOG2[1], x), rest)
-    tail = a.float(_EXP[-1], x)
-    for number in reversed(_EXP[:-1]):
-        tail = math.fma(tail, rest, a.float(number, x))
-    one = a.float(1.0, x)
-    power = arith.addf(math.fma(arith.mulf(rest, rest), tail, rest), one)
-    small = a.compare("olt", x, a.float(-80.0, x))
-    places = a.constant(23, i32)
-    exponent = arith.shli(bits(rounded), places)
-    more = a.select(small, a.constant(64 << 23, i32), a.constant(0, i32))
-    found = arith.bitcast(x.type, arith.addi(arith.addi(bits(power), exponent), more))
-    found = arith.mulf(found, a.select(small, a.float(2.0**-64, x), one))
-    inside = a.compare("ole", x, a.float(_MOST_EXP, x))
-    return a.select(inside, found, arith.addf(x, a.float(float("inf"), x)))
-
-
-def _scaled_exp(a: Arithmetic, x: ir.Value) -> ir.Value:
-    """exp(x) of a whole vector of AVX-512, which multiplies by powers of 2 in one instruction.
-
-    That gives infinities, and rounds subnormal results once.
-    """
-    if a.vector != [_WIDE]:
-        return _exp(a, x)
-    low, high = a.float(-104.0, x), a.float(89.0, x)
+    i32, low, high = ir.IntegerType.get_signless(32), a.float(-104.0, x), a.float(89.0, x)
     bounded = a.select(a.compare("olt", x, low), low, x)
     bounded = a.select(a.compare("ogt", bounded, high), high, bounded)
-    whole = math.roundeven(arith.mulf(bounded, a.float(1 / log_of(2), x)))
+    scales = scales and a.vector == [_WIDE]
+    if scales:
+        whole = math.roundeven(arith.mulf(bounded, a.float(1 / log_of(2), x)))
+    else:
+        rounded = math.fma(bounded, a.float(1 / log_of(2), x), a.float(_ROUND, x))
+        whole = arith.subf(rounded, a.float(_ROUND, x))
     rest = math.fma(whole, a.float(-_LOG2[0], x), bounded)
     rest = math.fma(whole, a.float(-_LOG2[1], x), rest)
-    power = a.float(_EXP[-1], x)
+    found: ir.Value = a.float(_EXP[-1], x)
     for number in (*reversed(_EXP[:-1]), 1.0, 1.0):
-        power = math.fma(power, rest, a.float(number, x))
-    all_, nearest = _number(-1, 16), _number(4, 32)
-    name, operands = "llvm.x86.avx512.mask.scalef.ps.512", [power, whole, power, all_, nearest]
-    found: ir.Value = llvm.CallIntrinsicOp(x.type, name, operands, [], []).results[0]
+        found = math.fma(found, rest, a.float(number, x))
+    if scales:
+        all_, nearest = _number(-1, 16), _number(4, 32)
+        name, operands = "llvm.x86.avx512.mask.scalef.ps.512", [found, whole, found, all_, nearest]
+        found = llvm.CallIntrinsicOp(x.type, name, operands, [], []).results[0]
+        return found
+    bits = arith.bitcast(a.type(i32), rounded)
+    half = arith.shli(arith.shrui(bits, a.constant(1, i32)), a.constant(23, i32))
+    for power in (half, arith.subi(arith.shli(bits, a.constant(23, i32)), half)):
+        found = arith.mulf(found, arith.bitcast(x.type, power))
     return found
 
 
@@ -233,18 +214,18 @@ def _number(value: int, bits: int) -> ir.Value:
 
 def f32(target: Target) -> dict[str, Function]:
     is_wide = target.vector_bytes == 4 * _WIDE
-    return F32 | {"math.exp": _scaled_exp} if is_wide else F32
+    return F32 | {"math.exp": partial(_exp, scales=is_wide)}
 
 
 # Lanes of a vector of AVX-512.
 _WIDE = 16
-# Adding it to a small number leaves the nearest integer in the low bits of the sum.
-_ROUND = 12582912.0
+# Adding it to a small number leaves the nearest integer in the low bits of the sum, with the bias
+# of two exponents.
+_ROUND = 12582912.0 + 2 * 127
 # log(2) as a sum: the first has so few bits that its product with an integer is exact.
 _LOG2 = (0.693359375, -0.00021219444)
 # (exp(r) - 1 - r) / r^2 up to log(2) / 2, a fit of least relative error of exp(r).
 _EXP = (0.49999994, 0.16666521, 0.041668389, 0.0083687454, 0.0013814537)
-_MOST_EXP = 88.72283  # the largest f32 whose exp is one
 
-F32: dict[str, Function] = {"math.exp": _exp, "math.log": _log}
+F32: dict[str, Function] = {"math.log": _log}
 F64: dict[str, Function] = {"math.expm1": _expm1, "math.log1p": _log1p}
