@@ -198,8 +198,7 @@ def _exp(a: Arithmetic, x: ir.Value, scales: bool = False) -> ir.Value:
     if scales:
         all_, nearest = _number(-1, 16), _number(4, 32)
         name, operands = "llvm.x86.avx512.mask.scalef.ps.512", [found, whole, found, all_, nearest]
-        found = llvm.CallIntrinsicOp(x.type, name, operands, [], []).results[0]
-        return found
+        return llvm.CallIntrinsicOp(x.type, name, operands, [], []).results[0]
     bits = arith.bitcast(a.type(i32), rounded)
     half = arith.shli(arith.shrui(bits, a.constant(1, i32)), a.constant(23, i32))
     for power in (half, arith.subi(arith.shli(bits, a.constant(23, i32)), half)):
