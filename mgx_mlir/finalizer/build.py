@@ -10,7 +10,7 @@ from pathlib import Path
 # Everything that the bytes of a code object depend on, below the package.
 _PARTS = (
     *("_native", "artifact", "capabilities.py", "codegen", "dialects", "elements.py"),
-    *("finalizer", "machine", "rewriting", "scan.py", "sizes"),
+    *("finalizer", "machine", "rewriting", "scan.py", "scopes.py", "sizes"),
 )
 _SUFFIXES = frozenset((".mlir", ".py", ".so"))
 

@@ -193,7 +193,7 @@ _OTHERS = {
     b"vers": ("text, as Git LFS leaves in place of a file", "`git lfs pull` gets the file"),
     b"GGUF": ("weights of llama.cpp", "export the network to ONNX"),
     b"\0\0ORTM": ("onnxruntime's own format", "give the .onnx file that it was made of"),
-    b"\0\0TFL3": ("TensorFlow Lite's format", "tf2onnx makes ONNX of it (--tflite)"),
+    b"\0\0TFL3": ("TensorFlow Lite's format", "tf2onnx makes ONNX of it"),
 }
 # How torch.save and torch.jit.save align the first file of their zips.
 _START, _PADDING = 256, b"ZZZZ"

@@ -171,9 +171,9 @@ class SpecializedModel:
         """The program for inputs of these sizes and, where it depends on them, values."""
         with self._lock:
             key = self._key(inputs)
-            if key not in self._programs or beyond_limits(self._programs[key].plan, inputs):
+            if key not in self._programs or self._beyond(self._programs[key], inputs):
                 served = self._served.get(key)
-                if served is None or beyond_limits(served.plan, inputs):
+                if served is None or self._beyond(served, inputs):
                     served = self._for_any_sizes(inputs)
                 if served is not None:
                     self._served[key] = served
@@ -234,7 +234,7 @@ class SpecializedModel:
             return all(inputs[s.name].shape == s.shape for s in program.inputs if s.name in inputs)
         try:
             program.program(inputs)
-            said = beyond_limits(program.plan, inputs)
+            said = self._beyond(program, inputs)
         except UsageError as error:
             said = str(error)
         if said:
@@ -338,7 +338,7 @@ class SpecializedModel:
 
     def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
         made = self._made(self._static(inputs, fixed))
-        if said := beyond_limits(made.plan, inputs):
+        if said := self._beyond(made, inputs):
             raise UnsupportedError(said)
         return made
 
@@ -355,6 +355,10 @@ class SpecializedModel:
             dim_params={**self._options.dim_params, **dict.fromkeys(apart, APART)},
             input_values={**self._options.input_values, **fixed},
         )
+
+    def _beyond(self, made: Artifact | Program, inputs: Arrays) -> str:
+        """The input whose value is more than a program takes; "" where there is none."""
+        return beyond_limits(made.plan, inputs)
 
     def _made(self, options: CompileOptions) -> Artifact:
         """The model compiled with these options."""
