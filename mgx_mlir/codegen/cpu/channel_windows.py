@@ -263,7 +263,9 @@ class ChannelWindows:
             x = emit.load_vector(source, here, lanes, mask)
             read.append(emit.convert(x, work.image.element, accumulator))
         if work.filters is None:
-            added = arith.maximumf if work.mode == "max" else arith.addf
+            # Zeros are the same: the processor's maximum tells them apart no more than NaN.
+            largest = partial(arith.maximumf, fastmath=arith.FastMathFlags.nsz)
+            added = largest if work.mode == "max" else arith.addf
             return [added(total, x) for total, x in zip(sums, read, strict=True)]
         filters = [self._filter(tap, c, mask) for c in channels]
         return [
