@@ -8,7 +8,7 @@ innermost loop is contiguous too. A copy between two orders goes by squares (`sq
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from mlir import ir
@@ -48,9 +48,10 @@ class Split:
     @staticmethod
     def of(facts: Facts) -> Split:
         groups = facts.parallel
-        if facts.is_sequential:
+        columns = along_columns(facts)
+        if facts.is_sequential and not columns:
             return Split.at(facts, len(groups))
-        if facts.nest.neighbours:
+        if facts.nest.neighbours or columns:
             if len(groups) > 1 or not groups:
                 return Split.at(facts, len(groups) - 1)
             part = 4 * COLUMNS
@@ -265,6 +266,8 @@ class Code:
         """Some iterations of the innermost loop: by vectors, where LLVM's are worse."""
         vectors = Elements(self.function, self.facts, self.dims, self.lanes, self._known())
         wanted = (self.in_rows or self.facts.functions) and vectors.is_suited
+        if along_columns(self.facts):
+            wanted, vectors = True, replace(vectors, wide=8 * self.lanes)
         if not (wanted and vectors.build(low, high)):
             emit.loop(low, high, 1, iteration)
 
@@ -328,11 +331,17 @@ def _in_order(bounds: list[Number]) -> list[Number]:
     return found
 
 
+def along_columns(facts: Facts) -> bool:
+    """Whether sequential work writes to neighbours where the last parallel loop goes."""
+    last = facts.parallel[-1].dims[-1] if facts.is_sequential and facts.parallel else None
+    return last is not None and all(x.step(last) == 1 for x in facts.accesses if x.stores)
+
+
 def across(facts: Facts) -> bool:
     """Whether the reduction strides through memory where the last parallel loop does not."""
     if not facts.reduction or not facts.parallel or facts.is_sequential:
         return False
-    if isinstance(facts.depth, int) and facts.depth <= UNROLLED:
+    if isinstance(facts.depth, int) and facts.depth <= UNROLLED and len(facts.nest.starts) == 1:
         return False
     if not all(access.is_strided for access in facts.accesses):
         return False

@@ -183,13 +183,17 @@ def _divides(op: ir.Operation) -> bool:
 
 @dataclass(frozen=True)
 class Elements:
-    """The elements of a nest along the last of its parallel loops, by vectors."""
+    """The elements of a nest along the last of its parallel loops, by vectors.
+
+    wide: lanes of the vectors that most of them are in, where those are more than `lanes`.
+    """
 
     function: Function
     facts: Facts
     dims: list[emit.Index]
     lanes: int
     known: Mapping[tuple[Index, Number], bool]
+    wide: int = 0
 
     @property
     def is_suited(self) -> bool:
@@ -209,20 +213,21 @@ class Elements:
         return _tried(lambda: self._loops(low, high)) is not None
 
     def _loops(self, low: emit.Index, high: emit.Index) -> bool:
-        count = emit.sub(high, low)
-        whole = emit.add(low, emit.mul(emit.div(count, self.lanes), self.lanes))
-        emit.loop(low, whole, self.lanes, self._vector)
-        left = emit.sub(high, whole)
+        left = emit.sub(high, low)
+        for lanes in (self.wide, self.lanes) if self.wide else (self.lanes,):
+            whole = emit.add(low, emit.mul(emit.div(left, lanes), lanes))
+            emit.loop(low, whole, lanes, partial(self._vector, lanes))
+            low, left = whole, emit.sub(high, whole)
         if left != 0:
             mask = emit.lane_mask(left, self.lanes)
-            some = isinstance(left, int) or emit.compare("slt", whole, high)
-            emit.when(some, lambda: self._vector(whole, mask))
+            some = isinstance(left, int) or emit.compare("slt", low, high)
+            emit.when(some, lambda: self._vector(self.lanes, low, mask))
         return True
 
-    def _vector(self, first: emit.Index, mask: ir.Value | None = None) -> None:
+    def _vector(self, lanes: int, first: emit.Index, mask: ir.Value | None = None) -> None:
         group, nest = self.facts.parallel[-1], self.facts.nest
         group.bind(self.dims, first)
-        body = _Row(self.function, self.dims, group.dims[-1], self.lanes, mask)
+        body = _Row(self.function, self.dims, group.dims[-1], lanes, mask)
         body.known.update(self.known)
         nest.put(body, nest.dims(), nest.emit(body, nest.dims()))
 

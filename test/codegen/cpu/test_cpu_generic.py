@@ -206,8 +206,9 @@ def test_pad_and_slice():
     HostKernel(kernel_text(f"%x: {x}", y, body, "%y")).check()
 
 
-def test_argmax():
-    x, y = tensor((30, 50)), tensor((30, 1), "i64")
+@pytest.mark.parametrize("shape", [(30, 50), (2, 21, 77)], ids=str)
+def test_argmax(shape):
+    x, y = tensor(shape), tensor((shape[0], 1, *shape[2:]), "i64")
     HostKernel(unary("mgx.argmax", x, y, "axis = 1")).check()
 
 
@@ -216,8 +217,9 @@ def test_argmax():
     [
         (("mgx.topk %x k = 3 axis = 1", (4, 20), (4, 3)), None),
         (("mgx.prefix_scan_sum %x axis = 1", (4, 20), (4, 20)), None),
+        (("mgx.prefix_scan_sum %x axis = 1", (2, 5, 299), (2, 5, 299)), None),
     ],
-    ids=["topk", "cumsum"],
+    ids=["topk", "cumsum", "cumsum of columns"],
 )
 def test_sequential_ops(text, indices):
     op, source, result = text
@@ -228,6 +230,16 @@ def test_sequential_ops(text, indices):
         HostKernel(kernel_text(f"%x: {x}", f"{y}, {i}", body, "%v, %i")).check()
     else:
         HostKernel(kernel_text(f"%x: {x}", y, f"%y = {op} : {x}", "%y")).check()
+
+
+@pytest.mark.parametrize("columns", [3, 299])
+def test_scatter_adds_slices(columns):
+    """Two of them to one place, and one by an index from the end."""
+    x, i, u = tensor((9, columns)), tensor((4, 1), "i64"), tensor((4, columns))
+    body = f"%y = mgx.scatternd_add %x[%i], %u : {x}, {i}, {u} -> {x}"
+    kernel = HostKernel(kernel_text(f"%x: {x}, %i: {i}, %u: {u}", x, body, "%y"))
+    data, _, updates = kernel.random()
+    kernel.check(data, np.array([[0], [8], [-2], [8]], np.int64), updates)
 
 
 def test_scatter_adds_updates():
