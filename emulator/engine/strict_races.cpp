@@ -156,11 +156,7 @@ void tell(Ordering &o, Clocks &told) {
 }
 
 void acquire(Ordering &o) {
-  for (auto [wave, clock] : o.seen)
-    if (wave >> 8 != o.self >> 8) {
-      u32 &known = o.known[wave];
-      known = std::max(known, clock);
-    }
+  join(o.known, o.seen);
   o.seen.clear();
 }
 

@@ -14,6 +14,9 @@ SOURCE = """
 #define ACQUIRE __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
 #define TOGETHER barrier();
 #define COUNT(n) if (TX == 0) { ADD(count); while (LOAD(count) < (n)) __builtin_amdgcn_s_sleep(1); }
+#define WAVE __builtin_amdgcn_wavefrontsize()
+#define EACH(n) \
+  if (TX % WAVE == 0) { ADD(count); while (LOAD(count) < (n)) __builtin_amdgcn_s_sleep(1); }
 #define KERNEL(name, between) \\
   extern "C" __global__ void name(uint* x, uint* y, uint* count, uint groups) { \\
     x[GID] = GID + 1; \\
@@ -22,6 +25,7 @@ SOURCE = """
   }
 KERNEL(whole, RELEASE TOGETHER COUNT(groups) TOGETHER ACQUIRE)
 KERNEL(one_acquires, RELEASE TOGETHER COUNT(groups) ACQUIRE TOGETHER)
+KERNEL(by_waves, RELEASE EACH(groups * DX / WAVE) ACQUIRE)
 KERNEL(unreleased, TOGETHER COUNT(groups) TOGETHER ACQUIRE)
 KERNEL(unacquired, RELEASE TOGETHER COUNT(groups) TOGETHER)
 KERNEL(early, RELEASE TOGETHER COUNT(groups - 1) TOGETHER ACQUIRE)
@@ -45,7 +49,7 @@ def run(module, name, order="forward", strict=True, cooperative=True, budget=0):
 
 
 @pytest.mark.parametrize("order", ["forward", "reversed", 1, 2, 3])
-@pytest.mark.parametrize("name", ["whole", "one_acquires"])
+@pytest.mark.parametrize("name", ["whole", "one_acquires", "by_waves"])
 def test_a_barrier_of_counters_orders_work_groups(module, name, order):
     for strict in (False, True):
         assert (run(module, name, order, strict) == np.arange(GROUPS * 256, 0, -1)).all()
