@@ -238,6 +238,37 @@ func.func @main(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>) -> (tensor<8x16xf32
 
 // -----
 
+// A product between two normalisations is with the first one: the other is a kernel of its own.
+// CHECK: mgx.kernel @k0_dot
+// CHECK:   fused_reduce
+// CHECK:   dot
+// CHECK:   return
+// CHECK: mgx.kernel @k1_fused_reduce
+func.func @main(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>) -> tensor<8x16xf32> {
+  %y = mgx.fused_reduce(%x) axes = [1] : (tensor<8x32xf32>) -> tensor<8x32xf32> {
+  ^bb0(%b: tensor<8x32xf32>):
+    %s = mgx.mul %b, %b : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
+    %m = mgx.reduce_mean %s axes = [1] : tensor<8x32xf32> -> tensor<8x1xf32>
+    %r = mgx.rsqrt %m : tensor<8x1xf32>
+    %f = mgx.multibroadcast %r : tensor<8x1xf32> -> tensor<8x32xf32>
+    %n = mgx.mul %b, %f : tensor<8x32xf32>, tensor<8x32xf32> -> tensor<8x32xf32>
+    mgx.yield %n : tensor<8x32xf32>
+  }
+  %p = mgx.dot %y, %w : tensor<8x32xf32>, tensor<32x16xf32> -> tensor<8x16xf32>
+  %z = mgx.fused_reduce(%p) axes = [1] : (tensor<8x16xf32>) -> tensor<8x16xf32> {
+  ^bb0(%b: tensor<8x16xf32>):
+    %s = mgx.mul %b, %b : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x16xf32>
+    %m = mgx.reduce_mean %s axes = [1] : tensor<8x16xf32> -> tensor<8x1xf32>
+    %r = mgx.rsqrt %m : tensor<8x1xf32>
+    %f = mgx.multibroadcast %r : tensor<8x1xf32> -> tensor<8x16xf32>
+    %n = mgx.mul %b, %f : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x16xf32>
+    mgx.yield %n : tensor<8x16xf32>
+  }
+  return %z : tensor<8x16xf32>
+}
+
+// -----
+
 // A product does pointwise work on what it reads, on one operand.
 // CHECK:     mgx.kernel @k0_pointwise
 // CHECK:       relu

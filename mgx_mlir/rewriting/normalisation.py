@@ -181,7 +181,8 @@ def _reduced_product(reduce: mgx.FusedReduceOp) -> list[ir.OpView]:
         if last is None or len(last.results) != 1:
             continue
         made = contractions_of(last) if isinstance(last, mgx.PointwiseOp) else []
-        if not isinstance(made[-1] if made else last, mgx.DOTS):
+        product = made[-1] if made else last
+        if not isinstance(product, mgx.DOTS) or before_product(product):
             continue
         found = [*made, last, *views]
         if all(_is_read_after(op.results[0], reduce, found) for op in (last, *views)):
