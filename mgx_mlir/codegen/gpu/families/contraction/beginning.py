@@ -1,8 +1,8 @@
 """The beginning of a product whose rows are normalised: its waves do that to what they read.
 
     m, q = mean(x[row, ..]), sum((x[row, ..] - m)^2)    each lane, of its elements of a row
-    a, b = factor(variance), - mean * a                 of all lanes of the row, in order
-    fragments = (x * a + b) * scale + shift             in the registers that hold x
+    a, b = factor(variance), (m - mean) * a             of all lanes of the row, in order
+    fragments = ((x - m) * a + b) * scale + shift       in the registers that hold x
 
 The rows stay in registers from one read on. The parts of a row are combined in order, by the
 distances of their means, so that the variance is exact however far from 0 the mean is.
@@ -177,8 +177,10 @@ class WaveRows:
         wide = [[emit.convert(x, own.x.element, "f32") for x in tile] for tile in tiles]
         pitch = own._pitch(self.schedule.waves * own.target.wave_size)
         starts = [emit.mul(emit.add(self.row, i * unit.rows), pitch) for i in range(len(tiles))]
-        for start, tile in zip(starts, wide, strict=True):
-            for x, array in zip(self._part(tile), self.tensors.arrays[:2], strict=True):
+        parts = [self._part(tile) for tile in wide]
+        for start, (mean, left) in zip(starts, parts, strict=True):
+            sums = mean, self._squares(left)
+            for x, array in zip(sums, self.tensors.arrays[:2], strict=True):
                 emit.store(x, array, emit.add(start, self.part))
         for x, array, at in self.beside:
             memory.store(x, array, at)
@@ -187,8 +189,8 @@ class WaveRows:
         self.scales, self.shifts = (self._columns_of(next(arrays)) if x else []
                                     for x in (own.scale, own.shift))  # fmt: skip
         self.made = [
-            self._applied(tile, *self._row(start, len(tile) * unit.chunk))
-            for start, tile in zip(starts, wide, strict=True)
+            self._applied(left, *self._row(start, mean, len(left) * unit.chunk))
+            for start, (mean, left) in zip(starts, parts, strict=True)
         ]
         return [
             [x for tile in self.made for x in tile[t * each : (t + 1) * each]]
@@ -198,9 +200,9 @@ class WaveRows:
     def _columns_of(self, array: ir.Value) -> list[ir.Value]:
         return [memory.load(array, column, self.own.unit.chunk) for column in self.columns]
 
-    def _part(self, tile: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value]:
-        """The mean of a lane's elements of a row, and the sum of their squared distances from it:
-        from 0 where rows are not centred."""
+    def _part(self, tile: Sequence[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+        """The mean of a lane's elements of a row, and their distances from it: from 0 where rows
+        are not centred."""
         mean, left = emit.constant(0, "f32"), list(tile)
         if self.own.found.centred:
             count = len(tile) * self.own.unit.chunk
@@ -212,7 +214,7 @@ class WaveRows:
             # Added, so that CDNA does two at a time.
             away = emit.splat(arith.negf(mean), self.own.unit.chunk)
             left = [arith.addf(x, away) for x in tile]
-        return mean, self._squares(left)
+        return mean, left
 
     def _squares(self, left: Sequence[ir.Value]) -> ir.Value:
         total: ir.Value = arith.mulf(left[0], left[0])
@@ -220,8 +222,8 @@ class WaveRows:
             total = emit.multiply_add(x, x, total, "f32")
         return emit.reduce_add(total, "f32")
 
-    def _row(self, start: Index, count: int) -> tuple[ir.Value, ir.Value]:
-        """a and b of a row's x * a + b, from its parts of `count` elements each."""
+    def _row(self, start: Index, part: ir.Value, count: int) -> tuple[ir.Value, ir.Value]:
+        """a and b of (x - part) * a + b, from a row's parts of `count` elements each."""
         own, found = self.own, self.own.found
         parts = own.parts(self.schedule.waves * own.target.wave_size)
         means, squares = (
@@ -250,12 +252,12 @@ class WaveRows:
         factor = emit.convert(factor, element_name(found.factor.type), "f32")
         if found.divides:
             factor = arith.divf(emit.constant(1, "f32"), factor)
-        return factor, arith.negf(arith.mulf(mean, factor))
+        return factor, arith.mulf(arith.subf(part, mean), factor)
 
     def _applied(
         self, tile: Sequence[ir.Value], factor: ir.Value, offset: ir.Value
     ) -> list[ir.Value]:
-        """The elements of a row, normalised."""
+        """The elements of a row, normalised: `tile` are their distances from a part's mean."""
         own, lanes = self.own, self.own.unit.chunk
         element, last = own.x.element, element_name(own.found.last.type)
         # f16 is multiplied and added as it is, two an instruction.

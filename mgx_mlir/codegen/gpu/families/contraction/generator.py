@@ -29,10 +29,7 @@ from mgx_mlir.codegen.gpu.builders.lanes import uniform
 from mgx_mlir.codegen.gpu.builders.layouts import LdsReader, index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction import finish, packing
-from mgx_mlir.codegen.gpu.families.contraction.beginning import (
-    Beginning,
-    WaveRows,
-)
+from mgx_mlir.codegen.gpu.families.contraction.beginning import Beginning, WaveRows
 from mgx_mlir.codegen.gpu.families.contraction.constraints import buffers
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.ending import Ending
