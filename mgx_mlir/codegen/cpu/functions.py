@@ -118,10 +118,7 @@ define hidden half @__truncdfhf2(double %x) nounwind noinline {
   ret half %result
 }
 """
-_TO_F16 = {
-    True: "fptrunc float %float to half",
-    False: "call half @__truncsfhf2(float %float)",
-}
+_TO_F16 = ("call half @__truncsfhf2(float %float)", "fptrunc float %float to half")
 
 
 def called_functions(scalars: Set[str], target: Target) -> str:
@@ -196,7 +193,8 @@ def _exp(a: Arithmetic, x: ir.Value, scales: bool = False) -> ir.Value:
     for number in (*reversed(_EXP[:-1]), 1.0, 1.0):
         found = math.fma(found, rest, a.float(number, x))
     if scales:
-        all_, nearest = _number(-1, 16), _number(4, 32)
+        i16 = ir.IntegerType.get_signless(16)
+        all_, nearest = (llvm.mlir_constant(ir.IntegerAttr.get(*x)) for x in ((i16, -1), (i32, 4)))
         name, operands = "llvm.x86.avx512.mask.scalef.ps.512", [found, whole, found, all_, nearest]
         return llvm.CallIntrinsicOp(x.type, name, operands, [], []).results[0]
     bits = arith.bitcast(a.type(i32), rounded)
@@ -206,14 +204,9 @@ def _exp(a: Arithmetic, x: ir.Value, scales: bool = False) -> ir.Value:
     return found
 
 
-def _number(value: int, bits: int) -> ir.Value:
-    type_ = ir.IntegerType.get_signless(bits)
-    return llvm.mlir_constant(ir.IntegerAttr.get(type_, value))
-
-
 def f32(target: Target) -> dict[str, Function]:
     is_wide = target.vector_bytes == 4 * _WIDE
-    return F32 | {"math.exp": partial(_exp, scales=is_wide)}
+    return {"math.exp": partial(_exp, scales=is_wide), "math.log": _log}
 
 
 # Lanes of a vector of AVX-512.
@@ -226,5 +219,4 @@ _LOG2 = (0.693359375, -0.00021219444)
 # (exp(r) - 1 - r) / r^2 up to log(2) / 2, a fit of least relative error of exp(r).
 _EXP = (0.49999994, 0.16666521, 0.041668389, 0.0083687454, 0.0013814537)
 
-F32: dict[str, Function] = {"math.log": _log}
 F64: dict[str, Function] = {"math.expm1": _expm1, "math.log1p": _log1p}

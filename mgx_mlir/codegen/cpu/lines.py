@@ -18,14 +18,12 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.channel_windows import USUAL_SIDE
 from mgx_mlir.codegen.cpu.contraction import emit_contraction
-from mgx_mlir.codegen.cpu.convolution import add_transpose
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.frame import Frame, Memory
 from mgx_mlir.codegen.cpu.pack import Line
 from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.cpu.schedule import PACK_VECTOR, CpuSchedule, Machine, choose
 from mgx_mlir.codegen.cpu.windows import PADDED, USUAL_PIXELS
-from mgx_mlir.codegen.loops.place import Place
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
@@ -38,11 +36,10 @@ _MOST_OF_ONE, _MOST_TAPS = 64, 16
 
 @dataclass(frozen=True)
 class Lines:
-    """Such a convolution: its batch counts lines. step: the pixels that windows move along one."""
+    """Such a convolution: its batch counts lines."""
 
     match: Match
     copy: Padding
-    step: int
     schedule: CpuSchedule
     work: float
 
@@ -69,7 +66,7 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
     lanes, step = machine.lanes(problem.accumulator), last.step
     long = ceil_div(copy.sizes[-1], step)
     sizes = (*copy.sizes[:-1], long * step)
-    copy = replace(copy, sizes=sizes, slack=lanes, element=problem.accumulator)
+    copy = replace(copy, sizes=sizes, slack=lanes, element=problem.accumulator, step=step)
     pixels = count * width
     place = Matrix(
         0, "", 0, Axis.of((problem.batch, problem.M * pixels), (count, width)),
@@ -92,15 +89,9 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
         given, share = replace(own, batch=USUAL_SIDE, N=USUAL_SIDE), USUAL_PIXELS / USUAL_SIDE**2
     given = replace(given, batch=given.batch if isinstance(given.batch, int) else count)
     schedule = choose(given, machine)
-    cost = PACK_VECTOR * (1 if step == 1 else 2) / lanes
-    copied = (
-        cost
-        * given.batch
-        * given.N
-        * image.channel.size
-        * math.prod(dim.step for dim in image.dims)
-    )
-    return Lines(made, copy, step, schedule, share * (schedule.work(given) + copied))
+    copied = given.batch * given.N * image.channel.size * math.prod(x.step for x in image.dims)
+    copied = PACK_VECTOR / lanes * copied
+    return Lines(made, copy, schedule, share * (schedule.work(given) + copied))
 
 
 def _columns(image: Image, copy: Padding, batch: int, long: int) -> Line:
@@ -129,13 +120,8 @@ def _by_lines(source: Matrix, batch: int, count: int, width: int) -> Matrix | No
 
 def add_lines(work: Lines, frame: Frame) -> None:
     """Adds the functions of a convolution by lines: the copy of its image, and the product."""
-    match, problem, copy = work.match, work.match.problem, work.copy
-    image = copy.add(frame)
-    if work.step > 1:
-        before, image = image, Place(image.type, image.size)
-        lines = copy.image.batch.size * math.prod(copy.sizes[:-1])
-        sizes = lines, copy.sizes[-1] // work.step, work.step
-        add_transpose(frame.functions, before, image, sizes)
+    match, problem = work.match, work.match.problem
+    image = work.copy.add(frame)
     used = sorted({problem.a.argument, *(x.argument for x in match.reads)})
 
     def product(

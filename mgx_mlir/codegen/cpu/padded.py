@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -165,7 +165,8 @@ class Padding:
     """The copy of an image with zeros around it, as input number `argument`.
 
     image: the one that is copied, whose channels are all of it. sizes: of the copy. slack: its
-    elements behind them. element: the type of its elements, where lines are converted.
+    elements behind them. element: the type of its elements, where lines are converted. step: of a
+    line of one channel, each `step`-th pixels lie together.
     """
 
     image: Image
@@ -173,6 +174,7 @@ class Padding:
     argument: int
     slack: int = 0
     element: str = ""
+    step: int = 1
 
     @staticmethod
     def of(image: Image, argument: int) -> Padding:
@@ -233,7 +235,7 @@ class _Copy:
     def line(self, number: Index) -> None:
         """Makes one row of pixels."""
         padding, image = self.padding, self.padding.image
-        channels, width = padding.channels, padding.sizes[-1]
+        channels, width, pixel = padding.channels, padding.sizes[-1], image.dims[-1].stride
         to, rest = emit.mul(number, emit.mul(width, channels)), number
         place: Index = image.offset
         inside: ir.Value | bool = True
@@ -249,16 +251,19 @@ class _Copy:
         high = emit.maximum(emit.minimum(emit.add(image.dims[-1].size, before), width), low)
 
         def copied() -> None:
-            self._fill(to, 0, emit.mul(low, channels))
-            count, first = emit.sub(high, low), emit.add(to, emit.mul(low, channels))
-            self._pixels(place, first, count)
-            self._fill(to, emit.mul(high, channels), emit.mul(width, channels))
+            for phase in range(step := padding.step):
+                long = emit.div(width, step)
+                first, end = (emit.div(emit.add(x, step - 1 - phase), step) for x in (low, high))
+                begin = emit.linear(to, (long, phase))
+                here = emit.linear(place, (emit.sub(emit.linear(phase, (first, step)), low), pixel))
+                self._fill(begin, 0, emit.mul(first, channels))
+                at = emit.add(begin, emit.mul(first, channels))
+                self._pixels(here, at, emit.sub(end, first))
+                self._fill(begin, emit.mul(end, channels), emit.mul(long, channels))
 
         emit.when(inside, copied, lambda: self._fill(to, 0, emit.mul(width, channels)))
 
     def _fill(self, to: Index, low: Index, high: Index) -> None:
-        if isinstance(low, int) and isinstance(high, int) and low >= high:
-            return
         image = self.padding.image
 
         def some(lanes: int, at: Index) -> None:
@@ -268,25 +273,28 @@ class _Copy:
         self._by_vectors(low, high, some)
 
     def _by_vectors(self, low: Index, high: Index, some: Callable[[int, Index], None]) -> None:
-        """Work on elements low .. high: of vectors, and one by one: parts of vectors take long."""
-        lanes = self.lanes
-        end = emit.add(low, emit.mul(emit.div(emit.sub(high, low), lanes), lanes))
-        emit.loop(low, end, lanes, partial(some, lanes))
-        emit.loop(end, high, 1, partial(some, 1))
+        """Work on elements low .. high by vectors, the last of which overlaps the one before: parts
+        of vectors take long."""
+        lanes, count = self.lanes, emit.sub(high, low)
+
+        def one(at: Index) -> None:
+            is_whole = isinstance(count, int) and count % lanes == 0
+            some(lanes, at if is_whole else emit.minimum(at, emit.sub(high, lanes)))
+
+        enough = count >= lanes if isinstance(count, int) else emit.compare("sge", count, lanes)
+        vectors = partial(emit.loop, low, high, lanes, one)
+        emit.when(enough, vectors, partial(emit.loop, low, high, 1, partial(some, 1)))
 
     def _pixels(self, place: Index, to: Index, count: Index) -> None:
         image, channels = self.padding.image, self.padding.channels
-        pixel, channel = image.dims[-1].stride, image.channel.stride
-        if pixel == channels and 1 in (channel, channels):
+        pixel, channel = image.dims[-1].stride * self.padding.step, image.channel.stride
+        if image.dims[-1].stride == channels and 1 in (channel, channels):
             self._run(place, to, emit.mul(count, channels))
         elif channel == 1:
 
             def one(number: Index) -> None:
-                self._run(
-                    emit.linear(place, (number, pixel)),
-                    emit.linear(to, (number, channels)),
-                    channels,
-                )
+                here = emit.linear(place, (number, pixel))
+                self._run(here, emit.linear(to, (number, channels)), channels)
 
             emit.loop(0, count, 1, one)
         else:
@@ -296,12 +304,26 @@ class _Copy:
         padding = self.padding
 
         def some(lanes: int, at: Index) -> None:
-            x = emit.load_vector(self.source, emit.add(place, at), lanes)
+            x = self._every(emit.linear(place, (at, padding.step)), lanes)
             if padding.element:
                 x = emit.convert(x, padding.image.element, padding.element)
             emit.store_vector(x, self.target, emit.add(to, at))
 
         self._by_vectors(0, count, some)
+
+    def _every(self, place: Index, lanes: int) -> ir.Value:
+        """Elements that are the copy's step apart, none behind the last of which is read."""
+        step = self.padding.step
+        found = emit.load_vector(self.source, place, lanes)
+        for part in range(1, step if lanes > 1 else 1):
+            before = part * lanes - (step - 1) * (part == step - 1)
+            x = emit.load_vector(self.source, emit.add(place, before), lanes)
+            order = [
+                (at if part == 1 else at // step) if at < part * lanes else lanes + at - before
+                for at in range(0, step * lanes, step)
+            ]
+            found = vector.shuffle(found, x, [n % (2 * lanes) for n in order])
+        return found
 
     def _turned(self, place: Index, to: Index, count: Index) -> None:
         """Copies pixels whose channels are apart: squares, where pixels are neighbours.
@@ -313,7 +335,8 @@ class _Copy:
         def scalars() -> None:
             def one(number: Index) -> None:
                 def element(c: Index) -> None:
-                    here = emit.linear(place, (number, image.dims[-1].stride))
+                    pixel = image.dims[-1].stride * self.padding.step
+                    here = emit.linear(place, (number, pixel))
                     x = emit.load(self.source, emit.add(here, image.channel.offset(c)))
                     x = emit.convert(x, image.element, self.padding.element or image.element)
                     emit.store(x, self.target, emit.linear(to, (number, channels), (c, 1)))
