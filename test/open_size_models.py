@@ -46,6 +46,10 @@ MODELS: dict[str, tuple[str, str]] = {
         "y = Slice(x, first, minus_ones, one_axis) z = Slice(x, minus_ones, first, one_axis)",
     ),
     "backwards": ("float[a, b] x => y", "y = Slice(x, minus_ones, first, one_axis, minus_ones)"),
+    "backwards from behind the last": (
+        "float[a, b] x => y",
+        "s = Shape <start = 1, end = 2> (x) y = Slice(x, s, two_axis, one_axis, minus_ones)",
+    ),
     "a part of what is longer": (
         "float[a, b] x => y",
         "s = Shape(x) t = Mul(s, four) o = Expand(one_float, t) y = Slice(o, ones, four, one_axis)",

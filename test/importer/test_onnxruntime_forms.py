@@ -319,7 +319,10 @@ LARGEST = 2**31 - 1
 
 @pytest.mark.parametrize(
     ("start", "end", "step"),
-    [(1, LARGEST, 1), (0, -1, 1), (-1, LARGEST, 1), (0, LARGEST, 2), (-1, -LARGEST, -1)],
+    [
+        *((1, LARGEST, 1), (0, -1, 1), (-1, LARGEST, 1), (0, LARGEST, 2), (-1, -LARGEST, -1)),
+        *((1, 10**9, 1), (-2, 10**9, 1), (10**9, 2, -1), (-2, -(10**9), -2), (-LARGEST, 0, -1)),
+    ],
 )
 def test_slices_of_symbolic_sizes(start, end, step):
     values = {"s": start, "e": end, "a": 1, "t": step}

@@ -21,7 +21,7 @@ from mgx_mlir.sizes.cases import Case, plain
 Bound: TypeAlias = "Number | Case"
 # Exporters write this for the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1
-# An end, or a start from the end, that exporters write for all of a dimension (JAX: 1000000000).
+# Exporters write this and more for the end of a dimension too, which is shorter (JAX: 1000000000).
 _ALL = 1 << 28
 # A slice of fewer elements has so many, whatever the dimension's size; one of more is a window,
 # and all of a smaller dimension.
@@ -104,36 +104,41 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Num
     assert have is not None and isinstance(step, int)
     if step == 0:
         raise ModelError(f"a step of 0 along axis {axis}")
+    start, end = (_limit(node, bound, have) for bound in (start, end))
     if step < 0:
-        x = mgx.reverse(x, [axis])
-        start, end = (_from_the_end(node, plain(bound), have) for bound in (start, end))
-    first, last = _window(node, start, end, have)
-    first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
-    if last == 0 or bounds(last - first)[1] <= 0:
+        # A start before the first element is that one; an end there is behind all.
+        x, most = mgx.reverse(x, [axis]), maximum(have - 1, 0)
+        start = _from_the_end(node, plain(start), have, most)
+        end = _from_the_end(node, plain(end), have, have)
+    first, last = _window(start, end, have)
+    if step > 0:
+        first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
+    if last == 0 or first == have or bounds(last - first)[1] <= 0:
         first = last
     node.require(last - first)
     x = part_of(x, axis, first, last, have)
     return mgx.step(x, [axis], [abs(step)]) if abs(step) > 1 else x
 
 
-def _window(node: Node, start: Bound, end: Bound, have: Number) -> tuple[Bound, Bound]:
+def _window(start: Bound, end: Bound, have: Number) -> tuple[Bound, Bound]:
     """The bounds of a slice of the first or last so many elements, or all; others as they are."""
     if not isinstance(have, int) and isinstance(start, int) and isinstance(end, int):
         if start == 0 and _LEAST_WINDOW <= end < _INT_MAX:
-            end = have if end >= _ALL and _is_at_most(node, have, end) else minimum(end, have)
+            end = minimum(end, have)
         elif -_INT_MAX < start <= -_LEAST_WINDOW and end >= _INT_MAX:
-            is_all = start <= -_ALL and _is_at_most(node, have, -start)
-            start = 0 if is_all else maximum(have + start, 0)
+            start = maximum(have + start, 0)
     return start, end
 
 
-def _is_at_most(node: Node, size: Number, most: int) -> bool:
-    """Asks of the program's sizes that one of them is at most this; False where none can."""
+def _limit(node: Node, bound: Bound, have: Number) -> Bound:
+    """A bound; an end of the dimension where its number is no less than the program's sizes."""
+    if isinstance(have, int) or not isinstance(bound, int) or not _ALL <= abs(bound) < _INT_MAX:
+        return bound
     try:
-        node.require(most - size)
+        node.require(abs(bound) - have)
     except OpenError:
-        return False
-    return True
+        return bound
+    return _INT_MAX if bound > 0 else -_INT_MAX
 
 
 def _from_the_front(node: Node, bound: Bound, have: Number) -> Number:
@@ -149,33 +154,46 @@ def _from_the_front(node: Node, bound: Bound, have: Number) -> Number:
 
 
 def _place(node: Node, bound: Number, have: Number, positive: Number = 1) -> Number:
-    """As `_from_the_front`. positive: a size that is 1 or more where the bound is this."""
+    """As `_from_the_front`. positive: as in `_wrapped`."""
+    place = _wrapped(node, bound, have, positive)
+    is_known = isinstance(place, int) or place != bound
+    return 0 if is_known and place <= 0 else _inside(node, place, have)
+
+
+def _from_the_end(node: Node, bound: Number, have: Number, most: Number) -> Number:
+    """A bound of a slice with a negative step as a place of the reversed dimension, 0 to most."""
+    if isinstance(bound, int) and bound <= -_INT_MAX:
+        return most
+    place = have - 1 - _wrapped(node, bound, have)
+    return 0 if place <= 0 else _inside(node, place, most)
+
+
+def _wrapped(node: Node, bound: Number, have: Number, positive: Number = 1) -> Number:
+    """A bound as a place of a dimension, or beyond it: less than 0, it counts from the end.
+
+    positive: a size that is 1 or more where the bound is this.
+    """
     if isinstance(bound, int) and abs(bound) >= _INT_MAX:
         return have if bound > 0 else 0
     if (isinstance(bound, int) and bound < 0) or bounds(bound + positive)[1] <= 0:
-        bound = have + bound
-    if bound >= have:
-        return have
-    symbol = alone(bound)
-    if isinstance(have, int) and symbol is not None:
-        # The model's table is so long; longer inputs would read beyond it.
-        limits = node.conversion.limits
-        limits[symbol.name] = min(limits.get(symbol.name, have), have)
-    else:
-        node.require(have - bound)
+        return have + bound
     node.require(bound)
     return bound
 
 
-def _from_the_end(node: Node, bound: Number, have: Number) -> Number:
-    """The bound of a slice with a negative step, in the reversed dimension."""
-    if isinstance(bound, int) and bound >= _INT_MAX:
-        return 0
-    if isinstance(bound, int) and bound <= -_INT_MAX:
-        return have
-    if isinstance(bound, int) and bound < 0:
-        return -bound - 1
-    return have - 1 - bound
+def _inside(node: Node, place: Number, most: Number) -> Number:
+    """A place, or `most` where it is that or more; asks for what is not known about it."""
+    if place >= most:
+        return most
+    symbol = alone(place)
+    if isinstance(most, int) and symbol is not None:
+        # The model's table is so long; longer inputs would read beyond it.
+        limits = node.conversion.limits
+        limits[symbol.name] = min(limits.get(symbol.name, most), most)
+    else:
+        node.require(most - place)
+    node.require(place)
+    return place
 
 
 def part_of(x: ir.Value, axis: int, first: Number, last: Number, have: Number) -> ir.Value:
