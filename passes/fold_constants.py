@@ -44,7 +44,7 @@ _MOST_ALONE = 1 << 14
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Evaluates ops whose operands are constants or weights.
+    """Evaluates ops whose operands are constants, weights, or have no elements.
 
     Before:  %w = mgx.literal "w" : tensor<3x2xf32>
              %t = mgx.transpose %w permutation = [1, 0] : tensor<3x2xf32> -> tensor<2x3xf32>
@@ -141,7 +141,8 @@ class _Folder:
             return False
         if np.prod(type_.shape, dtype=np.float64) > self.options.max_elements:
             return False
-        return self.foldable.issuperset(op.operands)
+        made = 0 not in type_.shape
+        return all(v in self.foldable or (made and _is_empty(v)) for v in op.operands)
 
     def _is_affordable(self, op: ir.OpView) -> bool:
         """Whether the budget covers the work of an op; subtracts it."""
@@ -188,7 +189,9 @@ class _Folder:
         """The elements of a foldable value; a splat has stride 0 in every dimension."""
         waiting = [value]
         while waiting:
-            operands = [] if waiting[-1] in self.arrays else waiting[-1].owner.operands
+            if (last := waiting[-1]) not in self.foldable:
+                self.arrays[last] = np.empty(shape(last), mgx.numpy_dtype(last.type))
+            operands = [] if last in self.arrays else last.owner.operands
             missing = [operand for operand in operands if operand not in self.arrays]
             if missing:
                 waiting += missing
@@ -209,6 +212,11 @@ class _Folder:
             one = evaluate_op(op, [a.reshape(-1)[:1].reshape(()) for a in operands])
             return np.broadcast_to(np.asarray(one[0]).reshape(()), dims)
         return np.asarray(evaluate_op(op, operands)[0])
+
+
+def _is_empty(value: ir.Value) -> bool:
+    type_ = value.type
+    return isinstance(type_, ir.RankedTensorType) and 0 in type_.shape
 
 
 def _expands(op: ir.OpView) -> bool:

@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import mgx_mlir
 from mgx_mlir.artifact.plan_binding import dim_text
@@ -65,6 +66,18 @@ CASES: dict[str, tuple[onnx.ModelProto, list[tuple[Shape, ...]]]] = {
         model([node("Conv", ["x", "w"], ["y"])], {"x": ["b", 3, 8, 8]}, w=floats(4, 3, 3, 3)),
         [((0, 3, 8, 8),), ((2, 3, 8, 8),)],
     ),
+    "convolution of padding alone": (
+        model(
+            [node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+            {"x": ["b", 3, "h", "w"]},
+            w=floats(4, 3, 2, 3),
+        ),
+        [((1, 3, 0, 6),), ((2, 3, 4, 5),)],
+    ),
+}
+GIVEN = {
+    "pad": [node("Pad", ["x", "pads"], ["y"])],
+    "mean": [node("ReduceMean", ["x"], ["y"], axes=[0])],
 }
 
 
@@ -75,6 +88,15 @@ def test_empty_tensors_take_the_same_program(case, target):
     names = [value.name for value in made.graph.input]
     feeds = [dict(zip(names, (floats(*s) for s in run), strict=True)) for run in runs]
     assert_one_program(made, target, *feeds)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("case", GIVEN)
+def test_given_sizes_of_0(case, target):
+    made, x = model(GIVEN[case], {"x": [0, 4]}, pads=np.array([2, 0, 3, 0])), floats(0, 4)
+    with np.errstate(all="ignore"):
+        want = ReferenceEvaluator(made).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(mgx_mlir.Model(made, target).run({"x": x})["y"], want)
 
 
 @pytest.mark.parametrize("target", ["cpu", pytest.param("gfx942", marks=pytest.mark.slow)])

@@ -219,7 +219,7 @@ class Body:
         return Index.runtime(self.scalar(index), 0, size - 1)
 
     def clamp(self, index: Index, size: Number) -> Index:
-        """The nearest valid index into `size` elements."""
+        """The nearest valid index into `size` elements; 0 where there are none."""
         before, within = self.decided(index, 0), self.decided(index, size)
         if index.is_within(size) or (before is False and within):
             return self.known_within(index, size)
@@ -227,10 +227,10 @@ class Body:
         above, below = low >= 0, high < size
         value = self.scalar(index)
         with self._points[-1]:
-            if not above:
-                value = arith.maxsi(value, index_constant(0))
             if not below:
                 value = arith.minsi(value, index_constant(size - 1))
+            if not above or not (below or isinstance(size, int)):
+                value = arith.maxsi(value, index_constant(0))
         return Index.runtime(value, low if above else 0, high if below else size - 1)
 
     def inside(self, index: Index, size: Number) -> ir.Value | None:

@@ -93,10 +93,12 @@ def _nearest_half_pixels(case: Case) -> bool:
     return stated and cut and case.attribute("mode", "nearest") == "nearest"
 
 
-def _uneven_and_rounded_up(case: Case) -> bool:
-    """Whether windows that are rounded up go over a padding that has two widths."""
-    pads = case.attribute("pads") or []
-    return case.attribute("ceil_mode") == 1 and pads[: len(pads) // 2] != pads[len(pads) // 2 :]
+def _padded_and_rounded_up(case: Case) -> bool:
+    return case.attribute("ceil_mode") == 1 and any(case.attribute("pads") or [])
+
+
+def _resized(case: Case) -> bool:
+    return case.resized
 
 
 def _masked_in_f16(case: Case) -> bool:
@@ -172,6 +174,7 @@ _LOGS = (
 _SUMS = f"LayerNormalization RMSNormalization Mean Sum CumSum CumProd {_LOGS}"
 _ENDS = "ArgMax ArgMin MaxPool ReduceMax ReduceMin"
 _POOLS = "AveragePool LpPool MaxPool"
+_GQA = "com.microsoft.GroupQueryAttention"
 _RNN = "RNN GRU LSTM"
 _ROWS_OF_2 = "before opset 13 the axes from `axis` on are one row; the evaluator takes one axis"
 
@@ -192,6 +195,8 @@ ROWS: tuple[Row, ...] = (
     ("GlobalMaxPool", "onnx", lambda c: _rank(c) != 4, "keeps no dimension, or repeats one"),
     ("Attention", "onnxruntime", _masked_in_f16, "adds its masks in f16"),
     ("Attention", "onnxruntime", _causal_past, "lets a causal query see keys that come after it"),
+    (_GQA, "onnxruntime", _resized, "a longer past than total_sequence_length is kept by nobody"),
+    ("com.microsoft.Inverse", "onnxruntime", _resized, "the matrices may have no inverse"),
     ("Hardmax", "onnxruntime", _odd, "NaN is the largest or not by its place"),
     ("LogSoftmax Softmax", "onnxruntime", _unbounded, "a row with NaN or infinity is not NaN"),
     ("Sign", "onnxruntime", lambda c: _typed(F16)(c) and _nan(c), "gives 0 for NaN"),
@@ -201,7 +206,7 @@ ROWS: tuple[Row, ...] = (
     ("LayerNormalization", "onnx", lambda c: len(c.outputs) > 1, "ignores stash_type for Mean"),
     ("LpNormalization", "onnx", lambda c: c.attribute("p") == 1, "sums without absolute values"),
     ("MaxPool", "onnx", _nan, "leaves NaN out with ceil_mode alone"),
-    ("MaxPool", "onnx", _uneven_and_rounded_up, "rounds up by another formula, or not at all"),
+    ("MaxPool", "onnx", _padded_and_rounded_up, "rounds up by another formula, or not at all"),
     ("MaxPool", "onnx", lambda c: len(c.outputs) > 1, "counts Indices with another row's length"),
     (_POOLS, "onnx", _same, "counts windows of automatic padding by another formula"),
     (_POOLS + " Conv", "onnxruntime", _sparse, _CROPPED),

@@ -76,6 +76,7 @@ class Case:
     model: onnx.ModelProto
     feeds: dict[str, Array]
     outputs: list[str]
+    resized: bool = False  # of other sizes than those drawn
 
     def attribute(self, name: str, default: Any = None) -> Any:
         for found in self.model.graph.node[0].attribute:
