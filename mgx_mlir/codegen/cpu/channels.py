@@ -20,7 +20,7 @@ from mgx_mlir.codegen.cpu.convolution import add_transpose
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.frame import Frame, Memory
 from mgx_mlir.codegen.cpu.padded import Padding
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 from mgx_mlir.codegen.cpu.windows import PADDED, by_pixels, groups_of
 from mgx_mlir.codegen.loops.ops.movement import word
 from mgx_mlir.codegen.loops.place import Place
@@ -82,8 +82,21 @@ def _by_channels(x: Matrix, channels: int) -> Matrix | None:
     return found and replace(found, batch=Axis(()), column=found.batch)
 
 
-def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
-    """A pooling of images with channels last, which have no windows, or first; None for others."""
+def largest_of(kernel: mgx.KernelOp) -> Match | None:
+    """A largest element of windows that move by several pixels, as a product with nothing; None for
+    other kernels: vectors of channels are as fast where windows move by one."""
+    found = _pooling(kernel)
+    if found is None or found[1] != "max" or found[2].dims[-1].step == 1:
+        return None
+    op, _, image, problem = found
+    planes = Axis.of(*image.batch.factors, *image.channel.factors)
+    image = replace(image, batch=planes, channel=Axis(()), fill=-math.inf)
+    own = replace(problem, batch=planes.size, N=math.prod(image.outputs), K=image.taps, b=image)
+    return with_epilogue(kernel.body.blocks[0], [op], own) if own.K <= SUM_DEPTH else None
+
+
+def _pooling(kernel: mgx.KernelOp) -> tuple[mgx.PoolingOp, str, Image, Contraction] | None:
+    """The pooling of a kernel, its mode and windows, and its pixels; None for other kernels."""
     pools = [op for op in kernel.body.blocks[0].operations if isinstance(op, mgx.PoolingOp)]
     if len(pools) != 1:
         return None
@@ -96,28 +109,35 @@ def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
     if any(len(dim) != 1 for dim in view.dims):
         return None
     sizes, outputs = shape_of(op.x.type), shape_of(op.y.type)
-    lengths, steps, pads = list(op.lengths), list(op.strides), list(op.pads)
-    count = len(lengths)
     places = sizes[2:], [dim[0][1] for dim in view.dims[2:]], outputs[2:]
-    dims = zip(*places, lengths, steps, op.dilations, pads[:count], strict=True)
+    dims = zip(*places, op.lengths, op.strides, op.dilations, op.pads, strict=False)
     axes = view.axis(0, 1), view.axis(1, 2), tuple(Dimension(*dim) for dim in dims)
     image = Image(view.argument, element, view.offset, *axes)
+    nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
+    own = Contraction(sizes[0], 1, math.prod(outputs[1:]), 1, nothing, image, _SUMMED_AS[element])
+    return op, mode, image, own
+
+
+def _pooling_of_channels(kernel: mgx.KernelOp) -> Channels | None:
+    """A pooling of images with channels last, which have no windows, or first; None for others."""
+    found = _pooling(kernel)
+    if found is None:
+        return None
+    op, mode, image, problem = found
+    sizes, count, last = shape_of(op.x.type), len(op.lengths), image.dims[-1]
     turned = isinstance(sizes[1], int) and sizes[1] > 1
     channels, copy = sizes[1] if turned else sizes[-1], None
     if turned:
         copy = Padding.without(image, PADDED)
         image = _without_channels(copy, image)
     else:
-        alone = (lengths[-1], steps[-1], pads[count - 1], pads[-1], sizes[1]) == (1, 1, 0, 0, 1)
-        if count < 2 or not alone or view.dims[-1] != ((channels, 1),):
+        alone = (last.window, last.step, last.pad, list(op.pads)[-1], sizes[1]) == (1, 1, 0, 0, 1)
+        if count < 2 or not alone or (last.size, last.stride) != (channels, 1):
             return None
         image = replace(image, channel=Axis(()), dims=image.dims[:-1])
     if not isinstance(channels, int):
         return None
-    nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
-    columns = math.prod(outputs[1:])
-    problem = Contraction(sizes[0], 1, columns, 1, nothing, image, _SUMMED_AS[element])
-    match = with_epilogue(kernel.body.blocks[0], [op], problem)
+    match = with_epilogue(kernel.body.blocks[0], [op], replace(problem, b=image))
     if match is None or (turned and match.reads):
         return None
     # Results [image, 1, (pixel, channel)] in row-major order.

@@ -8,6 +8,7 @@ depth of a block, pass through a small tile in memory, and leave through the epi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -320,13 +321,7 @@ class _Emitter:
         return _Rows(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
 
     def _multiply(
-        self,
-        vector: Index,
-        tile: tuple[int, int],
-        row: Index,
-        depth: Index,
-        at: Index,
-        left: _Rows,
+        self, vector: Index, tile: tuple[int, int], row: Index, depth: Index, at: Index, left: _Rows
     ) -> None:
         """Adds one register tile's products over a block's depth to the sums from `at` on.
 
@@ -343,7 +338,8 @@ class _Emitter:
             for row in range(rows)
             for j in range(vectors)
         ]
-        zero = emit.constant(0, element, lanes)
+        start = -math.inf if self.line is not None and self.line.is_largest else 0
+        zero = emit.constant(start, element, lanes)
 
         def step(k: Index, *sums: ir.Value, far: Index = 0, near: Index = 0) -> list[ir.Value]:
             base = emit.linear(emit.add(right_start, near), (k, packed_b.k_step))
@@ -441,6 +437,8 @@ class _Emitter:
         if self.schedule.joined > 1:
             unsigned = self.schedule.joined == 4 and self.problem.a.element == "ui8"
             return joined.dot(sums, *((left, right) if unsigned else (right, left)))
+        if self.line is not None and self.line.is_largest:  # the largest, of zeros any
+            return arith.maximumf(sums, right, fastmath=arith.FastMathFlags.nsz)
         return emit.multiply_add(left, right, sums, self.element)
 
     def _store_tile(
@@ -458,10 +456,13 @@ class _Emitter:
         def row(left: Index, r: Index) -> None:
             for j in range(vectors):
                 here = emit.add(column, j * lanes)
-                mask = emit.lane_mask(emit.sub(left, j * lanes), lanes)
                 place = emit.linear(emit.add(at, j * lanes), (r, self.sum_row))
                 x = emit.load_vector(self.sums, place, lanes)
-                self.store(x, batch, emit.add(m, r), emit.add(columns.first, here), mask)
+                to = x, batch, emit.add(m, r), emit.add(columns.first, here)
+                some, whole = emit.sub(left, j * lanes), partial(self.store, *to, None)
+                part = partial(self.store, *to, emit.lane_mask(some, lanes))
+                is_whole = not isinstance(some, int) and emit.compare("sge", some, lanes)
+                emit.when(is_whole, whole, part)
 
         def all_rows(left: Index) -> None:
             emit.loop(before, end, 1, partial(row, left))

@@ -99,10 +99,7 @@ def _add_packing(frame: Frame, found: WindowProduct, schedule: CpuSchedule) -> P
 
 
 def add_transpose(
-    functions: Functions,
-    source: Place,
-    target: Place,
-    sizes: tuple[Number | None, Number, Number],
+    functions: Functions, source: Place, target: Place, sizes: tuple[Number | None, Number, Number]
 ) -> None:
     """Adds the function that swaps rows and columns of matrices. sizes: matrices, rows, columns."""
     matrices, rows, columns = sizes

@@ -205,8 +205,7 @@ def _exp(a: Arithmetic, x: ir.Value, scales: bool = False) -> ir.Value:
 
 
 def f32(target: Target) -> dict[str, Function]:
-    is_wide = target.vector_bytes == 4 * _WIDE
-    return {"math.exp": partial(_exp, scales=is_wide), "math.log": _log}
+    return {"math.exp": partial(_exp, scales=target.vector_bytes == 4 * _WIDE), "math.log": _log}
 
 
 # Lanes of a vector of AVX-512.

@@ -14,7 +14,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import Offer, best_offer
 from mgx_mlir.codegen.cpu.attention import emit_attention
 from mgx_mlir.codegen.cpu.attention_cut import AttentionCut, host_attention
-from mgx_mlir.codegen.cpu.channels import add_channels, channels_of
+from mgx_mlir.codegen.cpu.channels import add_channels, channels_of, largest_of
 from mgx_mlir.codegen.cpu.convolution import add_windows, add_winograd, windows_work
 from mgx_mlir.codegen.cpu.frame import Add, Frame
 from mgx_mlir.codegen.cpu.lines import add_lines, lines_of
@@ -156,7 +156,8 @@ def _windows(work: Work) -> Offer | Refusal:
 
 def _lines(work: Work) -> Offer | Refusal:
     """Convolutions with channels first, by lines of pixels."""
-    found = lines_of(work.match, work.machine) if work.match else _NO_CONTRACTION
+    match = work.match or largest_of(work.kernel)
+    found = lines_of(match, work.machine) if match else _NO_CONTRACTION
     if isinstance(found, Refusal):
         return found
     return work.offer(str(found), found.work / 2, partial(add_lines, found))

@@ -90,8 +90,8 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
     given = replace(given, batch=given.batch if isinstance(given.batch, int) else count)
     schedule = choose(given, machine)
     copied = given.batch * given.N * image.channel.size * math.prod(x.step for x in image.dims)
-    copied = PACK_VECTOR / lanes * copied
-    return Lines(made, copy, schedule, share * (schedule.work(given) + copied))
+    clocks = schedule.work(given) + PACK_VECTOR / lanes * copied
+    return Lines(made, copy, schedule, share * clocks)
 
 
 def _columns(image: Image, copy: Padding, batch: int, long: int) -> Line:
@@ -105,7 +105,7 @@ def _columns(image: Image, copy: Padding, batch: int, long: int) -> Line:
     row, column = Axis(((channels * image.taps, 0),)), Axis(((last.outputs, 1),))
     runs, batches = Axis.of((channels, plane), *moves), Axis.of((batch, channels * plane), *starts)
     taps = tuple(n % step * long + n // step for n in ahead)
-    return Line(PADDED, copy.element, 0, batches, row, column, runs, taps)
+    return Line(PADDED, copy.element, 0, batches, row, column, runs, taps, image.fill == -math.inf)
 
 
 def _by_lines(source: Matrix, batch: int, count: int, width: int) -> Matrix | None:

@@ -18,12 +18,7 @@ from mgx_mlir.codegen.cpu.rows import Shared, take_over
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 from mgx_mlir.codegen.loops.blocked_sums import block_sums
 from mgx_mlir.codegen.loops.body import Function, Lazy
-from mgx_mlir.codegen.loops.kernel import (
-    Kernel,
-    kernel_symbols,
-    launch_arguments,
-    lower_nests,
-)
+from mgx_mlir.codegen.loops.kernel import Kernel, kernel_symbols, launch_arguments, lower_nests
 from mgx_mlir.codegen.loops.nest import Facts, Nest
 from mgx_mlir.codegen.loops.place import UNBOUNDED, Place
 from mgx_mlir.codegen.meaning.index import symbol_values

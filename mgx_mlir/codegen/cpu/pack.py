@@ -91,11 +91,13 @@ class InPlace(Matrix):
 class Line(Matrix):
     """A right operand whose columns are neighbours in memory, read in place: up to a vector more.
 
-    Element k of a column lies in run k / n, of `runs`, at place k % n of the n `taps`.
+    Element k of a column lies in run k / n, of `runs`, at place k % n of the n `taps`. is_largest:
+    the largest element is wanted, not the sum of products.
     """
 
     runs: Axis
     taps: tuple[int, ...]
+    is_largest: bool
 
 
 def pack_a(copy: Copy, matrix: Matrix, rows: Sequence[Index]) -> None:
@@ -249,9 +251,7 @@ def _pack_b_by_elements(
 
 
 def turn_square(
-    side: int,
-    source: tuple[ir.Value, Index, Index],
-    target: tuple[ir.Value, Index, Index],
+    side: int, source: tuple[ir.Value, Index, Index], target: tuple[ir.Value, Index, Index]
 ) -> None:
     """Transposes a square from one memory to another: memory, first element, step of lines."""
     memory, place, step = source

@@ -257,8 +257,7 @@ class _Copy:
                 begin = emit.linear(to, (long, phase))
                 here = emit.linear(place, (emit.sub(emit.linear(phase, (first, step)), low), pixel))
                 self._fill(begin, 0, emit.mul(first, channels))
-                at = emit.add(begin, emit.mul(first, channels))
-                self._pixels(here, at, emit.sub(end, first))
+                self._pixels(here, emit.linear(begin, (first, channels)), emit.sub(end, first))
                 self._fill(begin, emit.mul(end, channels), emit.mul(long, channels))
 
         emit.when(inside, copied, lambda: self._fill(to, 0, emit.mul(width, channels)))

@@ -129,10 +129,7 @@ def product_offers(match: Match, machine: Machine) -> dict[str, Callable[[], Off
     if usual(match.problem) != match.problem:
         few = Refusal("symbolic sizes: it is a regime of tiles")
         return {"skinny": lambda: few, "tiles": partial(_regimes, match, machine)}
-    return {
-        "skinny": partial(_few_rows, match, machine),
-        "tiles": partial(_tiles, match, machine),
-    }
+    return {"skinny": partial(_few_rows, match, machine), "tiles": partial(_tiles, match, machine)}
 
 
 def _offer(words: str, work: float, add: Add) -> Offer:

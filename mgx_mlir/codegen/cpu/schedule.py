@@ -376,12 +376,7 @@ def _parts(size: int, part: int) -> list[tuple[int, int]]:
 
 
 def _cost(
-    problem: Contraction,
-    lanes: int,
-    rows: int,
-    vectors: int,
-    columns: int,
-    joined: int,
+    problem: Contraction, lanes: int, rows: int, vectors: int, columns: int, joined: int
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
