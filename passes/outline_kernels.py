@@ -22,7 +22,7 @@ from mgx_mlir.rewriting.normalisation import (
 )
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE, MAX_ITERATIONS
-from mgx_mlir.rewriting.prologues import prologue_values
+from mgx_mlir.rewriting.prologues import prologue_values, taken_gathers
 from mgx_mlir.rewriting.queries import (
     blocks,
     captured,
@@ -68,7 +68,7 @@ class OutlineKernels(Pass):
     Constants that are not splats become weights. A view that neither of the two can read through by
     strides is copied first. A loop of little work a trip, which the data do not end, is one kernel
     with its body. A concat's kernel converts floats of other widths as it copies them, and gathers
-    what it alone reads, but on a CPU.
+    what it alone reads, but on a CPU. There, pointwise work gathers the slices that it alone reads.
     """
 
     arch: str = "gfxMIGX"
@@ -83,6 +83,8 @@ class OutlineKernels(Pass):
         found = list(blocks(table.main))
         for block in found:
             table.prologues |= prologue_values(block, fused=True)
+            for view in taken_gathers(block, context.kind, table.prologues):
+                table.outline(view)
             for op in list(block.operations):
                 if identity(op) in table.prologues:
                     continue

@@ -358,6 +358,23 @@ def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
     return found
 
 
+def taken_gathers(block: ir.Block, kind: str, taken: set[ir.Value]) -> list[ir.OpView]:
+    """Adds to `taken` the gathers of slices of a program of kind 'cpu' whose elements a
+    `mgx.pointwise` alone reads: its kernel does them, unless it is a product's.
+
+    Gives the transposes of which they, and others, gather: slices are copied to lie together first.
+    """
+    found: dict[ir.Value | None, ir.OpView] = {}
+    for op in block.operations if kind == "cpu" else ():
+        if isinstance(op, mgx.GatherndOp):
+            if isinstance(view := definition(op.x), mgx.TransposeOp):
+                found[identity(view)] = view
+            user = users(op.y)[0] if has_one_use(op.y) else None
+            if isinstance(user, mgx.PointwiseOp) and identity(user) not in taken:
+                taken.update(() if contraction_of(user) else (op.y,))
+    return list(found.values())
+
+
 def _operations(op: ir.OpView) -> int:
     """The operations of an op on one element."""
     if mgx.is_view(op):
