@@ -219,8 +219,8 @@ def repeat(
 
 def when(
     condition: ir.Value | bool,
-    body: Callable[[], None],
-    otherwise: Callable[[], None] | None = None,
+    body: Callable[[], object],
+    otherwise: Callable[[], object] | None = None,
 ) -> None:
     """`if condition: body()`, and `otherwise()` else."""
     if isinstance(condition, bool):

@@ -246,7 +246,7 @@ class Windows(Matrix):
     edges: tuple[Edge, ...]
     run: int
     kept: int = 0
-    fill: int = 0
+    fill: float = 0
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class Image:
     batch: Axis
     channel: Axis
     dims: tuple[Dimension, ...]
-    fill: int = field(default=0, kw_only=True)
+    fill: float = field(default=0, kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:

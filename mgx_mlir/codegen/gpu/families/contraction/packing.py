@@ -57,7 +57,7 @@ class Packing:
     start: int
     chunk: int = 0
     computed: ComputedImage | None = None
-    fill: int = 0
+    fill: float = 0
     near: int = 0
 
     def __post_init__(self) -> None:

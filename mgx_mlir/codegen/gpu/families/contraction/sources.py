@@ -245,7 +245,7 @@ class Filled(Windowed):
         return found
 
 
-def filled(x: ir.Value, beyond: ir.Value, fill: int, element: str) -> ir.Value:
+def filled(x: ir.Value, beyond: ir.Value, fill: float, element: str) -> ir.Value:
     """A vector of elements that a read gave; `fill` where the flag `beyond` is not 0."""
     lanes = ir.VectorType(x.type).shape[0]
     inside = emit.compare("eq", beyond, 0)
