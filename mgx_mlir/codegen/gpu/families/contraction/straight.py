@@ -52,8 +52,7 @@ class Straight:
             self._multiply(sums, values[:each])
             if following:
                 fence()
-                values += self._load(emit.add(k, distance * depth))
-                fence()
+                values += self._load(emit.add(k, distance * depth), self.a, self.b)
             return [*sums, *values[each:]]
 
         def turn(k: Index, *carried: ir.Value) -> list[ir.Value]:
@@ -87,23 +86,23 @@ class Straight:
         unit = self.unit
         return [i * unit.chunk for i in range(0, unit.step_chunks, unit.groups)]
 
-    def _load(self, k0: Index) -> list[ir.Value]:
-        """The chunks of each row of tiles, and of each column."""
-        sources = self.a, self.b
+    def _load(self, k0: Index, *sources: Source) -> list[ir.Value]:
+        """The chunks of a step: of each row of tiles, of each column. They come before those of the
+        steps after it, which LLVM would read among them."""
         loads = [load for x in sources for load in x.loads(k0, self._parts, self.unit.chunk)]
-        return [load() for load in loads]
+        values = [load() for load in loads]
+        fence()
+        return values
 
     def _first(self, steps: Sequence[Index]) -> list[list[ir.Value]]:
         """The chunks of the first steps."""
         if self.normal is None:
-            return [self._load(k0) for k0 in steps]
-        chunk, parts = self.unit.chunk, self._parts
+            return [self._load(k0, self.a, self.b) for k0 in steps]
         # Rows come first: they are waited for while columns are on their way.
-        rows = [[load() for load in self.a.loads(k0, parts, chunk)] for k0 in steps]
-        self.normal.read(steps, parts)
+        rows = [self._load(k0, self.a) for k0 in steps]
+        self.normal.read(steps, self._parts)
         fence()
-        columns = [[load() for load in self.b.loads(k0, parts, chunk)] for k0 in steps]
-        fence()
+        columns = [self._load(k0, self.b) for k0 in steps]
         rows = self.normal.normalised(rows)
         return [[*row, *column] for row, column in zip(rows, columns, strict=True)]
 
