@@ -142,7 +142,7 @@ def _runs(case: Case, target: str) -> bool:
 def _of_other_sizes(case: Case) -> Iterator[Case]:
     """The case with all symbolic sizes larger, and with each alone larger, 1 and 0."""
     sizes = sorted({size for array in case.feeds.values() for size in array.shape} - {1})
-    changes = [{size: 2 * size + 1 for size in sizes}]
+    changes: list[dict[int, int]] = [{size: 2 * size + 1 for size in sizes}]
     changes += [{size: new} for size in sizes for new in (size + 3, 1, 0) if new != size]
     model = onnx.ModelProto()
     model.CopyFrom(_opened(case.model))
