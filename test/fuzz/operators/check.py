@@ -148,7 +148,7 @@ def _of_other_sizes(case: Case) -> Iterator[Case]:
     model.CopyFrom(_opened(case.model))
     for change in changes:
         feeds = {
-            name: np.resize(array, [change.get(size, size) for size in array.shape])
+            name: np.resize(array, [{n: n, **change}[n] for n in array.shape])
             for name, array in case.feeds.items()
         }
         yield dataclasses.replace(case, model=model, feeds=feeds, resized=True)
