@@ -110,9 +110,11 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Num
         x, most = mgx.reverse(x, [axis]), maximum(have - 1, 0)
         start = _from_the_end(node, plain(start), have, most)
         end = _from_the_end(node, plain(end), have, have)
-    first, last = _window(start, end, have)
-    if step > 0:
-        first, last = _from_the_front(node, first, have), _from_the_front(node, last, have)
+    both = _window(start, end, have)
+    if step < 0:
+        first, last = (plain(bound) for bound in both)
+    else:
+        first, last = (_from_the_front(node, bound, have) for bound in both)
     if last == 0 or first == have or bounds(last - first)[1] <= 0:
         first = last
     node.require(last - first)
