@@ -216,7 +216,9 @@ class _Folder:
 
 def _is_empty(value: ir.Value) -> bool:
     type_ = value.type
-    return isinstance(type_, ir.RankedTensorType) and 0 in type_.shape
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        return False
+    return 0 in type_.shape
 
 
 def _expands(op: ir.OpView) -> bool:

@@ -50,6 +50,10 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, b] x => y",
         "s = Shape <start = 1, end = 2> (x) y = Slice(x, s, two_axis, one_axis, minus_ones)",
     ),
+    "a sum of no columns": (
+        "float[a, 5] x => y",
+        "s = Slice(x, ends, ends, one_axis) y = ReduceSum(s)",
+    ),
     "a part of what is longer": (
         "float[a, b] x => y",
         "s = Shape(x) t = Mul(s, four) o = Expand(one_float, t) y = Slice(o, ones, four, one_axis)",
