@@ -197,7 +197,7 @@ class SpecializedModel:
             self._runs.clear()
             self._served.clear()
         self._runs[key] += 1
-        if self._warm is None or self._runs[key] != self._warm:
+        if self._warm is None or self._runs[key] != self._warm or key in self._programs:
             return
         shapes = {
             name: np.broadcast_to(np.zeros((), a.dtype), a.shape) for name, a in inputs.items()
