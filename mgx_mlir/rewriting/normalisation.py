@@ -117,7 +117,7 @@ def with_normalisation(
     made: Sequence[ir.OpView], last: ir.OpView, kind: str
 ) -> Sequence[ir.OpView]:
     """The ops of a kernel but its last one, and before them the normalisation that its product
-    takes, in a program of that kind."""
+    takes, in a program of that kind. Ops after the kernel get copies of the reshapes between."""
     product = made[-1] if made else last
     before = [] if kind == "cpu" else before_product(product.opview)
     _read_after(before[1:], last)

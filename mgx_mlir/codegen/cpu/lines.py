@@ -36,7 +36,7 @@ _MOST_OF_ONE, _MOST_TAPS = 64, 16
 
 @dataclass(frozen=True)
 class Lines:
-    """Such a convolution: its batch counts lines."""
+    """A convolution by lines of pixels, which its batch counts."""
 
     match: Match
     copy: Padding

@@ -100,7 +100,7 @@ class Beginning:
 
     @property
     def beside(self) -> list[MemoryOperand]:
-        """What columns are scaled and shifted by."""
+        """The scales and the shifts of columns, where there are any."""
         return [x for x in (self.scale, self.shift) if x is not None]
 
     def parts(self, threads: int) -> int:

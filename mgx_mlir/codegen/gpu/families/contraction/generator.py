@@ -54,7 +54,7 @@ from mgx_mlir.codegen.problem.match import used_arguments
 from mgx_mlir.codegen.problem.problem import Contraction, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# What is done to the rows of results, or to those that are multiplied.
+# Work on the rows of results, or on the rows that are multiplied.
 Beside: TypeAlias = Ending | Beginning
 
 
