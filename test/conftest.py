@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,18 @@ def environment() -> Iterator[None]:
     if os.environ != before:
         os.environ.clear()
         os.environ.update(before)
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    counts: Counter[str] = Counter()
+    for item in items:
+        every = item.get_closest_marker("every")
+        if every is not None:
+            test = item.nodeid.partition("[")[0]
+            if counts[test] % every.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
 
 
 def pytest_collection_finish() -> None:

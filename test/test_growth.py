@@ -104,6 +104,7 @@ def _calls(model: onnx.ModelProto, options: CompileOptions | None = None) -> int
     return count
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("exact", [False, True], ids=["", "exact"])
 def test_twice_the_nodes_take_twice_the_work(name, exact):

@@ -108,6 +108,7 @@ CASES = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("is_open", [False, True], ids=["given", "open"])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_onnxruntimes(name: str, is_open: bool) -> None:

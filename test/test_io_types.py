@@ -217,6 +217,7 @@ def test_the_command_line(target, tmp_path, capsys):
     assert "no input or output has this name" in capsys.readouterr().err
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", ["cpu", "gfx942"])
 @pytest.mark.parametrize("make", [llama, grouped, lambda: llama(static=64)])
 def test_caches_of_decoders_are_narrow(make, target):

@@ -35,6 +35,7 @@ def inputs_of(specs):
     }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("floats", LEAST)
 @pytest.mark.parametrize("name", ["bert", "gpt2", "lstm", "resnet", "vit"])
 def test_models_stay_close_to_f32_in_half_the_memory(name, floats):

@@ -38,6 +38,7 @@ def check(own: onnx.ModelProto, *shapes: tuple[int, ...]) -> None:
             np.testing.assert_array_equal(have, want)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("x", OPEN)
 def test_indices_of_maxima(pool: str, x: str) -> None:

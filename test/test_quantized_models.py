@@ -89,6 +89,7 @@ def test_products_are_of_integers_and_results_onnxruntimes(name: str, form: str)
     assert max(signal_to_noise(mine, theirs) for theirs in references(model, inputs)) > decibels
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", ["cpu", "gfx1100"])
 @pytest.mark.parametrize(("name", "form"), [c for c in CASES if c.values[0] != "llama"])
 def test_programs_for_any_sizes_multiply_integers_too(name: str, form: str, target: str) -> None:

@@ -279,6 +279,7 @@ def with_lengths(op: str, ways: int, steps: Any, batch: Any) -> ModelProto:
     return model
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("sizes", [(7, 3), ("steps", "batch")], ids=["given", "symbolic"])
 @pytest.mark.parametrize(("op", "ways"), [("LSTM", 2), ("GRU", 1)])
 def test_loops_end_with_the_longest_sequence(op: str, ways: int, sizes: tuple[Any, Any]) -> None:

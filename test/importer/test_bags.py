@@ -108,6 +108,7 @@ def nodes_of(model: onnx.ModelProto) -> list[str]:
     return [node.op_type for node in source.model.graph.node]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", ["cpu", "gfx942"])
 @pytest.mark.parametrize("name", FORMS)
 def test_all_bags_are_one_program(name: str, target: str) -> None:

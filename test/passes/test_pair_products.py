@@ -33,6 +33,7 @@ def gated(depth: int, columns: int, bias: bool = False) -> onnx.ModelProto:
     return b.model(inputs, {"y": (y, ["rows", columns])}, "gated")
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v3", "gfx90a", "gfx942", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize(

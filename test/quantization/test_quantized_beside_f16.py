@@ -37,6 +37,7 @@ def test_products_with_weights_are_of_integers(made):
     assert floats <= 1  # the first product, whose operand is the model's input
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
 @pytest.mark.parametrize("floats", ["f32", "f16"])
 def test_results_are_those_of_the_host(made, chip, floats):

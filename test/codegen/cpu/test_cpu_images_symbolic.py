@@ -37,6 +37,7 @@ def _wide() -> onnx.ModelProto:
     return b.model(inputs, {"y": (y, ["batch", 10])}, "wide")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("make", [MODELS["conv"], MODELS["images"], _wide])
 def test_any_number_of_images(make, level: str) -> None:

@@ -75,6 +75,7 @@ def reference(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
 
 
 # Hidden sizes that groups of four and vectors divide, and some that they do not.
+@pytest.mark.every(4)
 @pytest.mark.parametrize("hidden", [5, 19, 64])
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.parametrize("level", LEVELS)
@@ -84,6 +85,7 @@ def test_given_sizes(level, batch, hidden):
     np.testing.assert_allclose(y, reference(model, x), atol=2e-5)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
 @pytest.mark.parametrize("level", LEVELS)
 def test_any_batch_by_one_program(level, direction):

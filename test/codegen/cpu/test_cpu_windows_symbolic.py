@@ -110,6 +110,7 @@ def codes_of(name: str) -> list[CodeObject]:
     ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v3"])
 @pytest.mark.parametrize("name", NETS)
 def test_images_of_any_size(name: str, target: str) -> None:
@@ -166,6 +167,7 @@ def test_generators_choose_by_the_pixels_of_a_run() -> None:
     assert [n > 0 for n in few] != [n > 0 for n in many]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v3"])
 @pytest.mark.parametrize("name", ["of few channels", "windows", "groups", "channels alone"])
 def test_images_of_integers(name: str, target: str) -> None:

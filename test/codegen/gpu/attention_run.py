@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python attention_run.py gfx942 [part of a name]
+    ... python attention_run.py gfx942 [part of a name, or 1/3]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 from attention_cases import Planned, emulated, in_parts
-from emulated_run import run
+from emulated_run import run, selected
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
@@ -22,14 +22,12 @@ from test.codegen.attention_kernels import DTYPES
 
 
 def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = False) -> int:
-    """Runs those cases whose names contain `wanted`; 1 where any is wrong.
+    """Runs the cases that `wanted` selects; 1 where any is wrong.
 
     parts: as several kernels.
     """
     failed, chip = 0, target.name
-    for case, schedule in cases:
-        if wanted not in case.name:
-            continue
+    for case, schedule in selected(cases, wanted, lambda planned: planned[0].name):
         _, kernel = case.kernel()
         if parts:
             made = attention_parts_program(kernel, target)

@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python contraction_run.py gfx942 [part of a name, or a number of varied ones]
+    ... python contraction_run.py gfx942 [part of a name, a share (1/3), or a number of varied ones]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import convolution_kernels
 import fused_kernels
 import numpy as np
 import scaled_kernels
-from emulated_run import run
+from emulated_run import run, selected
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
@@ -30,9 +30,7 @@ def main(chip: str, wanted: str = "") -> int:
         products = [x for maker in makers for x in maker.varied(target, int(wanted))]
     else:
         products = [x for maker in makers for x in maker.emulated(target)]
-    for product in products:
-        if not wanted.isdigit() and wanted not in product.name:
-            continue
+    for product in products if wanted.isdigit() else selected(products, wanted):
         _, kernel = product.kernel()
         made = contraction_program(kernel, target, product.schedule)
         if not isinstance(made, Generated):

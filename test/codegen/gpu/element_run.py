@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python element_run.py gfx942 [elements | movement | large] [part of a name]
+    ... python element_run.py gfx942 [elements | movement | large] [part of a name, or 1/3]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 import element_kernels
 import movement_kernels
 import numpy as np
-from emulated_run import run
+from emulated_run import run, selected
 from kernel_text import result_dtypes
 
 from mgx_mlir.artifact.code_object import CodeObject
@@ -35,9 +35,7 @@ KERNELS = {
 
 def main(chip: str, which: str = "elements", wanted: str = "") -> int:
     failed = 0
-    for kernel in KERNELS[which]():
-        if wanted not in kernel.name:
-            continue
+    for kernel in selected(KERNELS[which](), wanted):
         _, op = kernel.kernel()
         target = Target.get(chip)
         if kernel.schedule is None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from mgx_mlir.emulator import library_path
 
@@ -29,6 +33,13 @@ SIBLINGS: dict[str, str] = {
 
 # Each run takes one of the orders of waves and work-groups: all of them give the same results.
 ORDERS = ("forward", "reversed", "random:1")
+
+
+def shares(chips: Sequence[str], parts: int) -> list[Any]:
+    """Chips, each with the share of a program's cases that it runs: together they run all of them
+    on chips of each kind. With all cases each is slow."""
+    slow = [pytest.param(chip, "", marks=pytest.mark.slow) for chip in chips]
+    return [*((chip, f"{n % parts}/{parts}") for n, chip in enumerate(chips)), *slow]
 
 
 def run_on(chip: str, program: str, folder: Path, *arguments: str) -> None:

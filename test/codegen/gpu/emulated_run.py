@@ -11,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import gpu_kernels
 import numpy as np
@@ -23,6 +24,17 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 
 Array = np.ndarray[Any, Any]
+Named = TypeVar("Named")
+
+
+def selected(
+    cases: Iterable[Named], wanted: str, name: Callable[[Named], str] = attrgetter("name")
+) -> list[Named]:
+    """The cases whose names contain `wanted`; of "1/3", each third one from the second on."""
+    first, slash, step = wanted.partition("/")
+    if slash and first.isdigit():
+        return list(cases)[int(first) :: int(step)]
+    return [case for case in cases if wanted in name(case)]
 
 
 def check(result: Any) -> Any:

@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python row_run.py gfx942 [emulated | schedules | large] [part of a name]
+    ... python row_run.py gfx942 [emulated | schedules | large] [part of a name, or 1/3]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import row_kernels
-from emulated_run import run
+from emulated_run import run, selected
 from kernel_text import result_dtypes
 
 from mgx_mlir.artifact.target import Target
@@ -23,9 +23,7 @@ from mgx_mlir.codegen.gpu.families.rows.generator import rows_program
 def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
     failed = 0
     target = Target.get(chip)
-    for kernel in getattr(row_kernels, which)():
-        if wanted not in kernel.name:
-            continue
+    for kernel in selected(getattr(row_kernels, which)(), wanted):
         _, op = kernel.kernel()
         made = rows_program(op, target, kernel.schedule)
         if not isinstance(made, Generated):

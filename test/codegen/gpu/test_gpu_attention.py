@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from emulated import run_on
+from emulated import run_on, shares
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
@@ -31,9 +31,9 @@ SHAPES = (
 )
 
 
-@pytest.mark.parametrize("chip", EMULATED)
-def test_attention_equals_that_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "attention_run.py", tmp_path)
+@pytest.mark.parametrize(("chip", "share"), shares(EMULATED, 2))
+def test_attention_equals_that_of_higher_precision(chip: str, share: str, tmp_path: Path) -> None:
+    run_on(chip, "attention_run.py", tmp_path, share)
 
 
 @pytest.mark.parametrize("chip", EMULATED)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from contraction_kernels import Product
 from convolution_kernels import Convolution
-from emulated import run_on
+from emulated import run_on, shares
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
@@ -42,9 +42,9 @@ IMAGES = (
 )
 
 
-@pytest.mark.parametrize("chip", EMULATED)
-def test_products_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "contraction_run.py", tmp_path)
+@pytest.mark.parametrize(("chip", "share"), shares(EMULATED, 3))
+def test_products_equal_those_of_higher_precision(chip: str, share: str, tmp_path: Path) -> None:
+    run_on(chip, "contraction_run.py", tmp_path, share)
 
 
 @pytest.mark.slow

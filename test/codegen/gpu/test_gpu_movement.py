@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from element_kernels import ElementKernel, topk
-from emulated import run_on
+from emulated import run_on, shares
 from movement_kernels import cumsum, gathernd, nonzero, resize, scatter, scatternd
 
 from mgx_mlir.artifact.code_object import CodeObject
@@ -18,9 +18,9 @@ from mgx_mlir.codegen.gpu.kernel import compiler
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
 
-@pytest.mark.parametrize("chip", EMULATED)
-def test_movement_equals_numpy(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "element_run.py", tmp_path, "movement")
+@pytest.mark.parametrize(("chip", "share"), shares(EMULATED, 2))
+def test_movement_equals_numpy(chip: str, share: str, tmp_path: Path) -> None:
+    run_on(chip, "element_run.py", tmp_path, "movement", share)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from element_kernels import ElementKernel, bias, gelu, residual, transpose
-from emulated import run_on
+from emulated import run_on, shares
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
@@ -26,9 +26,9 @@ from mgx_mlir.rewriting.in_place import overwritable
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
 
-@pytest.mark.parametrize("chip", EMULATED)
-def test_elements_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "element_run.py", tmp_path)
+@pytest.mark.parametrize(("chip", "share"), shares(EMULATED, 2))
+def test_elements_equal_those_of_higher_precision(chip: str, share: str, tmp_path: Path) -> None:
+    run_on(chip, "element_run.py", tmp_path, "elements", share)
 
 
 def listing(kernel: ElementKernel, chip: str) -> tuple[dict[str, int], list[str]]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from emulated import run_on
+from emulated import run_on, shares
 from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
@@ -19,9 +19,9 @@ from mgx_mlir.codegen.refusal import Refusal
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
 
-@pytest.mark.parametrize("chip", EMULATED)
-def test_reductions_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "row_run.py", tmp_path)
+@pytest.mark.parametrize(("chip", "share"), shares(EMULATED, 2))
+def test_reductions_equal_those_of_higher_precision(chip: str, share: str, tmp_path: Path) -> None:
+    run_on(chip, "row_run.py", tmp_path, "emulated", share)
 
 
 @pytest.mark.slow

@@ -149,6 +149,7 @@ def test_generators_take_them(name: str) -> None:
     assert all("any sizes, " in way for way in ways)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("shape", [["a", "b", "c"], ["a"], ["a", "3"]])
 def test_searches_of_any_sizes(shape: list[str], target: str) -> None:
@@ -164,6 +165,7 @@ def test_searches_of_any_sizes(shape: list[str], target: str) -> None:
         assert not found["y/most"][:, count:].any()
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100"])
 @pytest.mark.parametrize(
     ("most", "least"), [(20, None), (20, 0.2), (2**63 - 1, None), (20000, 0.5)]

@@ -59,6 +59,7 @@ def _hash(program: str, chip: str, order: str) -> str:
     return done.stdout
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_last_work_groups_give_the_same_bits_in_any_order(chip: str, program: str) -> None:
