@@ -99,6 +99,20 @@ def test_given_sizes_of_0(case, target):
     np.testing.assert_array_equal(mgx_mlir.Model(made, target).run({"x": x})["y"], want)
 
 
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_a_kernels_results_stay_in_their_places_where_the_last_has_no_elements(target):
+    """The scale and the zero point are written by one launch, the empty result by none."""
+    made = model([node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])], X)
+    made.graph.output[0].name = "s"
+    for name in ("z", "y"):
+        made.graph.output.append(helper.make_tensor_value_info(name, TensorProto.UINT8, None))
+    program = mgx_mlir.compile(made, target, mode="full-dynamic")
+    for x in (floats(3, 4), floats(0, 4), floats(3, 0)):
+        scale, zero = np.full((), 7, np.float32), np.full((), 7, np.uint8)
+        program.run({"x": x}, {"s": scale, "z": zero})
+        assert (scale == 1 and zero == 0) if x.size == 0 else scale < 1
+
+
 @pytest.mark.parametrize("target", ["cpu", pytest.param("gfx942", marks=pytest.mark.slow)])
 def test_a_decoders_prompts_of_any_length_take_the_program_of_its_steps(target):
     made = llama()

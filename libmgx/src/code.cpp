@@ -260,6 +260,8 @@ CodeObject CodeObject::bound(const Known &known) const {
 }
 
 int64_t CodeObject::outputs() const {
+  if (interface) // It counts the outputs of no elements too, whose launches `bound` leaves out.
+    return static_cast<int64_t>(interface->outputs.size());
   int64_t most = -1;
   for (const Launch &launch : launches)
     for (const Argument &argument : launch.arguments)
