@@ -322,6 +322,7 @@ LARGEST = 2**31 - 1
     [
         *((1, LARGEST, 1), (0, -1, 1), (-1, LARGEST, 1), (0, LARGEST, 2), (-1, -LARGEST, -1)),
         *((1, 10**9, 1), (-2, 10**9, 1), (10**9, 2, -1), (-2, -(10**9), -2), (-LARGEST, 0, -1)),
+        (-(10**9), 2, -2),
     ],
 )
 def test_slices_of_symbolic_sizes(start, end, step):

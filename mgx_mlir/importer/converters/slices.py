@@ -105,9 +105,10 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Num
     if step == 0:
         raise ModelError(f"a step of 0 along axis {axis}")
     start, end = (_limit(node, bound, have) for bound in (start, end))
+    most = have if step > 0 else maximum(have - 1, 0)
     if step < 0:
         # A start before the first element is that one; an end there is behind all.
-        x, most = mgx.reverse(x, [axis]), maximum(have - 1, 0)
+        x = mgx.reverse(x, [axis])
         start = _from_the_end(node, plain(start), have, most)
         end = _from_the_end(node, plain(end), have, have)
     both = _window(start, end, have)
@@ -115,7 +116,8 @@ def _cut(node: Node, x: ir.Value, axis: int, start: Bound, end: Bound, step: Num
         first, last = (plain(bound) for bound in both)
     else:
         first, last = (_from_the_front(node, bound, have) for bound in both)
-    if last == 0 or first == have or bounds(last - first)[1] <= 0:
+    is_empty = first == have or (first == most and last < have)
+    if last == 0 or is_empty or bounds(last - first)[1] <= 0:
         first = last
     node.require(last - first)
     x = part_of(x, axis, first, last, have)
