@@ -113,6 +113,11 @@ MODELS: dict[str, tuple[str, str]] = {
         "float[a, 3, b, c] x => y",
         'y = Conv <auto_pad = "SAME_LOWER", strides = [1, 3]> (x, first_filters)',
     ),
+    "windows of many channels": (
+        "float[a, b, c, 32] x => y",
+        "s = Transpose <perm = [0, 3, 1, 2]> (x) t = Conv <pads = [1, 0, 1, 2]> (s, deep_filters) "
+        "y = Transpose <perm = [0, 2, 3, 1]> (t)",
+    ),
     "a filter for each of few channels": (
         "float[a, 3, b, c] x => y",
         "made = Conv <pads = [1, 1, 1, 1], strides = [3, 3], group = 3> (x, own_filters) "
@@ -437,6 +442,7 @@ CONSTANTS = {
     "one": np.int64(1), "three": np.array([3]), "pads": np.array([0, 3, 0, 2]),
     "two_three": np.array([2, 3]), "first_two": np.array([0, 2]), "one_float": np.float32(1),
     "float_of_one": np.ones(1, np.float32),
+    "deep_filters": np.random.default_rng(5).normal(0, 0.1, (16, 32, 3, 3)).astype(np.float32),
     "first_filters": np.random.default_rng(5).normal(0, 0.2, (32, 3, 3, 3)).astype(np.float32),
     "own_filters": np.random.default_rng(6).normal(size=(3, 1, 3, 3)).astype(np.float32),
     "filters": np.random.default_rng(0).normal(size=(3, 2, 3, 4)).astype(np.float32),
@@ -465,6 +471,9 @@ SIZES: dict[str, Sizes] = {
     "a filter for each of few channels": [{"a": 2, "b": 9, "c": 12}, {"a": 1, "b": 5, "c": 7}],
     "channels by a name": [{"a": 1, "b": 5, "c": 2, "d": 7}, {"a": 2, "b": 9, "c": 2, "d": 4}],
     "windows of an image with its end cut": [{"a": 64, "b": 5}, {"a": 3, "b": 6}],
+    "windows of many channels": [
+        {"a": a, "b": b, "c": c} for a, b, c in ((2, 5, 7), (1, 17, 33), (3, 1, 16), (9, 28, 28))
+    ],
     "windows": [{"a": 2, "b": 5}, {"a": 1, "b": 20}, {"a": 3, "b": 77}],
     "a window of as many": [{"a": 2, "b": 20}, {"a": 1, "b": 33}],
     "of another": [{"a": 9, "b": 2, "c": 2}, {"a": 6, "b": 1, "c": 3}],

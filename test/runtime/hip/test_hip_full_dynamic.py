@@ -62,6 +62,18 @@ def test_operators_of_open_sizes(name: str, chip: str) -> None:
     check(model, program, open_size_models.SIZES.get(name, open_size_models.SMALL))
 
 
+def test_windows_of_few_channels_lie_in_lds_for_images_of_any_size() -> None:
+    """Rows and columns that a work-group's do and do not divide, one pixel, and many images."""
+    model = model_of("windows of many channels")
+    program = mgx_mlir.compile(model, "gfx942", HALF, settings=SETTINGS)
+    assert any("pixels in LDS" in reason for reason in program._whole.reasons)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for known in open_size_models.SIZES["windows of many channels"]:
+        inputs = inputs_of(model, known)
+        (found,), (wanted,) = program.run(inputs).values(), session.run(None, inputs)
+        np.testing.assert_allclose(found, wanted, atol=2e-3 * np.abs(wanted).max())
+
+
 def test_first_layers_convert_pixels_of_images_of_any_size() -> None:
     """An f16 program of an f32 input, with widths that vectors divide and others."""
     model = MODELS["pictures"]()

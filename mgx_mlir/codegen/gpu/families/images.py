@@ -35,13 +35,10 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned, in_turn
 from mgx_mlir.codegen.gpu.families import pooling
+from mgx_mlir.codegen.gpu.families.contraction.choices import BATCHES
 from mgx_mlir.codegen.gpu.families.contraction.kernel import best_plan, kernel_request
 from mgx_mlir.codegen.gpu.families.contraction.operands import SymbolicProduct, match_product
-from mgx_mlir.codegen.gpu.families.contraction.products import (
-    BATCHES,
-    ProductKernel,
-    product_kernel,
-)
+from mgx_mlir.codegen.gpu.families.contraction.products import ProductKernel, product_kernel
 from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.meaning.element import bit_width, element_of, sizes_of

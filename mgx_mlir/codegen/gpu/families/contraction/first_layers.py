@@ -24,7 +24,7 @@ from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.pointers import forwards, value_of
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import unit_for
-from mgx_mlir.codegen.gpu.families.contraction.constraints import image_in_memory
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, image_in_memory
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     Product,
     in_place,
@@ -101,6 +101,7 @@ def _program(
         assert groups.lds is not None
         lds = [(groups.lds[0], emit.element_type(groups.lds[1]))]
         grid = (share * groups.grid[0], *groups.grid[1:])
+        launches.limit(*(MAX_BATCH - share * n for n in grid[1:]))
         read, written = launches.inputs(used), launches.results
         with launches.function(read, written, groups.threads, grid, lds) as (_, frame):
             pointers = dict(zip(used, frame.pointers, strict=False))

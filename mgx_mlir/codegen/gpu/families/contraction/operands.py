@@ -64,7 +64,7 @@ class SymbolicProduct:
     image: the pixels whose channels are moved to be last first, [batch, channel, pixel]; None where
     nothing is moved. filters: as they are packed, likewise. along: the dimension of the grid along
     which tiles cross from image to image, or from row to row; None where each matrix has its own.
-    batch: the images of a convolution.
+    batch: the images of a convolution, and stored: these as they lie in memory, where tiles cross.
     """
 
     name: str
@@ -73,6 +73,7 @@ class SymbolicProduct:
     filters: Packing | None = None
     along: Along | None = None
     batch: Number = 1
+    stored: Image | None = None
 
 
 def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
@@ -109,7 +110,7 @@ def match_product(kernel: mgx.KernelOp) -> SymbolicProduct | Refusal | None:
     if not apart and (way := crossed(product)):
         found = replace(found, product=way[0], along=way[1])
     if moved is None:
-        return found
+        return replace(found, stored=image) if found.along and type(image) is Image else found
     assert isinstance(image, Image)
     return replace(found, image=pixels(subsampled(image)), filters=moved[1])
 

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from mlir import ir
 
@@ -20,7 +21,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.problem.problem import Axis, Image, vector_width
-from mgx_mlir.sizes.arithmetic import ceil_div, common_factor
+from mgx_mlir.sizes.arithmetic import Size, ceil_div, common_factor
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,16 @@ class ImageBlocks(OneFunction):
         return self.image.batch.size, ceil_div(high, self.high), ceil_div(wide, self.wide)
 
     @property
+    def symbolic(self) -> bool:
+        """Whether images have any size: their rows and columns are no part of one number then."""
+        return any(isinstance(n, Size) for n in self.blocks)
+
+    @property
     def groups(self) -> WorkGroups:
-        grid = math.prod(self.blocks), ceil_div(self.count, self.own), 1
+        (images, rows, columns), filters = self.blocks, ceil_div(self.count, self.own)
+        grid = images * rows * columns, filters, 1
+        if self.symbolic:
+            grid = images, rows, columns * filters
         lds = self.lds_elements, self.unit.element
         return WorkGroups(self.waves * self.target.wave_size, grid, lds)
 
@@ -103,13 +112,19 @@ class ImageWork:
     def __init__(self, found: ImageBlocks) -> None:
         self.image, self.unit, self._found = found.image, found.unit, found
         (images, rows, columns), groups = found.blocks, found.groups
-        count = groups.grid[0] if isinstance(groups.grid[0], int) else MAX_THREADS
-        block, self.thread = block_number("x", count), thread_number(groups.threads)
-        self.filters = block_number("y", groups.grid[1])
-        self.x0 = emit.mul(emit.rem(block, columns), found.wide)
-        rest = emit.div(block, columns)
-        self.y0 = emit.mul(emit.rem(rest, rows), found.high)
-        self.number: Index = emit.div(rest, rows) if images != 1 else 0
+        self.thread, self.number = thread_number(groups.threads), cast(Index, 0)
+        if found.symbolic:
+            x, row, z = (block_number(along, MAX_THREADS) for along in ("x", "y", "z"))
+            filters = ceil_div(found.count, found.own)
+            column, self.filters = emit.div(z, filters), emit.rem(z, filters)
+            self.number = x if images != 1 else 0
+        else:
+            block = block_number("x", groups.grid[0])
+            self.filters = block_number("y", groups.grid[1])
+            column, rest = emit.rem(block, columns), emit.div(block, columns)
+            row = emit.rem(rest, rows)
+            self.number = emit.div(rest, rows) if images != 1 else 0
+        self.x0, self.y0 = emit.mul(column, found.wide), emit.mul(row, found.high)
         wave_size, rows = found.target.wave_size, found.unit.rows
         lane, self.wave = emit.rem(self.thread, wave_size), emit.div(self.thread, wave_size)
         self.row, self.group = emit.rem(lane, rows), emit.div(lane, rows)

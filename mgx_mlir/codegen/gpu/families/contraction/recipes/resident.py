@@ -30,7 +30,7 @@ from mgx_mlir.codegen.gpu.families.contraction.plan import Recipe, Request
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks, ImageWork
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Size, ceil_div, common_factor
 
 # Rows of results of a work-group.
 HEIGHT = 2
@@ -144,6 +144,8 @@ class _Block(ImageWork):
         epilogue.prepare(0, self.n, self.unit.values)
         fence()
         for (mine, place, _), x in zip(self.pixels, pixels, strict=True):
+            if mine is not True:
+                memory.held(x)
             emit.when(mine, partial(memory.store, x, self.lds, place))
         barrier()
         fence()
@@ -227,8 +229,9 @@ def as_resident(request: Request) -> Resident | Refusal:
     if image.taps == 1 or any(dim.step != 1 or dim.dilation != 1 for dim in image.dims):
         return Refusal("windows that are no neighbours")
     # An image's row is divided as evenly as can be.
-    outputs = image.dims[1].outputs
-    wide = ceil_div(outputs, ceil_div(outputs, unit.rows))
+    outputs, wide = image.dims[1].outputs, unit.rows
+    if not isinstance(outputs, Size):
+        wide = ceil_div(outputs, ceil_div(outputs, unit.rows))
     found = Resident(product, image, unit, target, HEIGHT, wide)
     if image.channel.size % found.step or problem.N % unit.columns:
         return Refusal(f"{image.channel.size} channels, {problem.N} filters")
@@ -239,7 +242,7 @@ def as_resident(request: Request) -> Resident | Refusal:
     b = found.filters
     widths = (
         vector_width(image.channel, image.batch, offset=image.offset, limit=unit.chunk),
-        math.gcd(unit.chunk, *image.strides),
+        math.gcd(unit.chunk, *map(common_factor, image.strides)),
         vector_width(b.row, b.column, offset=b.offset, limit=unit.chunk),
     )
     if set(widths) != {unit.chunk} or b.row.stride != 1:
