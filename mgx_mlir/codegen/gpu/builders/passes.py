@@ -56,15 +56,20 @@ _INTRINSICS: dict[type[ir.OpView], str] = {
 _OCML_FMOD = "__ocml_fmod_"
 
 
-def erf(a: Arithmetic, x: ir.Value) -> ir.Value:
-    """erf of an f32, or of each element of a vector of them. NaN stays NaN."""
-    limit = a.float(ERF_LIMIT, x)
+def erf(
+    a: Arithmetic, x: ir.Value, largest: float = ERF_LIMIT, terms: Sequence[float] = ERF
+) -> ir.Value:
+    """erf of an f32, or of each element of a vector of them. NaN stays NaN.
+
+    largest: from it on erf is 1. terms: of its polynomial, as `ERF` are.
+    """
+    limit = a.float(largest, x)
     beyond = a.compare("ogt", math.absf(x), limit)
     inside = a.select(beyond, math.copysign(limit, x), x)
-    scale = a.float(2 / ERF_LIMIT**2, x)
+    scale = a.float(2 / largest**2, x)
     w = math.fma(arith.mulf(inside, inside), scale, a.float(-1.0, x))
-    result = a.float(ERF[-1], x)
-    for coefficient in reversed(ERF[:-1]):
+    result = a.float(terms[-1], x)
+    for coefficient in reversed(terms[:-1]):
         result = math.fma(result, w, a.float(coefficient, x))
     return arith.mulf(result, inside)
 

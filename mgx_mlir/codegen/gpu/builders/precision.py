@@ -11,6 +11,7 @@ the end keeps 11 or 8 bits of these 24. There
   place. Other divisors may be larger than 2^126, whose reciprocals the hardware takes for 0. The
   error of exp counts where it is near 1: the sigmoid is off by 2^-22 at most, and kernels of 8-bit
   integers compute it so too.
+- erf(x) is 1 from 3 on, and a polynomial of 9 terms below: off by 2^-15.4 of itself at most.
 
 The functions stay deterministic: the same kernel gives the same bits.
 """
@@ -27,10 +28,18 @@ from mlir.dialects import math as math_dialect
 
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import signature
+from mgx_mlir.codegen.gpu.builders.passes import erf
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, constant_number, scalar_type
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
+
+# erf(x) / x up to `_ERF_LIMIT`, as `passes.ERF`: a fit of the least largest relative error.
+_ERF_LIMIT = 3.0
+_ERF = (
+    0.47013, -0.22869998, 0.15752508, -0.11145221, 0.07269253, -0.03894508, 0.022894429,
+    -0.018412577, 0.0076014227,
+)  # fmt: skip
 
 
 def quantized(results: Sequence[ir.Type]) -> bool:
@@ -64,6 +73,8 @@ def relax(kernel: mgx.KernelOp, module: ir.Module) -> None:
                 _replace(power, _exp, power.operand)
         for power in ops_inside(module.operation, math_dialect.ExpOp) if is_narrow else ():
             _replace(power, _exp, power.operand)
+        for op in ops_inside(module.operation, math_dialect.ErfOp) if is_narrow else ():
+            _replace(op, _erf, op.operand)
 
 
 def _replace(op: ir.OpView, function: Callable[[ir.Value], ir.Value], x: ir.Value) -> None:
@@ -90,6 +101,10 @@ def _sigmoid_power(op: arith.DivFOp) -> math_dialect.ExpOp | None:
 def _exp(x: ir.Value) -> ir.Value:
     a = Arithmetic.like([x])
     return exp2(a.mul(x, a.float(math.log2(math.e), x)))
+
+
+def _erf(x: ir.Value) -> ir.Value:
+    return erf(Arithmetic.like([x]), x, _ERF_LIMIT, _ERF)
 
 
 def exp2(x: ir.Value) -> ir.Value:
