@@ -233,6 +233,9 @@ def emulated(target: Target) -> list[Product]:
         Product((1, 37, 768), "nn", epilogue="gelu", schedule=_parted(target, 3)),
         Product((16, 32, 32), "nt", schedule=ProductSchedule(1, 1, 1, 2)),
         Product((16, 128, 96), "nt", schedule=ProductSchedule(1, 1, 1, 8)),
+        # Threads bring more rows to LDS than the work-group has, the last ones beyond the matrix.
+        Product((96, 128, 96), "nt", epilogue="residual", schedule=ProductSchedule(1, 4, 3, 1)),
+        Product((96, 70, 100), "tt", epilogue="bias", schedule=ProductSchedule(1, 4, 3, 1)),
         # Rows of tiles go through a loop.
         Product((57, 40, 40), "nn", "bf16", epilogue="gelu", schedule=ProductSchedule(1, 1, 4, 2)),
     ]

@@ -227,7 +227,8 @@ def test_chosen_schedule_is_told() -> None:
 )
 def test_every_chip_has_a_schedule_for_f16(chip: str) -> None:
     target = Target.get(chip)
-    assert any(not schedule_refusal(s, unit(chip, "f16"), target) for s in schedules())
+    found = unit(chip, "f16")
+    assert any(not schedule_refusal(s, found, target) for s in schedules(found.kind))
 
 
 @pytest.mark.parametrize(

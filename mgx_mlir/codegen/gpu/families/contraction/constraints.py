@@ -78,9 +78,9 @@ def schedule_refusal(
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     for size in (rows, columns):
-        if size * unit.row_chunks % threads:
+        if size * unit.row_chunks < threads:
             return Refusal(f"{threads} threads for {size} rows of {unit.row_chunks} chunks in LDS")
-    lds = BUFFERS * (rows + columns) * unit.row_bytes
+    lds = BUFFERS * sum(schedule.held(unit, target.wave_size)) * unit.row_bytes
     if lds > target.lds_bytes:
         return Refusal(f"{lds} bytes of LDS")
     # The longest prefetch distance that pays, in tiles: the loop's code grows with it.
@@ -143,7 +143,7 @@ def reads(
     """A thread's reads from memory for a tile of A and of B: how many, of how many elements."""
     threads = schedule.waves * target.wave_size
     found = []
-    for extent, width in zip((schedule.rows(unit), schedule.columns(unit)), widths, strict=True):
+    for extent, width in zip(schedule.held(unit, target.wave_size), widths, strict=True):
         wide = min(width, unit.chunk) or unit.chunk
         found.append((extent * unit.tile_depth // threads // wide, wide))
     return found

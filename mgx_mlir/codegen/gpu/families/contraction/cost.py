@@ -240,7 +240,9 @@ def _legal(
     unit: Unit, target: Target, widths: tuple[int, int], more: int
 ) -> tuple[ProductSchedule, ...]:
     """The legal schedules without split-K, in a fixed order (see constraints.schedule_refusal)."""
-    return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
+    return tuple(
+        s for s in schedules(unit.kind) if not schedule_refusal(s, unit, target, widths, more)
+    )
 
 
 # Waves that share k, the most first; tiles of a wave along rows, and along columns; distances.
@@ -486,7 +488,8 @@ class _Tile:
 
 @cache  # one for the many products of a model
 def _tile(schedule: ProductSchedule, unit: Unit, target: Target, ways: tuple[Way, ...]) -> _Tile:
-    extents = rows, columns = schedule.rows(unit), schedule.columns(unit)
+    rows, columns = schedule.rows(unit), schedule.columns(unit)
+    extents = schedule.held(unit, target.wave_size)
     threads = schedule.waves * target.wave_size
     # Lanes that hold the same elements read them twice.
     same = max(1, unit.lanes // (unit.rows * unit.groups))

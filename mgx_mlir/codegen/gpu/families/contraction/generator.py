@@ -99,6 +99,7 @@ class TilesGenerator:
         self.target, self.threads = tiling.target, tiling.threads
         self.schedule, self.unit = schedule, unit = tiling.schedule, tiling.unit
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
+        self.held = schedule.held(unit, self.target.wave_size)
         # Rows and columns; pixels of several images past the last ones are outside of its buffers.
         self.along = along
         self.extents = (self.problem.M, self.problem.N)
@@ -170,7 +171,7 @@ class TilesGenerator:
             return self.schedule.waves_k * self.rows * self.columns, self.problem.accumulator
         depth, splits = self.unit.tile_depth, self.schedule.splits
         tiles = [ceil_div(term.K, depth) // splits for term in self.match.terms]
-        return max(map(buffers, tiles)) * (self.rows + self.columns) * depth, self.unit.element
+        return max(map(buffers, tiles)) * sum(self.held) * depth, self.unit.element
 
     def lds(self) -> list[tuple[int, ir.Type]]:
         """The LDS of the function that multiplies: elements, and their type."""
@@ -224,8 +225,8 @@ class TilesGenerator:
                 sums = self._straight(term, lane, uniform(wave), (matrix, m0, n0, split), sums)
                 continue
             a, b = self._tiles(term)
-            a.begin(thread, matrix, m0, extent_m)
-            b.begin(thread, matrix, n0, extent_n)
+            a.begin(thread, matrix, m0, extent_m, self.rows)
+            b.begin(thread, matrix, n0, extent_n, self.columns)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
 
@@ -261,8 +262,9 @@ class TilesGenerator:
         assert isinstance(term.b, Matrix)
         rows = source_of(term.a, False, term.K, depth, pointers)
         columns = source_of(term.b, True, term.K, depth, pointers)
-        a = Tile(rows, unit, self.rows, threads, lds, 0)
-        return a, Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
+        held, wide = self.held
+        a = Tile(rows, unit, held, threads, lds, 0)
+        return a, Tile(columns, unit, wide, threads, lds, held * depth)
 
     def _lane(self, thread: Index, schedule: ProductSchedule) -> Lane:
         """The lane, of a wave with the results that a schedule gives it."""

@@ -12,7 +12,8 @@ from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
-_TILES = (1, 2, 3, 4, 6, 8)
+# 5 and 7 fill rounds of work-groups; estimates of few waves are too rough for them but on CDNA.
+_TILES = {False: (1, 2, 3, 4, 6, 8), True: tuple(range(1, 9))}
 _DISTANCES = (4, 2, 1)
 _MOST_SPLITS = 32
 # Products along k that one float may add up: the error of a sum grows with their number.
@@ -84,6 +85,12 @@ class ProductSchedule:
         """Columns of C of a work-group."""
         return self.waves_n * self.tiles_n * unit.columns
 
+    def held(self, unit: Unit, wave_size: int) -> tuple[int, int]:
+        """Rows and columns of a tile in LDS: each thread brings as many chunks as the others."""
+        threads = self.waves * wave_size
+        each = max(1, threads // unit.row_chunks)
+        return ceil_div(self.rows(unit), each) * each, ceil_div(self.columns(unit), each) * each
+
     def describe(self, unit: Unit) -> str:
         """For people: the work-group's tile, its waves and its instruction."""
         waves = f"{self.waves_m}x{self.waves_n} waves"
@@ -111,11 +118,13 @@ class Tiling:
         return self.schedule.waves * self.target.wave_size
 
 
-def schedules() -> Iterator[ProductSchedule]:
-    """Schedules without split-K, in a fixed order; `constraints` tells which are legal."""
-    for (waves_m, waves_n), tiles_m, tiles_n, prefetch in product(
-        _WAVES, _TILES, _TILES, _DISTANCES
-    ):
+def schedules(kind: str) -> Iterator[ProductSchedule]:
+    """Schedules without split-K, in a fixed order; `constraints` tells which are legal.
+
+    kind: that of the instruction that multiplies.
+    """
+    tiles = _TILES[kind == "mfma"]
+    for (waves_m, waves_n), tiles_m, tiles_n, prefetch in product(_WAVES, tiles, tiles, _DISTANCES):
         yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, prefetch)
 
 
