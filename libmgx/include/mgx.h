@@ -74,7 +74,8 @@ typedef enum mgx_level { MGX_LEVEL_INFO = 1, MGX_LEVEL_WARNING = 2 } mgx_level;
 typedef void (*mgx_log_function)(void *user, mgx_level level, const char *text);
 
 /* The function hears what the library does in all of the process, from any thread, until
-   mgx_log_end with the same two; others that hear it go on. */
+   mgx_log_end with the same two; others that hear it go on. It may call the library, these two
+   functions too. */
 MGX_API void mgx_log_to(mgx_log_function function, void *user);
 MGX_API void mgx_log_end(mgx_log_function function, void *user);
 

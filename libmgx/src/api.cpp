@@ -65,6 +65,7 @@ struct mgx_pending {
 
   std::vector<std::vector<int64_t>> sizes;
   std::vector<mgx_tensor> inputs, outputs;
+  std::shared_ptr<Program> program; // Whose device and artifact the run has.
   std::shared_ptr<Sized> sized;
   std::unique_ptr<Started> started;
 };
@@ -75,6 +76,13 @@ Tensors tensors_of(const mgx_tensor *tensors, size_t count, const char *name) {
   if (count)
     given(tensors, name);
   return {tensors, count};
+}
+
+mgx_run_options run_options_of(const mgx_run_options *options) {
+  mgx_run_options own = options_of(options);
+  if (own.event_count)
+    given(own.events, "events");
+  return own;
 }
 
 } // namespace
@@ -233,6 +241,8 @@ mgx_error *mgx_program_sizes(mgx_program *program, const mgx_tensor *inputs, siz
                              mgx_tensor *outputs, size_t output_count, mgx_sizes *sizes) {
   return guarded([&] {
     given(program, "program");
+    if (output_count)
+      given(outputs, "outputs");
     auto sized = program->program->sized(tensors_of(inputs, input_count, "inputs"));
     const auto &specs = sized->bound.plan.outputs;
     if (output_count && output_count != specs.size())
@@ -282,7 +292,7 @@ mgx_error *mgx_run(mgx_program *program, const mgx_tensor *inputs, size_t input_
     given(program, "program");
     Tensors in = tensors_of(inputs, input_count, "inputs");
     Tensors out = tensors_of(outputs, output_count, "outputs");
-    program->program->checked(in, out)->run(in, out, options_of(options));
+    program->program->checked(in, out)->run(in, out, run_options_of(options));
     ++program->program->runs;
   });
 }
@@ -296,7 +306,8 @@ mgx_error *mgx_run_async(mgx_program *program, const mgx_tensor *inputs, size_t 
     auto started = std::make_unique<mgx_pending>();
     started->keep(tensors_of(inputs, input_count, "inputs"), started->inputs);
     started->keep(tensors_of(outputs, output_count, "outputs"), started->outputs);
-    mgx_run_options own = options_of(options);
+    mgx_run_options own = run_options_of(options);
+    started->program = program->program;
     // Wrong calls are known at once.
     started->sized = program->program->checked(started->inputs, started->outputs);
     started->started = started->sized->start(started->inputs, started->outputs, own);

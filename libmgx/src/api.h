@@ -42,11 +42,6 @@ template <class Function> mgx_error *guarded(const Function &function) noexcept 
   }
 }
 
-inline void given(const void *pointer, const char *name) {
-  if (!pointer)
-    fail(MGX_ERROR_USAGE, name, " is NULL");
-}
-
 // The options of the caller, whose struct may be an older or newer one.
 template <class Options> Options options_of(const Options *given) {
   Options options{};

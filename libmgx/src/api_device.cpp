@@ -10,6 +10,11 @@ mgx_error no_memory{MGX_ERROR_RESOURCE,
                     {},
                     {},
                     {}};
+
+void check_kind(mgx_memory memory) {
+  if (static_cast<uint32_t>(memory) > MGX_MEMORY_PINNED)
+    fail(MGX_ERROR_USAGE, "memory is ", static_cast<uint32_t>(memory), "; it is an mgx_memory");
+}
 } // namespace
 
 namespace mgx {
@@ -36,9 +41,9 @@ mgx_error_kind mgx_error_kind_of(const mgx_error *error) {
 }
 void mgx_error_get_hip(const mgx_error *error, mgx_hip_error *info) {
   mgx_error_release(guarded([&] {
-    given(error, "error");
-    give(info, {sizeof *info, error->hip_name.c_str(), error->hip_call.c_str(),
-                error->hip_kernel.c_str()});
+    static const mgx_error none{};
+    const mgx_error &own = error ? *error : none;
+    give(info, {sizeof *info, own.hip_name.c_str(), own.hip_call.c_str(), own.hip_kernel.c_str()});
   }));
 }
 void mgx_error_release(mgx_error *error) {
@@ -77,6 +82,7 @@ mgx_error *mgx_device_allocate(mgx_device *device, mgx_memory memory, uint64_t b
   return guarded([&] {
     given(device, "device");
     given(data, "data");
+    check_kind(memory);
     *data = device->device->allocate(memory, bytes);
   });
 }
@@ -84,6 +90,7 @@ mgx_error *mgx_device_allocate(mgx_device *device, mgx_memory memory, uint64_t b
 mgx_error *mgx_device_free(mgx_device *device, mgx_memory memory, void *data) {
   return guarded([&] {
     given(device, "device");
+    check_kind(memory);
     if (data)
       device->device->free(memory, data);
   });

@@ -31,6 +31,9 @@ Weight weight_of(const mgx_weight &given) {
   weight.mapped = given.flags & MGX_WEIGHT_MAPPED;
   weight.checked = true;
   weight.sha256 = given.sha256 ? given.sha256 : "";
+  if (weight.bytes % weight.element->bytes)
+    fail(MGX_ERROR_USAGE, "weight '", weight.key, "' has ", weight.bytes, " bytes of elements of ",
+         weight.element->bytes);
   auto held = weight.splat ? static_cast<size_t>(weight.element->bytes) : given.bytes;
   weight.data = {static_cast<const char *>(given.data), held};
   return weight;
@@ -38,9 +41,11 @@ Weight weight_of(const mgx_weight &given) {
 
 Code code_of(const mgx_assembly &assembly) {
   Code code;
+  if (assembly.code_count)
+    given(assembly.code, "code");
   for (size_t i = 0; i < assembly.code_count; ++i) {
     const mgx_code &one = assembly.code[i];
-    std::string_view data(static_cast<const char *>(one.data), one.bytes);
+    std::string_view data(static_cast<const char *>(one.data), one.data ? one.bytes : 0);
     code.push_back(CodeObject::read(parsed(one.record, "a code object"), data, sha256(data)));
   }
   return code;
@@ -77,6 +82,8 @@ std::shared_ptr<const Artifact> Artifact::assembled(const mgx_assembly &assembly
   Code &code = result->code[""] = code_of(assembly);
   if (!code.empty())
     result->targets.push_back(code[0].arch);
+  if (assembly.weight_count)
+    given(assembly.weights, "weights");
   for (size_t i = 0; i < assembly.weight_count; ++i) {
     Weight weight = weight_of(assembly.weights[i]);
     if (!result->by_key.emplace(weight.key, i).second)

@@ -333,7 +333,7 @@ void Spans::expect(int count, size_t steps) {
 }
 
 int run_steps(const mgx_step *steps, int64_t count, void **arguments, int threads, Spans *spans) {
-  if (count < 0 || count > INT32_MAX || threads < 1 || threads > 4096 || (count && !steps))
+  if (count < 0 || count > INT32_MAX || threads < 1 || threads > most_threads || (count && !steps))
     return EINVAL;
   for (int64_t i = 0; i < count; ++i)
     if (steps[i].extent < 1)

@@ -18,6 +18,9 @@ struct mgx_step {
 };
 }
 
+// Of a run.
+constexpr int most_threads = 4096;
+
 // The work of each thread in a run, step by step.
 struct Spans {
   using Clock = std::chrono::steady_clock;

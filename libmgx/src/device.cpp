@@ -1,5 +1,6 @@
 //===- device.cpp - devices by name, and the CPU ------------------------------------------===//
 #include "device.h"
+#include "cpu_executor.h"
 #include "cpu_memory.h"
 #include "error.h"
 #include "settings.h"
@@ -37,8 +38,6 @@ public:
 private:
   const int count;
 };
-
-constexpr int most_threads = 4096; // of the executor
 
 // The number after a colon; `usual` where the name is `kind` alone, -1 where it is another.
 int number_of(const std::string &name, const std::string &kind, int usual) {

@@ -1,6 +1,7 @@
 //===- error.cpp - texts for people ---------------------------------------------===//
 #include "error.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -73,7 +74,7 @@ std::string memory_text(uint64_t bytes) {
 }
 
 namespace {
-std::mutex log_lock;
+std::recursive_mutex log_lock; // A listener may call the library, mgx_log_end too.
 using Listener = std::pair<mgx_log_function, void *>;
 std::vector<Listener> listeners;
 std::atomic<bool> is_heard{false};
@@ -83,22 +84,25 @@ void say(mgx_level level, const std::string &text) {
   if (!is_heard.load(std::memory_order_acquire))
     return;
   std::string words = printable(text);
-  std::lock_guard<std::mutex> hold(log_lock);
-  for (const auto &[function, user] : listeners)
-    function(user, level, words.c_str());
+  std::lock_guard hold(log_lock);
+  for (const Listener &one : std::vector(listeners))
+    if (std::count(listeners.begin(), listeners.end(), one))
+      one.first(one.second, level, words.c_str());
 }
 
 } // namespace mgx
 
 void mgx_log_to(mgx_log_function function, void *user) {
+  if (!function)
+    return;
   mgx_log_end(function, user);
-  std::lock_guard<std::mutex> hold(mgx::log_lock);
+  std::lock_guard hold(mgx::log_lock);
   mgx::listeners.emplace_back(function, user);
   mgx::is_heard = true;
 }
 
 void mgx_log_end(mgx_log_function function, void *user) {
-  std::lock_guard<std::mutex> hold(mgx::log_lock);
+  std::lock_guard hold(mgx::log_lock);
   std::erase(mgx::listeners, mgx::Listener(function, user));
   mgx::is_heard = !mgx::listeners.empty();
 }

@@ -37,6 +37,12 @@ template <class... Parts> [[noreturn]] void fail(mgx_error_kind kind, const Part
   throw Error(kind, cat(parts...));
 }
 
+// Throws where an argument of the interface is NULL.
+inline void given(const void *pointer, const char *name) {
+  if (!pointer)
+    fail(MGX_ERROR_USAGE, name, " is NULL");
+}
+
 template <class... Parts> [[noreturn]] void bad_artifact(const Parts &...parts) {
   fail(MGX_ERROR_ARTIFACT, parts...);
 }

@@ -13,7 +13,8 @@ namespace {
 
 std::string tensor_text(const mgx_tensor &tensor) {
   const Element *element = element_of(tensor.type);
-  std::string text = cat(element ? element->name : "", "[");
+  std::string type = tensor.type ? cat("type ", tensor.type, " ") : "";
+  std::string text = cat(element ? element->name : type, "[");
   for (uint32_t axis = 0; axis < tensor.rank; ++axis)
     text += cat(axis ? ", " : "", tensor.sizes[axis]);
   return text + "]";
@@ -42,10 +43,25 @@ bool fits(const TensorSpec &spec, const mgx_tensor &tensor) {
          (!tensor.type || tensor.type == static_cast<uint32_t>(spec.element->type));
 }
 
+// Whether the sizes are there.
+bool is_shaped(const mgx_tensor &tensor) {
+  return !tensor.rank || (tensor.sizes && tensor.rank <= MGX_MOST_DIMENSIONS);
+}
+
+[[noreturn]] void unshaped(const std::string &called, const mgx_tensor &tensor) {
+  if (tensor.sizes)
+    fail(MGX_ERROR_USAGE, called, " has ", tensor.rank, " dimensions; tensors have at most ",
+         MGX_MOST_DIMENSIONS);
+  fail(MGX_ERROR_USAGE, called, " has no sizes");
+}
+
 void check_tensor(const char *what, const Plan &plan, const TensorSpec &spec,
                   const mgx_tensor &tensor) {
-  if (tensor.rank && !tensor.sizes)
-    fail(MGX_ERROR_USAGE, what, " '", spec.name, "' has no sizes");
+  if (!is_shaped(tensor))
+    unshaped(cat(what, " '", spec.name, "'"), tensor);
+  if (tensor.memory > MGX_MEMORY_PINNED || tensor.flags)
+    fail(MGX_ERROR_USAGE, what, " '", spec.name, "' has memory ", tensor.memory, " and flags ",
+         tensor.flags, "; the first is an mgx_memory, the other 0");
   if (!fits(spec, tensor))
     fail(MGX_ERROR_USAGE, what, " '", spec.name, "' is ", plan.text_of(spec), "; got ",
          tensor_text(tensor));
@@ -71,7 +87,9 @@ void check_overlaps(const Plan &plan, Tensors inputs, Tensors outputs) {
     auto own = range(plan.outputs[i], outputs[i]);
     auto apart = [&](const TensorSpec &spec, const mgx_tensor &tensor, bool may) {
       auto other = range(spec, tensor);
-      if (own.first >= other.second || other.first >= own.second || (may && own == other))
+      bool is_empty = own.first == own.second || other.first == other.second;
+      if (is_empty || own.first >= other.second || other.first >= own.second ||
+          (may && own == other))
         return;
       fail(MGX_ERROR_USAGE, "the tensor for output '", plan.outputs[i].name, "' overlaps that of '",
            spec.name, "'; give it memory of its own", may ? ", or all of that memory" : "");
@@ -208,8 +226,8 @@ std::shared_ptr<Program> Program::create(std::shared_ptr<const Artifact> artifac
 
 void check_sizes(Tensors inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].rank && !inputs[i].sizes)
-      fail(MGX_ERROR_USAGE, "input ", i, " has no sizes");
+    if (!is_shaped(inputs[i]))
+      unshaped(cat("input ", i), inputs[i]);
 }
 
 Plan plan_for(const Artifact &artifact, Tensors inputs, Known &known) {

@@ -1,6 +1,8 @@
 //===- settings.cpp - what the environment says ---------------------------------------===//
 #include "settings.h"
+#include "cpu_executor.h"
 #include "error.h"
+#include "folders.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -21,8 +23,9 @@ int default_threads() {
     int count = 0;
     auto end = text.data() + text.size();
     auto found = std::from_chars(text.data(), end, count);
-    if (found.ec != std::errc() || found.ptr != end || count < 1)
-      fail(MGX_ERROR_USAGE, "MGX_THREADS is '", text, "'; it takes a whole number of at least 1");
+    if (found.ec != std::errc() || found.ptr != end || count < 1 || count > most_threads)
+      fail(MGX_ERROR_USAGE, "MGX_THREADS is '", text, "'; it takes a whole number from 1 to ",
+           most_threads);
     return count;
   }
   cpu_set_t set;
@@ -31,7 +34,7 @@ int default_threads() {
 
 namespace {
 std::string home(const std::string &path) {
-  return path.starts_with("~/") ? variable("HOME") + path.substr(1) : path;
+  return path.starts_with("~/") ? home_folder() + path.substr(1) : path;
 }
 } // namespace
 
@@ -41,8 +44,7 @@ std::string cache_folder(const char *given) {
     return "";
   if (!name.empty())
     return home(name);
-  std::string base = variable("XDG_CACHE_HOME");
-  return (base.empty() ? variable("HOME") + "/.cache" : base) + "/mgx-mlir/kernels";
+  return user_cache() + "/kernels";
 }
 
 Trust trust_of(bool everybody, const char *const *keys, size_t count, const char *cache) {
@@ -53,10 +55,14 @@ Trust trust_of(bool everybody, const char *const *keys, size_t count, const char
   if (!gpu_code.empty() && gpu_code != "any" && gpu_code != "vouched")
     fail(MGX_ERROR_USAGE, "MGX_GPU_CODE is '", gpu_code, "'; use any or vouched");
   trust.vouched_gpu_code = gpu_code != "any";
-  if (keys) {
-    trust.keys.assign(keys, keys + count);
-    return trust;
+  if (count)
+    given(keys, "trusted_keys");
+  for (size_t i = 0; i < count; ++i) {
+    given(keys[i], "one of trusted_keys");
+    trust.keys.emplace_back(keys[i]);
   }
+  if (keys)
+    return trust;
   std::string text = variable("MGX_TRUST");
   trust.everybody = everybody || text == "all";
   if (text.empty() || text == "none" || text == "all")
@@ -67,9 +73,10 @@ Trust trust_of(bool everybody, const char *const *keys, size_t count, const char
     first = end + 1;
     if (path.empty())
       continue;
-    if (!std::filesystem::exists(path))
+    if (std::error_code error; !std::filesystem::exists(path, error))
       fail(MGX_ERROR_USAGE, "MGX_TRUST names ", path,
-           ", which is not there; use none, all, or files and folders of public keys");
+           error ? ": " + error.message() : ", which is not there",
+           "; use none, all, or files and folders of public keys");
     trust.keys.push_back(path);
   }
   return trust;

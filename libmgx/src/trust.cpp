@@ -64,12 +64,16 @@ std::vector<std::string> trusted_keys(const Trust &trust) {
   namespace fs = std::filesystem;
   std::vector<std::string> files, keys;
   for (const std::string &path : trust.keys) {
-    if (!fs::is_directory(path)) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) { // A fault is that of reading the file.
       files.push_back(path);
       continue;
     }
     std::vector<std::string> inside;
-    for (const auto &entry : fs::directory_iterator(path))
+    fs::directory_iterator folder(path, error);
+    if (error)
+      fail(MGX_ERROR_USAGE, path, " cannot be read: ", error.message());
+    for (const auto &entry : folder)
       if (entry.path().extension() == ".pem")
         inside.push_back(entry.path().string());
     std::sort(inside.begin(), inside.end());

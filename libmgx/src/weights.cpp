@@ -108,6 +108,8 @@ WeightBytes Weight::load() const {
   WeightBytes result;
   result.bytes = static_cast<size_t>(bytes);
   auto item = static_cast<size_t>(element->bytes);
+  if (bytes && file.empty() && !data.data())
+    fail(MGX_ERROR_USAGE, "weight '", key, "' has no data, which a program needs");
   if (splat) {
     result.own = allocate(result.bytes);
     for (size_t i = 0; i < result.bytes; i += item)

@@ -280,3 +280,26 @@ def test_branches_run_side_by_side_where_that_pays(
         assert beside == (1 if graph else 0)
         # Each tensor of the arena, and scratch memory of two streams.
         assert program.info.kept_bytes > artifact.plan.arena_bytes
+
+
+def test_runs_in_the_background_outlive_their_programs_and_devices(
+    gpu_files: dict[str, bytes],
+) -> None:
+    """The device decides what runs, so that a thread goes on with each: it may begin late."""
+    artifact = Artifact(gpu_files["search"])
+    inputs = given(PythonArtifact.from_bytes(gpu_files["search"]).plan, 1, 0)
+    wanted = Program(artifact, opened("gfx942"), trust_code=1).run(inputs)
+    for _ in range(20):
+        program = Program(artifact, opened("gfx942"), trust_code=1)
+        taken = {name: np.empty_like(array) for name, array in wanted.items()}
+        arrays = tensors(program.arrays(inputs)), tensors(list(taken.values()))
+        counts = c_size_t(len(inputs)), c_size_t(len(taken))
+        pending, handle = c_void_p(), program.handle
+        program.handle = c_void_p()
+        call(
+            "mgx_run_async", handle, arrays[0], counts[0], arrays[1], counts[1], None,
+            byref(pending),
+        )  # fmt: skip
+        library().mgx_program_release(handle)
+        call("mgx_wait", pending)
+        same(taken, wanted)
