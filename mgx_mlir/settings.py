@@ -76,7 +76,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("cache_dir", "cache_shared"):
             if isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, Path(given).expanduser())
+                object.__setattr__(self, name, _path(given))
         if isinstance(self.emulated_devices, str):
             object.__setattr__(self, "emulated_devices", _names(self.emulated_devices))
         if self.hip not in HIP:
@@ -95,7 +95,7 @@ class Settings:
         elif cache == "none":
             cache_dir = None
         else:
-            cache_dir = Path(cache).expanduser()
+            cache_dir = _path(cache)
         shared = environment.get("MGX_CACHE_SHARED", "")
         if shared and cache_dir is None:
             raise UsageError("MGX_CACHE_SHARED needs a folder of one's own in MGX_CACHE_DIR")
@@ -112,7 +112,7 @@ class Settings:
         return Settings(
             cache_dir=cache_dir,
             cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
-            cache_shared=Path(shared).expanduser() if shared else None,
+            cache_shared=_path(shared) if shared else None,
             cpu=environment.get("MGX_CPU", ""),
             hip=hip,
             emulated_devices=_names(environment.get("MGX_EMULATED_DEVICES", "")),
@@ -132,7 +132,9 @@ def is_quiet(environment: Mapping[str, str] = os.environ) -> bool:
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The project's folder among the user's caches (the XDG Base Directory Specification)."""
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mgx-mlir"
+    home = os.path.expanduser("~")  # "~" for a user without an entry, as in many containers
+    base = environment.get("XDG_CACHE_HOME") or Path("/" if home == "~" else home) / ".cache"
+    return Path(base) / "mgx-mlir"
 
 
 def set_variables(prefix: str, environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -168,9 +170,17 @@ def _names(listed: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
+def _path(text: str) -> Path:
+    """A file or folder, which may begin with ~. Raises UsageError where that is nobody's home."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{text}: {error} Name the whole path") from error
+
+
 def _paths(name: str, text: str) -> tuple[Path, ...]:
     """The files and folders that a variable lists, all there."""
-    paths = tuple(Path(part).expanduser() for part in text.split(os.pathsep) if part)
+    paths = tuple(_path(part) for part in text.split(os.pathsep) if part)
     for path in paths:
         if not path.exists():
             raise UsageError(

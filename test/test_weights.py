@@ -110,6 +110,16 @@ def test_settings_of_a_script_are_checked_too(tmp_path: Path) -> None:
             Settings(**wrong)
 
 
+def test_a_user_without_a_home_has_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in containers, whose user number no list has."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert Settings.from_environment({}).cache_dir == Path("/.cache/mgx-mlir/kernels")
+    for name in ("MGX_CACHE_DIR", "MGX_CACHE_SHARED", "MGX_TRUST"):
+        with pytest.raises(UsageError, match=r"^~/mine: Could not determine home directory"):
+            Settings.from_environment({name: "~/mine"})
+
+
 @pytest.mark.parametrize("name", ["MGX_JOBS", "MGX_THREADS", "MGX_CACHE_SIZE", "MGX_HIP"])
 @pytest.mark.parametrize("value", ["0", "-1", "many"])
 def test_a_wrong_setting_is_named(name: str, value: str) -> None:

@@ -1,7 +1,8 @@
 #include "options.h"
 
+#include "folders.h"
+
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -40,15 +41,6 @@ std::vector<std::string> split(const std::string &text, char separator) {
   return parts;
 }
 
-// The project's folder among the user's caches, as mgx_mlir.settings has it.
-std::filesystem::path user_cache() {
-  const char *base = std::getenv("XDG_CACHE_HOME");
-  if (base != nullptr && *base != 0)
-    return std::filesystem::path(base) / "mgx-mlir";
-  const char *home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache" / "mgx-mlir";
-}
-
 using Setter = std::function<void(Options &, const std::string &name, const std::string &value)>;
 
 const std::map<std::string, Setter> &setters() {
@@ -84,7 +76,7 @@ const std::map<std::string, Setter> &setters() {
 
 Options Options::of(const OrtSessionOptions *session) {
   Options options;
-  options.cache_dir = user_cache();
+  options.cache_dir = mgx::user_cache();
   OrtKeyValuePairs *entries = nullptr;
   api.check(ort::SessionOptions, session, &entries);
   auto pairs = pairs_of(entries);

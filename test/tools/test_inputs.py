@@ -99,6 +99,16 @@ def test_a_folder_is_no_model(files: Path, capsys: pytest.CaptureFixture[str]) -
         assert error.startswith(f"mgx {verb}: /") and "is a folder, not a model" in error
 
 
+@pytest.mark.parametrize("name", ["none.onnx", "none/m.onnx"])
+def test_a_model_that_is_not_there_is_named_before_its_output(
+    name: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("check", "compile", "ep-context", "params", "perf", "read", "run", "verify"):
+        capsys.readouterr()
+        assert main([verb, name]) == 1
+        assert capsys.readouterr().err.startswith(f"mgx {verb}: there is no file /")
+
+
 @pytest.mark.parametrize(
     ("command", "shown"),
     [

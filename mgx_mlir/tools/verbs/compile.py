@@ -89,7 +89,7 @@ def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
     """The files that are written beside those that options name."""
     if options.output is not None or options.form:
         return []
-    if options.model.is_dir() or is_artifact(options.model):
+    if not options.model.is_file() or is_artifact(options.model):
         return []  # else the verb says why
     output = _default_output(options)
     return [("-o", file) for file in stage_files(output, options.devices)]

@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def outputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
     """The file that is written where no option names one."""
     named = options.output is not None or options.islands is not None
-    return [] if named else [("-o", _default_output(options))]
+    if named or not options.model.is_file():
+        return []  # else the verb says why
+    return [("-o", _default_output(options))]
 
 
 def _default_output(options: argparse.Namespace) -> Path:
