@@ -75,9 +75,10 @@ CASES: dict[str, tuple[onnx.ModelProto, list[tuple[Shape, ...]]]] = {
         [((1, 3, 0, 6),), ((2, 3, 4, 5),)],
     ),
 }
-GIVEN = {
-    "pad": [node("Pad", ["x", "pads"], ["y"])],
-    "mean": [node("ReduceMean", ["x"], ["y"], axes=[0])],
+GIVEN: dict[str, tuple[Shape, NodeProto]] = {
+    "pad": ((0, 4), node("Pad", ["x", "pads"], ["y"])),
+    "mean": ((0, 4), node("ReduceMean", ["x"], ["y"], axes=[0])),
+    "resize": ((3, 4), node("Resize", ["x", "", "", "none"], ["y"])),
 }
 
 
@@ -93,7 +94,9 @@ def test_empty_tensors_take_the_same_program(case, target):
 @pytest.mark.parametrize("target", ["cpu", "gfx942"])
 @pytest.mark.parametrize("case", GIVEN)
 def test_given_sizes_of_0(case, target):
-    made, x = model(GIVEN[case], {"x": [0, 4]}, pads=np.array([2, 0, 3, 0])), floats(0, 4)
+    shape, made_of = GIVEN[case]
+    weights = {"pads": np.array([2, 0, 3, 0]), "none": np.array([0, 8])}
+    made, x = model([made_of], {"x": list(shape)}, **weights), floats(*shape)
     with np.errstate(all="ignore"):
         want = ReferenceEvaluator(made).run(None, {"x": x})[0]
     np.testing.assert_array_equal(mgx_mlir.Model(made, target).run({"x": x})["y"], want)

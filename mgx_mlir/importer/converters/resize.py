@@ -101,6 +101,8 @@ def resize(node: Node) -> ir.Value:
         raise OpenError("antialias to sizes that only a run knows")
     if target == sizes and all(f == 1 for f in factors) and not options:
         return x
+    if 0 in target:
+        return emit.filled(np.zeros((), emit.numpy_type(x)), tensors.named(target))
     for size, wanted in zip(sizes, target, strict=True):
         if size != wanted:
             node.require_some(size)
