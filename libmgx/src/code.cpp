@@ -238,8 +238,12 @@ CodeObject CodeObject::bound(const Known &known) const {
   if (formulas.empty())
     return *this;
   std::vector<int64_t> found;
-  for (const Formula &formula : formulas)
-    found.push_back(Formula::parse(formula.text).value(known));
+  try {
+    for (const Formula &formula : formulas)
+      found.push_back(Formula::parse(formula.text).value(known));
+  } catch (const Error &error) { // The limits of launches are formulas too.
+    fail(MGX_ERROR_USAGE, error.text);
+  }
   CodeObject result{arch, data, sha256, {}, mgx::bound(scratch_bytes, found), interface, {}, {}};
   for (const Launch &launch : launches) {
     Launch one = launch;

@@ -76,8 +76,8 @@ struct CodeObject {
 
   // Reads the record beside the bytes, whose hash is given.
   static CodeObject read(const Json &record, std::string_view data, const std::string &sha256);
-  // The code object for symbols of these sizes. An error of the artifact for sizes that the code
-  // is not for.
+  // The code object for symbols of these sizes. An error of the caller where a launch takes no such
+  // sizes, and of the artifact for others that the code is not for.
   CodeObject bound(const Known &known) const;
   // How many outputs the kernel has: every output is written by a launch.
   int64_t outputs() const;

@@ -261,6 +261,26 @@ Plan plan_for(const Artifact &artifact, Tensors inputs, Known &known) {
   return bind_plan(plan, known);
 }
 
+// The code for these sizes. An error of the user where they are beyond what a kernel takes.
+Code sized_code(const Code &code, const Plan &plan, const Known &known) {
+  Code result;
+  for (size_t number = 0; number < code.size(); ++number)
+    try {
+      result.push_back(code[number].bound(known));
+    } catch (const Error &error) {
+      if (error.kind != MGX_ERROR_USAGE)
+        throw;
+      std::string node;
+      walk(plan.steps, [&](const Step &step) {
+        if (step.kind == Step::Kind::kernel && step.kernel == static_cast<int64_t>(number))
+          node = step.node;
+      });
+      fail(MGX_ERROR_USAGE, "the kernel of '", node, "' has no run with ", known.text(), ": ",
+           error.text, "; compile for these sizes, as mgx_mlir.Model does");
+    }
+  return result;
+}
+
 std::shared_ptr<Sized> Program::sized(Tensors inputs) {
   check_sizes(inputs);
   std::lock_guard<std::mutex> hold(lock);
@@ -272,13 +292,11 @@ std::shared_ptr<Sized> Program::sized(Tensors inputs) {
     }
   Known known;
   Plan plan = plan_for(*artifact, inputs, known);
-  Code bound_code;
-  for (const CodeObject &one : code())
-    bound_code.push_back(one.bound(known));
+  Code own = sized_code(code(), plan, known);
   Entry entry;
   for (const mgx_tensor &tensor : inputs)
     entry.sizes.insert(entry.sizes.end(), tensor.sizes, tensor.sizes + tensor.rank);
-  entry.sized = make(std::move(plan), std::move(bound_code));
+  entry.sized = make(std::move(plan), std::move(own));
   ++bindings;
   if (entries.size() == most)
     entries.erase(entries.begin());

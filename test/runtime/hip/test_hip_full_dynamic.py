@@ -7,9 +7,11 @@ from itertools import product
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import parser
 
 import mgx_mlir
 from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import UsageError
 from mgx_mlir.settings import Settings
 from test import open_size_models
 from test.dynamic_models import MODELS, SIZES, inputs_of
@@ -83,3 +85,15 @@ def test_first_layers_convert_pixels_of_images_of_any_size() -> None:
         inputs = inputs_of(model, known)
         (found,), (wanted,) = program.run(inputs).values(), session.run(None, inputs)
         np.testing.assert_allclose(found, wanted, atol=2e-3 * np.abs(wanted).max())
+
+
+def test_more_matrices_than_a_grid_has_are_the_callers_error() -> None:
+    """So that `Model` compiles for these sizes, whose kernels are others."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[a, b, 8] x, float[a, 8, c] z) => (y) { y = MatMul(x, z) }"""
+    )
+    program = mgx_mlir.compile(model, "gfx942", FULL, settings=SETTINGS)
+    many = {"x": np.zeros((65536, 3, 8), np.float32), "z": np.zeros((65536, 8, 5), np.float32)}
+    with pytest.raises(UsageError, match=r"the kernel of '.*' has no run with a = 65536, b = 3"):
+        program.run(many)
