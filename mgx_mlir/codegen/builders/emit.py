@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -23,8 +24,21 @@ from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.elements import BYTE_FLOATS as BYTE_FLOATS
 from mgx_mlir.sizes.arithmetic import Size
 
-Index: TypeAlias = "int | Size | ir.Value"
+Index: TypeAlias = "int | Size | Digits | ir.Value"
 _KNOWN = (int, Size)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The number high * size + low, low below size, whose quotient and remainder are known."""
+
+    high: Index
+    low: Index
+    size: Index
+
+    @property
+    def number(self) -> Index:
+        return linear(self.low, (self.high, self.size))
 
 
 def element_type(name: str) -> ir.Type:
@@ -61,6 +75,8 @@ def is_float(name: str) -> bool:
 
 def value(x: Index) -> ir.Value:
     """The index as a Value."""
+    if isinstance(x, Digits):
+        return value(x.number)
     return index_constant(x) if isinstance(x, _KNOWN) else x
 
 
@@ -70,7 +86,7 @@ def add(a: Index, b: Index) -> Index:
     if isinstance(a, _KNOWN):
         a, b = b, a
     if isinstance(b, _KNOWN) and b == 0:
-        return a
+        return a.number if isinstance(a, Digits) else a
     return arith.addi(value(a), value(b))
 
 
@@ -92,6 +108,8 @@ def mul(a: Index, b: Index) -> Index:
 
 def div(a: Index, b: Index) -> Index:
     """a / b for a >= 0 and b > 0."""
+    if isinstance(a, Digits):
+        return a.high if a.size == b else div(a.number, b)
     if not isinstance(b, _KNOWN):
         return arith.divui(value(a), b)
     if isinstance(a, _KNOWN):
@@ -101,6 +119,8 @@ def div(a: Index, b: Index) -> Index:
 
 def rem(a: Index, b: Index) -> Index:
     """a % b for a >= 0 and b > 0."""
+    if isinstance(a, Digits):
+        return a.low if a.size == b else rem(a.number, b)
     if not isinstance(b, _KNOWN):
         return arith.remui(value(a), b)
     if isinstance(a, _KNOWN):
@@ -180,6 +200,28 @@ def loop(
             "#llvm.loop_annotation<unroll = <disable = true>>"
         )
     return list(map(_restored, op.results, types))
+
+
+def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., object]) -> None:
+    """`for i in range(begin, end)`: body(i, *the digits of i), as `split` gives them.
+
+    Digits are counted: divisions by symbolic sizes take long.
+    """
+
+    def one(number: Index, *digits: ir.Value) -> list[Index]:
+        high, *low = digits
+        body(number, high, *(0 if size == 1 else x for x, size in zip(low, sizes, strict=True)))
+        more: Index = 1
+        following: list[Index] = []
+        for digit, size in zip(reversed(low), reversed(sizes), strict=True):
+            at = add(digit, more)
+            is_behind = compare("eq", at, size)
+            following.insert(0, select(is_behind, 0, at))
+            more = select(is_behind, 1, 0)
+        return [add(high, more), *following]
+
+    start = split(begin, *(maximum(size, 1) for size in sizes))
+    loop(begin, end, 1, one, [value(x) for x in start])
 
 
 def _carried(x: ir.Value) -> ir.Value:

@@ -13,7 +13,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.padded import Padding, window_starts
+from mgx_mlir.codegen.cpu.padded import Padding
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Image, Matrix
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, is_more
@@ -78,13 +78,13 @@ class ChannelWindows:
     lanes: int
     registers: int
 
-    def row(self, number: Index) -> None:
+    def row(self, number: Index, batch: Index, *places: Index) -> None:
         """All pixels of one row of results."""
         image = self.work.image
-        width, lines = image.dims[-1].outputs, math.prod(image.outputs[:-1])
-        origin = image.start(emit.div(number, lines))
+        width, origin = image.dims[-1].outputs, image.start(batch)
         # The window's place along all dimensions but the last, whose outputs count the pixels.
-        *starts, _ = window_starts(image, emit.mul(emit.rem(number, lines), width))
+        lines = zip(places, image.dims, strict=False)
+        starts = [emit.add(emit.mul(place, dim.step), -dim.pad) for place, dim in lines]
         ranges = [self._range(axis, start) for axis, start in enumerate(starts)]
 
         def some(column: Index, count: int) -> None:

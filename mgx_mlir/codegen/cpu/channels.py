@@ -177,7 +177,7 @@ def add_channels(work: Channels, machine: Machine, frame: Frame) -> None:
     ) -> None:
         lanes = machine.lanes(work.match.problem.accumulator)
         own = ChannelWindows(work, read, store, lanes, machine.registers)
-        emit.loop(begin, end, 1, own.row)
+        emit.count(begin, end, work.image.outputs[:-1], own.row)
 
     replace(frame, outputs=made).add(work.match, work.arguments(), work.rows, rows)
     if work.is_turned:

@@ -9,7 +9,7 @@ depth of a block, pass through a small tile in memory, and leave through the epi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -213,10 +213,12 @@ class _Emitter:
             row_blocks = emit.div(emit.add(self.count, item_rows - 1), item_rows)
         column_blocks = self.schedule.column_blocks(self.problem)
 
-        def item(number: Index) -> None:
-            block, row_block = emit.div(number, row_blocks), emit.rem(number, row_blocks)
-            batch = emit.div(block, column_blocks)
-            columns = column_block(self.problem, self.schedule, emit.rem(block, column_blocks))
+        lines = 1 if self.line is None else self.line.lines
+
+        def item(number: Index, image: Index, line: Index, part: Index, row_block: Index) -> None:
+            batch = image if lines == 1 else emit.Digits(image, line, lines)
+            block = emit.linear(part, (batch, column_blocks))
+            columns = column_block(self.problem, self.schedule, part)
             first = emit.mul(row_block, item_rows)
             most = self.problem.M if self.count is None else self.count
             rows = emit.minimum(item_rows, emit.sub(most, first))
@@ -226,7 +228,7 @@ class _Emitter:
             if self.schedule.shared:
                 fresh = False
                 is_one = not self.problem.b.batch.factors and self.problem.batch != 1
-                own = emit.rem(block, column_blocks) if is_one else block
+                own = part if is_one else block
                 start = emit.mul(own, self.schedule.packed_block(self.problem))
                 self.packed_b = replace(self.packed_b, start=start)
             elif self.line is not None:
@@ -239,17 +241,13 @@ class _Emitter:
                 fresh = arith.ori(is_first, emit.compare("eq", number, begin))
             self._item(batch, first, rows, columns, fresh)
 
-        emit.loop(begin, end, 1, item)
+        emit.count(begin, end, (lines, column_blocks, row_blocks), item)
 
     def _item(
         self, batch: Index, first: Index, rows: Index, columns: Columns, fresh: ir.Value | bool
     ) -> None:
         problem, schedule, lanes = self.problem, self.schedule, self.lanes
         vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
-        if self.is_deep:
-            zero = emit.constant(0, problem.accumulator, lanes)
-            size = self.row_tiles * schedule.rows * self.sum_row
-            emit.loop(0, size, lanes, lambda i: emit.store_vector(zero, self.sums, i))
 
         def depth_block(number: Index) -> None:
             k = emit.mul(number, schedule.depth)
@@ -259,8 +257,10 @@ class _Emitter:
             copy_b = Copy(self.b, self.packed_b, self.held, lanes, batch, k, depth)
             emit.when(fresh, lambda: pack_block(problem, schedule, copy_b, columns, self.raw))
             first_row: Index = k if schedule.shared else 0
-            last: ir.Value | bool = True
+            is_first: ir.Value | bool = True
+            last = is_first
             if self.is_deep:
+                is_first = emit.compare("eq", number, 0)
                 last = emit.compare("eq", number, emit.sub(self.depths, 1))
 
             def row_tile(row: Index, height: int) -> None:
@@ -278,15 +278,21 @@ class _Emitter:
                     at: Index = 0
                     if self.is_deep:
                         at = emit.linear(column, (row, self.sum_row))
-                    self._multiply(vector, (height, count), first_row, depth, at, left)
+                        # Sums of one block go no further: they stay in the first-level cache.
+                        if not isinstance(self.depths, int):
+                            at = emit.select(emit.compare("eq", self.depths, 1), 0, at)
+                    steps = vector, (height, count), first_row, depth
+                    self._multiply(*steps, at, left, is_first)
                     own = begin, emit.sub(m, begin), end
                     store = partial(self._store_tile, batch, own, columns, column, count)
                     emit.when(last, lambda: store(at))
 
-                whole = emit.mul(emit.div(vectors, wide), wide)
-                emit.loop(0, whole, wide, lambda v: tile(v, wide))
-                if wide > 1:
-                    emit.loop(whole, vectors, 1, lambda v: tile(v, 1))
+                done: Index = 0
+                for width in self._widths(wide):
+                    parts = emit.div(emit.sub(vectors, done), width)
+                    there = emit.add(done, emit.mul(parts, width))
+                    emit.loop(done, there, width, partial(tile, count=width))
+                    done = there
 
             if self.count is None:
                 emit.loop(0, rows, schedule.rows, partial(row_tile, height=schedule.rows))
@@ -299,6 +305,12 @@ class _Emitter:
                 done = emit.minimum(end, rows) if past else end
 
         emit.loop(0, self.depths, 1, depth_block)
+
+    def _widths(self, widest: int) -> list[int]:
+        """Vectors of tiles for any number of vectors, falling to 1: halves for symbolic lines."""
+        is_line = self.line is not None and not isinstance(self.problem.N, int)
+        halves = [widest >> n for n in range(1, widest.bit_length() - 1)] if is_line else []
+        return list(dict.fromkeys([widest, *halves, 1]))
 
     def _rows_of(
         self, batch: Index, k: Index, depth: Index, first: Index, rows: int, most: Index | None
@@ -321,9 +333,17 @@ class _Emitter:
         return _Rows(packed.memory, [row * packed.step for row in range(rows)], packed.k_step)
 
     def _multiply(
-        self, vector: Index, tile: tuple[int, int], row: Index, depth: Index, at: Index, left: _Rows
+        self,
+        vector: Index,
+        tile: tuple[int, int],
+        row: Index,
+        depth: Index,
+        at: Index,
+        left: _Rows,
+        is_first: ir.Value | bool,
     ) -> None:
-        """Adds one register tile's products over a block's depth to the sums from `at` on.
+        """Adds one register tile's products over a block's depth to the sums from `at` on, of which
+        the first block has none.
 
         `vector`: the tile's first. `tile`: its rows and vectors. The block starts at row `row` of
         the packed B.
@@ -364,33 +384,34 @@ class _Emitter:
                 result[at] = self._added(column[row], right[j], result[at])
             return result
 
-        def part(first: Index, end: Index, adds: bool) -> None:
+        def put(result: Sequence[ir.Value], is_first: bool) -> None:
+            for place, x in zip(places, result, strict=True):
+                total = emit.convert(x, element, accumulator)
+                if not is_first:
+                    before = emit.load_vector(self.sums, place, lanes)
+                    total = emit.plus(before, total, accumulator)
+                emit.store_vector(total, self.sums, place)
+
+        def part(first: Index, end: Index, is_first: ir.Value | bool) -> None:
             starts = [zero] * len(places)
             if self.offsets is not None:
                 loaded = [emit.load(self.offsets, row) for row in range(rows)]
                 starts = [emit.splat(x, lanes) for x in loaded for _ in range(vectors)]
             result = self._steps(left, first, end, step, starts)
-            for place, x in zip(places, result, strict=True):
-                total = emit.convert(x, element, accumulator)
-                if adds:
-                    before = emit.load_vector(self.sums, place, lanes)
-                    total = emit.plus(before, total, accumulator)
-                emit.store_vector(total, self.sums, place)
+            emit.when(is_first, partial(put, result, True), partial(put, result, False))
 
         if not self.schedule.totals(self.problem):
-            part(0, depth, self.is_deep)
+            part(0, depth, is_first)
             return
         some = SUM_DEPTH
         if self.line is not None:
             some = SUM_DEPTH // len(self.line.taps) * len(self.line.taps)
-        if not self.is_deep:
-            part(0, some, False)
-        start = 0 if self.is_deep else some
+        part(0, emit.minimum(some, depth) if self.is_deep else some, is_first)
 
         def more(k: Index) -> None:
-            part(k, emit.minimum(emit.add(k, some), depth), True)
+            part(k, emit.minimum(emit.add(k, some), depth), False)
 
-        emit.loop(start, depth, some, more)
+        emit.loop(some, depth, some, more)
 
     def _steps(
         self,

@@ -22,7 +22,7 @@ from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.frame import Frame, Memory
 from mgx_mlir.codegen.cpu.pack import Line
 from mgx_mlir.codegen.cpu.padded import Padding
-from mgx_mlir.codegen.cpu.schedule import PACK_VECTOR, CpuSchedule, Machine, choose
+from mgx_mlir.codegen.cpu.schedule import PACK_VECTOR, CpuSchedule, Machine, choose, most_columns
 from mgx_mlir.codegen.cpu.windows import PADDED, USUAL_PIXELS
 from mgx_mlir.codegen.problem.match import Match, mapped
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
@@ -32,6 +32,8 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 # The most elements of a window's last dimension, of one filter and of more: code has all of them.
 _MOST_OF_ONE, _MOST_TAPS = 64, 16
+# Vectors of a line that a schedule is chosen for, where its pixels are symbolic.
+_USUAL_VECTORS = 4
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,19 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
     made = replace(
         match, problem=own, place=place, sources=mapped(match.sources, lambda x: sources[x] or x)
     )
-    # Of an open size, as many pixels as others estimate.
+    # Of a symbolic size, as many pixels as others estimate.
     given, share = own, 1.0
     if not isinstance(pixels, int):
         given, share = replace(own, batch=USUAL_SIDE, N=USUAL_SIDE), USUAL_PIXELS / USUAL_SIDE**2
     given = replace(given, batch=given.batch if isinstance(given.batch, int) else count)
-    schedule = choose(given, machine)
+    if isinstance(width, int):
+        schedule = choose(given, machine)
+    else:
+        chosen = choose(replace(given, N=_USUAL_VECTORS * lanes), machine)
+        schedule = replace(chosen, columns=most_columns(own.b, lanes))
+    clocks = schedule.work(given)
     copied = given.batch * given.N * image.channel.size * math.prod(x.step for x in image.dims)
-    clocks = schedule.work(given) + PACK_VECTOR / lanes * copied
+    clocks += PACK_VECTOR / lanes * copied
     return Lines(made, copy, schedule, share * clocks)
 
 
@@ -105,7 +112,9 @@ def _columns(image: Image, copy: Padding, batch: int, long: int) -> Line:
     row, column = Axis(((channels * image.taps, 0),)), Axis(((last.outputs, 1),))
     runs, batches = Axis.of((channels, plane), *moves), Axis.of((batch, channels * plane), *starts)
     taps = tuple(n % step * long + n // step for n in ahead)
-    return Line(PADDED, copy.element, 0, batches, row, column, runs, taps, image.fill == -math.inf)
+    phases, largest = min(step, last.window), image.fill == -math.inf
+    count = math.prod(image.outputs[:-1])
+    return Line(PADDED, copy.element, 0, batches, row, column, runs, taps, phases, largest, count)
 
 
 def _by_lines(source: Matrix, batch: int, count: int, width: int) -> Matrix | None:

@@ -17,6 +17,7 @@ from mlir.dialects import vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Matrix
+from mgx_mlir.sizes.arithmetic import Number
 
 # Rows of B that are on their way from memory while one is packed: they lie too far apart for the
 # processor to foresee them.
@@ -91,13 +92,21 @@ class InPlace(Matrix):
 class Line(Matrix):
     """A right operand whose columns are neighbours in memory, read in place: up to a vector more.
 
-    Element k of a column lies in run k / n, of `runs`, at place k % n of the n `taps`. is_largest:
-    the largest element is wanted, not the sum of products.
+    Element k of a column lies in run k / n, of `runs`, at place k % n of the n `taps`. phases: the
+    neighbours in memory of a pixel, each for one tap in so many. is_largest: the largest element is
+    wanted, not the sum of products. lines: the batch's last digits are below it.
     """
 
     runs: Axis
     taps: tuple[int, ...]
+    phases: int
     is_largest: bool
+    lines: Number
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory that a column reads."""
+        return emit.element_bytes(self.element) * self.runs.size * self.phases
 
 
 def pack_a(copy: Copy, matrix: Matrix, rows: Sequence[Index]) -> None:

@@ -28,12 +28,6 @@ from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.arithmetic import maximum
 
 
-def window_starts(image: Image, pixel: Index) -> list[Index]:
-    """Where the window of a pixel begins along each dimension: before the image, or in it."""
-    places = zip(emit.split(pixel, *image.outputs[1:]), image.dims, strict=True)
-    return [emit.add(emit.mul(place, dim.step), -dim.pad) for place, dim in places]
-
-
 def is_last(image: Image) -> bool:
     """Whether the channels of a pixel are neighbours in memory."""
     return image.channel.stride == 1
@@ -77,33 +71,17 @@ class Padded(InPlace):
     def places(self, batch: Index, first: Index, rows: int) -> ir.Value:
         """Where the windows of so many pixels from `first` on begin: one after another."""
         image = self.image
-        sizes = [image.batch.size, *image.outputs]
         steps = [image.batch.stride or 0, *(dim.step * dim.stride for dim in image.dims)]
-        at = emit.split(first, *sizes[1:])
-        place = emit.linear(
-            emit.add(image.offset, self.group.offset(batch)), *zip(at, steps, strict=True)
-        )
+        start = emit.add(image.offset, self.group.offset(batch))
         # By way of memory: LLVM would take many times as long over sums of sums.
         i64 = ir.IntegerType.get_signless(64)
         memory = emit.stack(rows, "i64")
 
-        def one(row: Index, place: ir.Value, *at: ir.Value) -> list[ir.Value]:
-            emit.store(arith.index_cast(i64, place), memory, row)
-            following: list[Index] = list(at)
-            axis = len(sizes) - 1
-            there = emit.add(place, steps[axis])
-            following[axis] = emit.add(at[axis], 1)
-            for axis in reversed(range(1, len(sizes))):
-                # Behind the last one, the first one of the next line follows.
-                is_behind = emit.compare("eq", following[axis], sizes[axis])
-                back = emit.sub(steps[axis - 1], emit.mul(sizes[axis], steps[axis]))
-                there = emit.add(there, emit.select(is_behind, back, 0))
-                following[axis] = emit.select(is_behind, 0, following[axis])
-                more = emit.select(is_behind, 1, 0)
-                following[axis - 1] = emit.add(following[axis - 1], more)
-            return [emit.value(there), *map(emit.value, following)]
+        def one(row: Index, *at: Index) -> None:
+            place = emit.linear(start, *zip(at, steps, strict=True))
+            emit.store(arith.index_cast(i64, place), memory, emit.sub(row, first))
 
-        emit.loop(0, rows, 1, one, [emit.value(place), *map(emit.value, at)])
+        emit.count(first, emit.add(first, rows), image.outputs, one)
         return memory
 
 
@@ -219,7 +197,7 @@ class Padding:
         def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
             read, written = pointers
             own = _Copy(self, read, written, lanes)
-            emit.loop(begin, end, 1, own.line)
+            emit.count(begin, end, self.sizes[:-1], own.line)
 
         functions.add_on([source, target], share * lines, body)
         return target
@@ -232,20 +210,18 @@ class _Copy:
     target: ir.Value
     lanes: int
 
-    def line(self, number: Index) -> None:
+    def line(self, number: Index, batch: Index, *places: Index) -> None:
         """Makes one row of pixels."""
         padding, image = self.padding, self.padding.image
         channels, width, pixel = padding.channels, padding.sizes[-1], image.dims[-1].stride
-        to, rest = emit.mul(number, emit.mul(width, channels)), number
-        place: Index = image.offset
+        to = emit.mul(number, emit.mul(width, channels))
+        place = image.start(batch)
         inside: ir.Value | bool = True
-        for axis in reversed(range(len(padding.sizes) - 1)):
-            at = emit.sub(emit.rem(rest, padding.sizes[axis]), image.dims[axis].pad)
-            rest = emit.div(rest, padding.sizes[axis])
+        for axis, at in enumerate(places):
+            at = emit.sub(at, image.dims[axis].pad)
             place = emit.linear(place, (at, image.dims[axis].stride))
             if image.dims[axis].pad or not padding.sizes[axis] <= image.dims[axis].size:
                 inside = emit.both(inside, emit.compare("ult", at, image.dims[axis].size))
-        place = emit.add(place, image.batch.offset(rest))
         before = image.dims[-1].pad
         low = emit.minimum(before, width)
         high = emit.maximum(emit.minimum(emit.add(image.dims[-1].size, before), width), low)
@@ -272,17 +248,23 @@ class _Copy:
         self._by_vectors(low, high, some)
 
     def _by_vectors(self, low: Index, high: Index, some: Callable[[int, Index], None]) -> None:
-        """Work on elements low .. high by vectors, the last of which overlaps the one before: parts
-        of vectors take long."""
-        lanes, count = self.lanes, emit.sub(high, low)
+        """Work on elements low .. high by vectors, of which fewer are shorter. The last overlaps
+        the one before: parts of vectors take long."""
+        count = emit.sub(high, low)
 
-        def one(at: Index) -> None:
-            is_whole = isinstance(count, int) and count % lanes == 0
-            some(lanes, at if is_whole else emit.minimum(at, emit.sub(high, lanes)))
+        def vectors(lanes: int) -> None:
+            def one(at: Index) -> None:
+                is_whole = isinstance(count, int) and count % lanes == 0
+                some(lanes, at if is_whole else emit.minimum(at, emit.sub(high, lanes)))
 
-        enough = count >= lanes if isinstance(count, int) else emit.compare("sge", count, lanes)
-        vectors = partial(emit.loop, low, high, lanes, one)
-        emit.when(enough, vectors, partial(emit.loop, low, high, 1, partial(some, 1)))
+            emit.loop(low, high, lanes, one if lanes > 1 else partial(some, 1))
+
+        def longest(lanes: int) -> None:
+            fewer = max(lanes // 4, 4) if lanes > 4 else 1
+            enough = count >= lanes if isinstance(count, int) else emit.compare("sge", count, lanes)
+            emit.when(lanes == 1 or enough, partial(vectors, lanes), partial(longest, fewer))
+
+        longest(self.lanes)
 
     def _pixels(self, place: Index, to: Index, count: Index) -> None:
         image, channels = self.padding.image, self.padding.channels

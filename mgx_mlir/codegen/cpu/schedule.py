@@ -355,12 +355,15 @@ def tile_cost(rows: int, vectors: int, load: float = LOAD_B, chains: int = CHAIN
     return sums * max(1.0, chains / sums) * (1 + LOAD_A / vectors + load / rows)
 
 
+def most_columns(line: Line, lanes: int) -> int:
+    """The pixels of a line whose windows the first-level cache holds, in whole vectors."""
+    return max(HALF // line.held // lanes, 4) * lanes
+
+
 def _column_blocks(problem: Contraction, machine: Machine) -> Iterator[int]:
     lanes = machine.lanes(problem.accumulator)
     if isinstance(problem.b, Line):
-        # As many pixels of a line as the first-level cache holds of all that windows read.
-        held = HALF // (emit.element_bytes(problem.b.element) * problem.b.runs.size)
-        parts = ceil_div(problem.N, max(held, 4 * lanes))
+        parts = ceil_div(problem.N, most_columns(problem.b, lanes))
         yield ceil_div(ceil_div(problem.N, parts), lanes) * lanes
         return
     bound = MAX_BLOCK_COLUMNS if machine.vector_bytes == 64 else MAX_BLOCK_COLUMNS_NARROW
@@ -386,8 +389,7 @@ def _cost(
     line, how = isinstance(problem.b, Line), (LOAD_FAR if far else LOAD_B, CHAINS)
     if isinstance(problem.b, Line):
         # Lines are in the first-level cache, and of few steps: sums of the next tile are in flight.
-        held = problem.b.runs.size * columns * emit.element_bytes(problem.b.element)
-        how = LOAD_A if held <= 2 * HALF else 2 * LOAD_B, CHAINS // 2
+        how = LOAD_A if problem.b.held * columns <= 2 * HALF else 2 * LOAD_B, CHAINS // 2
     one, whole = tile_cost(rows, 1, *how), tile_cost(rows, vectors, *how)
     steps = ceil_div(problem.K, joined)
     total = 0.0
