@@ -285,6 +285,7 @@ def test_contributed_operators(kind, inputs, attributes, message):
     ("shapes", "attributes", "message"),
     [
         ([(2, 4, 3, 8), (1, 4, 5, 8), (1, 4, 5, 8)], {}, "do not fit"),
+        ([(2, 4, 3, 8), (2, 4, 0, 8), (2, 4, 0, 8)], {}, "there are no keys; give one or more"),
         ([(2, 4, 3, 8), (2, 3, 5, 8), (2, 3, 5, 8)], {}, "4 heads of queries for 3 of keys"),
         ([(2, 3, 8), (2, 5, 8), (2, 5, 8)], {}, "q_num_heads and kv_num_heads"),
     ],

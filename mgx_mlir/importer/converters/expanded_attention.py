@@ -21,6 +21,8 @@ def check_attention(node: Node) -> None:
         equal += [(k[1], v[1]), (q[3], k[3])]
     if any(a != b for a, b in equal if isinstance(a, int) and isinstance(b, int)):
         raise ModelError(f"q, k and v of {shown} do not fit")
+    if k[-2] == 0 and not node.given(4):
+        raise ModelError(f"q, k and v of {shown}: there are no keys; give one or more, or a past")
     heads = (
         (q[1], k[1]) if in_heads else tuple(map(node.attribute, ("q_num_heads", "kv_num_heads")))
     )

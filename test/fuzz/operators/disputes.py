@@ -167,6 +167,11 @@ def _bent(case: Case) -> bool:
     )
 
 
+def _whole_mean_of_none(case: Case) -> bool:
+    array = case.array(0)
+    return array is not None and array.size == 0 and _integers(case)
+
+
 _CROPPED = "crops by a negative padding; ONNX asks for as many windows, which need none"
 _LOGS = (
     "ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare ReduceL1 ReduceL2"
@@ -218,6 +223,7 @@ ROWS: tuple[Row, ...] = (
     ("NonZero", "onnxruntime", lambda c: _rank(c) == 0, "ONNX gives [0, N] for a scalar"),
     ("ReduceSumSquare ReduceProd ReduceL1", "onnx", _integers, "gives the wider type of numpy"),
     ("Resize", "onnxruntime", _integers, "cuts integers off; ONNX's evaluator rounds them"),
+    ("ReduceMean", "onnx", _whole_mean_of_none, "gives NaN as an integer, where onnxruntime has 0"),
     ("ReduceProd", "onnxruntime", _integers, "does not wrap around"),
     ("Resize", "onnxruntime", _region_of_same_size, "leaves out the region of sizes that stay"),
     ("Slice", "onnxruntime", _backwards_to_the_end, "takes the largest end for the first element"),
