@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 import mgx_mlir
 from mgx_mlir.errors import UserError
 from test.fuzz.operators import (  # noqa: F401  (each enters its operators)
+    contributed,
     elementwise,
     images,
     indexing,
@@ -36,7 +37,8 @@ _ROUNDED = {
     "QLinearMatMul",
     "Resize",
     *(f"com.microsoft.QLinear{k}" for k in ("Add", "Concat", "GlobalAveragePool", "LeakyRelu")),
-    *(f"com.microsoft.QLinear{k}" for k in ("Mul", "Sigmoid")),
+    *(f"com.microsoft.QLinear{k}" for k in ("Mul", "Sigmoid", "AveragePool", "Conv", "Softmax")),
+    *(f"com.microsoft.Q{k}" for k in ("LinearWhere", "Gemm")),
 }
 # Relative errors that rounding explains, by the size of the type.
 _TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-5}

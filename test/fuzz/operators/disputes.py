@@ -201,6 +201,7 @@ ROWS: tuple[Row, ...] = (
     ("Attention", "onnxruntime", _masked_in_f16, "adds its masks in f16"),
     ("Attention", "onnxruntime", _causal_past, "lets a causal query see keys that come after it"),
     (_GQA, "onnxruntime", _resized, "a longer past than total_sequence_length is kept by nobody"),
+    ("com.microsoft.QLinearAveragePool", "onnxruntime", _resized, "small images end the process"),
     ("com.microsoft.Inverse", "onnxruntime", _resized, "the matrices may have no inverse"),
     ("Hardmax", "onnxruntime", _odd, "NaN is the largest or not by its place"),
     ("LogSoftmax Softmax", "onnxruntime", _unbounded, "a row with NaN or infinity is not NaN"),

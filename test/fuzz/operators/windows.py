@@ -99,3 +99,23 @@ def _pool(draw: Draw, name: str) -> Form:
 def _global_pool(draw: Draw, name: str) -> Form:
     stated = {"p": draw.pick(1, 2, 3)} if name == "GlobalLpPool" else {}
     return Form([draw.plain(draw.shape(3, 5, empty=False), draw.among((*PLAIN, F16)))], stated)
+
+
+@operator("DeformConv")
+def _deform_conv(draw: Draw) -> Form:
+    kernel = [draw.pick(1, 2, 3), draw.pick(1, 2)]
+    strides, dilations = ([draw.pick(1, 2) for _ in range(2)] for _ in range(2))
+    pads = [draw.between(0, 1) for _ in range(4)]
+    group, groups, batch, image = draw.pick(1, 2), draw.pick(1, 2), draw.pick(1, 2), (5, 6)
+    places = [
+        (image[k] + pads[k] + pads[k + 2] - (kernel[k] - 1) * dilations[k] - 1) // strides[k] + 1
+        for k in range(2)
+    ]
+    elements, filters = groups * kernel[0] * kernel[1], group * draw.pick(1, 3)
+    inputs: list[Input] = [draw.plain([batch, 4, *image])]
+    inputs.append(draw.fixed(draw.plain([filters, 4 // group, *kernel]), 0.7))
+    inputs.append(draw.plain([batch, 2 * elements, *places]))
+    inputs.append(draw.fixed(draw.plain([filters])) if draw.chance(0.5) else None)
+    inputs.append(draw.plain([batch, elements, *places]) if draw.chance(0.5) else None)
+    stated: dict[str, Any] = {"group": group, "offset_group": groups, "kernel_shape": kernel}
+    return Form(inputs, stated | {"strides": strides, "dilations": dilations, "pads": pads})
