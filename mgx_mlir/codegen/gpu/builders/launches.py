@@ -129,6 +129,12 @@ class Launches:
         self._bytes = self._bytes + aligned(tensor.bytes)
         return argument
 
+    def counting(self, count: int) -> Argument:
+        """So many counters of a kernel of given sizes: see `counters`."""
+        argument = Argument("counters", count)
+        self._tensors[argument] = Tensor(count, I32)
+        return argument
+
     def reserve(self, size: Number) -> None:
         """Adds bytes to scratch memory, before all that is asked for later."""
         self._bytes = self._bytes + size

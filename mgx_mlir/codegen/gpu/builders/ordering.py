@@ -7,7 +7,7 @@ from mlir.dialects import amdgpu, arith, llvm, rocdl
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import lanes
+from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.units import Unit
 
 _AGENT = "agent"  # all work-groups of a launch
@@ -60,3 +60,26 @@ def counted_last(counter: ir.Value, count: int, lane: Index) -> ir.Value:
     is_first = emit.compare("eq", lane, 0)
     (before,) = emit.choose(is_first, counted, lambda: [arith.constant(i32, 0)], [i32])
     return arith.cmpi(arith.CmpIPredicate.eq, lanes.first(before), last)
+
+
+def last_group(
+    counter: tuple[ir.Value, Index], count: int, thread: Index, wave_size: int, flag: ir.Value
+) -> ir.Value:
+    """Counts a work-group whose results others read; whether it is the last one of `count`.
+
+    counter: a pointer, and which of its counters. flag: an i32 of LDS, for the other waves.
+    """
+    i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
+    release()
+    barrier()
+
+    def counted() -> None:
+        at = memory.address(counter[0], arith.index_castui(i64, emit.value(counter[1])))
+        is_last = counted_last(at, count, emit.rem(thread, wave_size))
+        emit.store(arith.extui(i32, is_last), flag, 0)
+
+    wave = lanes.uniform(emit.div(thread, wave_size))
+    emit.when(emit.compare("eq", wave, 0), counted)
+    barrier()
+    is_last = lanes.first(emit.load(flag, 0))
+    return arith.cmpi(arith.CmpIPredicate.ne, is_last, arith.constant(i32, 0))

@@ -1,7 +1,8 @@
-"""Split-K of attention: a second function combines work-groups with different keys of a query.
+"""Split-K of attention: work-groups with different keys of a query, whose parts are combined.
 
 Each work-group stores the sums of its values, not yet divided, and for each query its row
-maximum and the sum of the exponentials relative to it.
+maximum and the sum of the exponentials relative to it. The last one of the same queries combines
+them, in order; a second function does where sizes are symbolic.
 """
 
 from __future__ import annotations
@@ -13,25 +14,18 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory, precision
-from mgx_mlir.codegen.gpu.builders.function import Frame, grid_of, linear_block, thread_number
-from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
-from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.attention import Attention
-from mgx_mlir.sizes.arithmetic import ceil_div
-
-THREADS = 256
 
 
 @dataclass(frozen=True)
 class Partial:
-    """The scratch memory between the two functions: f32, [parts, queries, columns] of values
+    """The scratch memory of the parts: f32, [parts, queries, columns] of values
     and [parts, queries, 2] of row maxima and sums."""
 
     parts: int
@@ -41,6 +35,11 @@ class Partial:
     @staticmethod
     def of(attention: Attention, schedule: AttentionSchedule) -> Partial:
         return Partial(schedule.parts, attention.batch * attention.M, attention.E)
+
+    @property
+    def width(self) -> int:
+        """Columns that a thread combines."""
+        return math.gcd(self.columns, 4)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -82,10 +81,11 @@ def combined(
     scale: float,
     attention: Attention,
 ) -> ir.Value:
-    """Result `number`, in row-major order, of all parts. The softmax takes exp of `scale` times a
-    score."""
+    """Vector `number` of the results, in row-major order, of all parts. The softmax takes exp of
+    `scale` times a score."""
     values, ends = buffers
-    query, size = emit.div(number, partial.columns), partial.queries * partial.columns
+    query = emit.div(number, partial.columns // partial.width)
+    first_value, size = emit.mul(number, partial.width), partial.queries * partial.columns
     log2, lowest = (emit.constant(x, "f32") for x in (scale * softmax.LOG2_E, -math.inf))
     is_known = isinstance(partial.parts, int)
     row_maxima: list[ir.Value] = []
@@ -93,7 +93,7 @@ def combined(
     places: list[Index] = []
     for part in range(partial.parts if is_known else PARTS[-1]):
         at = emit.mul(emit.add(query, emit.mul(part, partial.queries)), 2)
-        place = emit.add(number, emit.mul(part, size))
+        place = emit.add(first_value, emit.mul(part, size))
         exists: list[ir.Value] = []
         if not is_known:  # reads of parts that a run does not have give 0
             exists = [emit.compare("slt", part, partial.parts)]
@@ -106,53 +106,35 @@ def combined(
     row_maximum = row_maxima[0]
     for x in row_maxima[1:]:
         row_maximum = softmax.maximum(row_maximum, x)
-    total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
+    total, share = emit.constant(0, "f32"), emit.constant(0, "f32", partial.width)
     for x, y, place in zip(row_maxima, sums, places, strict=True):
         exponent = softmax.multiply(softmax.subtract(x, row_maximum), log2)
         weight = precision.exp2(exponent)
-        value = memory.element(memory.load(values, place, 1), 0)
+        value = memory.load(values, place, partial.width)
         total = softmax.add(total, softmax.multiply(weight, y))
-        share = softmax.add(share, softmax.multiply(weight, value))
+        each = emit.splat(weight, partial.width)
+        share = softmax.add(share, softmax.multiply(each, value))
     return softmax.divided(share, total, attention)
 
 
 def combine(
-    frame: Frame,
+    buffers: tuple[ir.Value, ir.Value],
+    epilogue: Epilogue,
     attention: Attention,
     partial: Partial,
-    used: Sequence[int],
     scale: float,
-    block: Index,
+    place: tuple[Index, Index],
 ) -> None:
-    """The body of the second function: a result of work-group `block` for each thread.
-
-    used: the inputs that the function reads, besides the partial results.
-    """
-    size, match = attention.batch * attention.M * attention.E, attention.result
-    values, ends, *rest = frame.buffers
-    place = match.place or row_major(match.problem)
-    epilogue = Epilogue(match, place, dict(zip(used, rest, strict=False)), rest[len(used) :])
-    number = emit.add(emit.mul(block, THREADS), thread_number(THREADS))
-    y = combined(partial, (values, ends), number, scale, attention)
-    query, column = emit.div(number, attention.E), emit.rem(number, attention.E)
+    """Combines the parts of a vector of results and stores it. buffers: the partial results. place:
+    the vector's number, and that of the first one which is not to be stored."""
+    given, end = place
+    # Beyond it are other work-groups' results, which may not be there yet.
+    number = emit.minimum(given, emit.sub(end, 1))
+    y = combined(partial, buffers, number, scale, attention)
+    vectors, width = attention.E // partial.width, partial.width
+    query, column = emit.div(number, vectors), emit.mul(emit.rem(number, vectors), width)
     batch: Index = 0
     if attention.batch != 1:
         batch, query = emit.div(query, attention.M), emit.rem(query, attention.M)
-    inside = [emit.compare("slt", number, size)]
-    epilogue(memory.joined([y]), batch, query, column, inside, bounded=False)
-
-
-def add_combination(
-    launches: Launches,
-    attention: Attention,
-    partial: Partial,
-    scratch: Sequence[Argument],
-    scale: float,
-) -> None:
-    """Adds the second function to those of `launches`. The softmax takes exp of `scale` times a
-    score."""
-    grid = grid_of(ceil_div(attention.batch * attention.M * attention.E, THREADS))
-    used = sorted({x.argument for x in attention.result.reads})
-    read = [*scratch, *launches.inputs(used)]
-    with launches.function(read, launches.results, THREADS, grid) as (_, frame):
-        combine(frame, attention, partial, used, scale, linear_block(grid))
+    inside = [emit.compare("slt", given, end)]
+    epilogue(y, batch, query, column, inside, bounded=False)

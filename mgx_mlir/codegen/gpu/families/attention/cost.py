@@ -32,8 +32,8 @@ MOVE_LATENCY = 800
 # Merging the states of 16 queries of two waves.
 MERGE_CLOCKS = 250
 LDS_BYTES_A_CLOCK = 128
-# The second function, for split-K: work-groups with parts of the keys.
-COMBINE_CLOCKS = 5000
+# Split-K: parts of the keys are stored, counted, and read by the last work-group.
+COMBINE_CLOCKS = 3000
 
 
 def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedule | None:

@@ -18,12 +18,12 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.ordering import barrier
+from mgx_mlir.codegen.gpu.builders.ordering import acquire, barrier, last_group
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     Partial,
-    add_combination,
+    combine,
     store_partial,
 )
 from mgx_mlir.codegen.gpu.families.attention.constraints import Plan
@@ -40,7 +40,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 class Generator:
-    """Builds the function of an attention, and another one where parts of the keys are combined.
+    """Builds the function of an attention.
 
     `constraints` have not refused the attention and the schedule.
     """
@@ -57,15 +57,44 @@ class Generator:
         """Adds the functions to those of `launches`, which take inputs in front."""
         used = [number for number, _ in self.attention.used_arguments()]
         read, results = launches.inputs(used), launches.results
+        lds = self.local()
         if self.schedule.is_cut:
-            results = [launches.scratch(size, F32) for size in self.partial.sizes]
-        with launches.function(read, results, self.threads, self.grid, self.local()) as (_, frame):
+            parts = [launches.scratch(size, F32) for size in self.partial.sizes]
+            results = [*parts, launches.counting(self.grid[0] * self.grid[1]), *results]
+            lds.append((1, ir.IntegerType.get_signless(32)))
+        with launches.function(read, results, self.threads, self.grid, lds) as (_, frame):
             self.inputs = dict(zip(used, frame.buffers, strict=False))
             self.pointers = dict(zip(used, frame.pointers, strict=False))
             self._body(frame.lds[0], frame.buffers[len(used) :])
-        if self.schedule.is_cut:
+            if self.schedule.is_cut:
+                counters = frame.pointers[len(used) + len(parts)]
+                self._combine(counters, frame.lds[1], frame.buffers[len(used) :])
+
+    def _combine(self, counters: ir.Value, flag: ir.Value, buffers: Sequence[ir.Value]) -> None:
+        """The last work-group of some queries combines the parts of all."""
+        attention, schedule, wave_size = self.attention, self.schedule, self.target.wave_size
+        values, ends, _, *outputs = buffers
+        thread = thread_number(self.threads)
+        tile = emit.linear(block_number("x", self.grid[0]), (self.batch, self.grid[0]))
+        is_last = last_group((counters, tile), schedule.parts, thread, wave_size, flag)
+        place = attention.result.place or row_major(attention.result.problem)
+        epilogue = Epilogue(attention.result, place, self.inputs, outputs)
+        before = emit.mul(self.batch, attention.M)
+        beyond = emit.minimum(emit.add(self.first, schedule.queries), attention.M)
+        a_row = attention.E // self.partial.width
+        start, end = (emit.mul(emit.add(before, x), a_row) for x in (self.first, beyond))
+        turns = ceil_div(min(schedule.queries, attention.M) * a_row, self.threads)
+
+        def turn(number: Index) -> None:
+            own = emit.add(emit.add(start, thread), emit.mul(number, self.threads))
             scale = self.work.factor or 1.0
-            add_combination(launches, self.attention, self.partial, results, scale)
+            combine((values, ends), epilogue, attention, self.partial, scale, (own, end))
+
+        def last() -> None:
+            acquire()
+            emit.loop(0, turns, 1, turn, rolled=True)
+
+        emit.when(is_last, last)
 
     def local(self) -> list[tuple[int, ir.Type]]:
         """The array in LDS that holds the tiles of a work-group."""

@@ -25,6 +25,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
     Tensor,
     block_number,
     signature,
+    thread_number,
 )
 from mgx_mlir.codegen.gpu.builders.launches import Launches, lines_of
 from mgx_mlir.codegen.gpu.builders.pointers import (
@@ -37,7 +38,7 @@ from mgx_mlir.codegen.gpu.builders.pointers import (
 )
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.attention.combine import THREADS, combine
+from mgx_mlir.codegen.gpu.families.attention.combine import combine
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
     Plan,
     base_unit,
@@ -48,6 +49,7 @@ from mgx_mlir.codegen.gpu.families.attention.generator import Generator
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.meaning.element import F32, element_named, sizes_of
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
@@ -59,6 +61,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div, is_more, minimum
 
+# Threads of the function that combines parts.
+THREADS = 256
 # Few queries of a head: they are one tile.
 FEW = 16
 # Queries of all heads up to which schedules are chosen for fewer heads, and the numbers of queries
@@ -268,10 +272,21 @@ class _Heads(Generator):
         used = sorted({x.argument for x in attention.result.reads})
         read = [replace(x, tensor=replace(x.tensor, written=False)) for x in partial]
         every = [*read, *(moves.found[number] for number in used), *moves.results]
-        grid = ceil_div(attention.M * attention.E, THREADS), lines_of(heads)[0], 1
+        grid = (
+            ceil_div(attention.M * attention.E // self.partial.width, THREADS),
+            lines_of(heads)[0],
+            1,
+        )
         with launches.moved(every, THREADS, grid, along="y") as (frame, _):
-            block = block_number("x", MAX_THREADS)
-            combine(frame, attention, self.partial, used, scale, block)
+            values, ends, *rest = frame.buffers
+            place = attention.result.place or row_major(attention.result.problem)
+            inputs = dict(zip(used, rest, strict=False))
+            epilogue = Epilogue(attention.result, place, inputs, rest[len(used) :])
+            number = emit.add(
+                emit.mul(block_number("x", MAX_THREADS), THREADS), thread_number(THREADS)
+            )
+            here = number, attention.M * attention.E // self.partial.width
+            combine((values, ends), epilogue, attention, self.partial, scale, here)
 
 
 FAMILY = Family("attention_heads", 30, heads_program, symbolic=True, given=False)

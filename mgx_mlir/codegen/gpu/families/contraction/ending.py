@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
@@ -21,9 +20,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame, thread_number
-from mgx_mlir.codegen.gpu.builders.lanes import first as of_first_lane
-from mgx_mlir.codegen.gpu.builders.lanes import uniform
-from mgx_mlir.codegen.gpu.builders.ordering import acquire, barrier, counted_last, release
+from mgx_mlir.codegen.gpu.builders.ordering import acquire, barrier, last_group
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, Tensors
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
@@ -124,21 +121,8 @@ class Ending:
         of a block.
         """
         (number, first), (block, threads, groups), lanes = place, size, self.target.wave_size
-        thread, flag = thread_number(threads), tensors.arrays[0]
-        release()
-        barrier()
-        i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
-
-        def count() -> None:
-            at = arith.index_castui(i64, emit.value(emit.add(number, others)))
-            counter = memory.address(tensors.results[-1], at)
-            is_last = counted_last(counter, groups, emit.rem(thread, lanes))
-            emit.store(arith.extui(i32, is_last), flag, 0)
-
-        emit.when(emit.compare("eq", uniform(emit.div(thread, lanes)), 0), count)
-        barrier()
-        is_last = of_first_lane(emit.load(flag, 0))
-        is_last = arith.cmpi(arith.CmpIPredicate.ne, is_last, arith.constant(i32, 0))
+        thread, counter = thread_number(threads), (tensors.results[-1], emit.add(number, others))
+        is_last = last_group(counter, groups, thread, lanes, tensors.arrays[0])
         emit.when(is_last, lambda: self._reduce(tensors, thread, first, (block, threads)))
 
     def _reduce(self, tensors: Tensors, thread: Index, first: Index, size: tuple[int, int]) -> None:
