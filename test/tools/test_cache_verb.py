@@ -61,6 +61,8 @@ def test_export_and_import(
 ) -> None:
     assert main(["cache", "export", str(tmp_path / "c.tar"), "--arch", "gfx942"]) == 0
     monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path / "other"))
+    assert main(["cache", "import", str(tmp_path / "c.tar")]) == 1
+    assert "consent to it (--trust-code, or MGX_TRUST=all)" in capsys.readouterr().out
     assert main(["cache", "import", str(tmp_path / "c.tar"), "--trust-code"]) == 0
     assert "c.tar: 2 entries" in capsys.readouterr().out
     assert {e.key for e in Cache(tmp_path / "other").entries()} == {cache_key("0"), cache_key("1")}

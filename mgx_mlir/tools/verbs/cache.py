@@ -2,8 +2,8 @@
 
 The cache is the folder MGX_CACHE_DIR, by default the user's. Its entries are named by the hash
 of a kernel, its chip and this compiler's build, so that they never go out of date; those that
-were used longest ago go when it grows over MGX_CACHE_SIZE. `import` takes code of CPUs where a key
-of MGX_TRUST signed it, or with --trust-code.
+were used longest ago go when it grows over MGX_CACHE_SIZE. `import` takes code where a key of
+MGX_TRUST signed it, or with --trust-code.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ def _export(cache: Cache, options: argparse.Namespace) -> int:
 
 
 def _import(cache: Cache, options: argparse.Namespace) -> int:
+    from mgx_mlir.advice import on_command_line
     from mgx_mlir.finalizer.cache_archive import import_cache
     from mgx_mlir.trust import CONSENT
 
@@ -116,7 +117,8 @@ def _import(cache: Cache, options: argparse.Namespace) -> int:
     for name, fault in found.refused.items():
         print(f"{name!r:.120} is left out: {fault}")
     if "machine code that no trusted key signed" in found.refused.values():
-        print(f"entries are code: if you trust {options.file}, consent to it ({CONSENT})")
+        consent = on_command_line(CONSENT)
+        print(f"entries are code: if you trust {options.file}, consent to it ({consent})")
     if cache.problem:
         print(cache.problem)
     print(f"{options.file}: {found.kept.total()} entries")
