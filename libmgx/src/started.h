@@ -1,8 +1,11 @@
 //===- started.h - a run that was started -------------------------------------------===//
 #pragma once
 
+#include "error.h"
+
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 namespace mgx {
@@ -19,14 +22,21 @@ public:
 class StartedThread : public Started {
 public:
   template <class Work> explicit StartedThread(Work work) {
-    thread = std::thread([this, work = std::move(work)] {
+    auto all = [this, work = std::move(work)] {
       try {
         work();
       } catch (...) {
         error = std::current_exception();
       }
       over = true;
-    });
+    };
+    try {
+      thread = std::thread(std::move(all));
+    } catch (const std::system_error &fault) {
+      fail(
+          MGX_ERROR_RESOURCE, "no thread can be started: ", fault.what(),
+          "; wait for other runs first, or raise the limits of the process (ulimit -u, ulimit -v)");
+    }
   }
   ~StartedThread() override {
     if (thread.joinable())

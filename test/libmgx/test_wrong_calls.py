@@ -212,6 +212,37 @@ def test_numbers_of_threads_that_no_run_has_are_refused(
     assert words == f"MGX_THREADS is '{threads}'; it takes a whole number from 1 to 4096"
 
 
+STARVED = """
+import resource, sys
+from ctypes import byref, c_size_t, c_void_p
+from test.libmgx.library import LibraryError, Program, Artifact, Device, call
+from test.libmgx.test_wrong_calls import rows
+program = Program(Artifact(sys.argv[1]), Device("cpu:1"), trust_code=1)
+given, taken, one, pending = rows(), rows(), c_size_t(1), c_void_p()
+program.run_on(given, taken)
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 20), resource.RLIM_INFINITY))
+try:
+    call("mgx_run_async", program.handle, given, one, taken, one, None, byref(pending))
+except LibraryError as error:
+    print(error)
+program.run_on(given, taken)
+"""
+
+
+def test_a_thread_that_cannot_be_had_is_a_resource_error(
+    files: dict[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "m.mgx").write_bytes(files[NAME])
+    done = subprocess.run(
+        [sys.executable, "-c", STARVED, str(tmp_path / "m.mgx")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Resource: no thread can be started: "), done.stdout
+
+
 STRANGER = """
 import os, sys
 from test.libmgx.library import Artifact, Device, LibraryError, Program
