@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 namespace mgx_ep {
 
@@ -55,7 +56,8 @@ OrtStatus *Api::status(const std::exception &error) const {
   if (table_ == nullptr)
     return nullptr;
   const auto *own = dynamic_cast<const Error *>(&error);
-  std::string text = own != nullptr ? error.what() : std::string("a fault: ") + error.what();
+  bool is_known = own != nullptr || dynamic_cast<const std::filesystem::filesystem_error *>(&error);
+  std::string text = std::string(is_known ? "" : "a fault: ") + error.what();
   return (*this)(ort::CreateStatus, own != nullptr ? own->code : ORT_FAIL,
                  (std::string(EP_NAME) + ": " + text).c_str());
 }
@@ -139,10 +141,10 @@ TensorType tensor_type(const OrtValue *value) {
   return found;
 }
 
-void expect(mgx_error *error) {
+void expect(mgx_error *error, const char *advice) {
   if (error == nullptr)
     return;
-  std::string text = mgx_error_text(error);
+  std::string text = std::string(mgx_error_text(error)) + advice;
   mgx_error_kind kind = mgx_error_kind_of(error);
   mgx_error_release(error);
   throw Error(text, kind == MGX_ERROR_USAGE ? ORT_INVALID_ARGUMENT : ORT_FAIL);

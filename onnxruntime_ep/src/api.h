@@ -149,7 +149,7 @@ TensorType tensor_type(const OrtTensorTypeAndShapeInfo *info, bool with_names);
 TensorType tensor_type(const OrtValue *value);
 
 // libmgx's errors as exceptions.
-void expect(mgx_error *error);
+void expect(mgx_error *error, const char *advice = "");
 
 // The target that the provider compiles for on a device: "gfx942", "cpu".
 std::string target_of(const mgx_device *device);

@@ -161,7 +161,8 @@ std::string version_of(const Options &options) {
   auto [found, is_new] = known.try_emplace(options.compiler);
   if (!is_new)
     return found->second;
-  std::string said = (fs::temp_directory_path() / "mgx-version.XXXXXX").string();
+  std::error_code failed;
+  std::string said = (fs::temp_directory_path(failed) / "mgx-version.XXXXXX").string();
   int file = mkstemp(said.data());
   if (file < 0)
     return "";

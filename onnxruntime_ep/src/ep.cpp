@@ -74,11 +74,10 @@ void fuse(OrtEpGraphSupportInfo *support, const std::vector<const OrtNode *> &no
   api.check_ep(ort_ep::AddNodesToFuse, support, nodes.data(), nodes.size(), &options);
 }
 
-fs::path model_folder(const OrtGraph *graph, const Options &options) {
+// "" for a model from memory whose place no option says.
+fs::path model_path(const OrtGraph *graph, const Options &options) {
   const char *path = api.get(ort::GraphModelPath, graph);
-  if (path != nullptr && *path != 0)
-    return fs::path(path).parent_path();
-  return fs::path(options.context_path).parent_path();
+  return path != nullptr && *path != 0 ? path : options.context_path;
 }
 
 OrtOpAttr *made_attribute(const char *name, const std::string &text) {
@@ -211,7 +210,12 @@ Artifact Ep::held_by(const OrtGraph *graph, const OrtNode *context) const {
     is_outside = is_outside || part == "..";
   if (is_outside)
     throw Error("the artifact '" + held + "' is not in the folder of the model");
-  return opened(model_folder(graph, options_) / name);
+  fs::path model = model_path(graph, options_);
+  if (model.empty() && !fs::exists(name))
+    throw Error("the artifact '" + held +
+                "' lies beside the model, which is from memory here: say where the model lies by "
+                "the session's entry ep.context_file_path");
+  return opened(model.parent_path() / name);
 }
 
 // onnxruntime puts the node in the place of the fused one of the same name.

@@ -52,11 +52,14 @@ Program program_of(mgx_artifact *artifact, mgx_device *device, const Options &op
   wanted.struct_bytes = sizeof wanted;
   wanted.trust_code = options.trust || is_own ? 1 : 0;
   wanted.graph = options.graph ? 0 : -1;
-  wanted.trusted_keys = keys.empty() ? nullptr : keys.data();
   wanted.trusted_key_count = keys.size();
+  keys.push_back(nullptr); // NULL in place of the keys asks the environment.
+  wanted.trusted_keys = options.own_trust ? keys.data() : nullptr;
   wanted.cache_dir = options.own_cache ? kernels.c_str() : nullptr;
   mgx_program *program = nullptr;
-  expect(mgx_program_create(artifact, device, &wanted, &program));
+  mgx_error *error = mgx_program_create(artifact, device, &wanted, &program);
+  bool is_untrusted = mgx_error_kind_of(error) == MGX_ERROR_USER;
+  expect(error, is_untrusted ? "; option trust of the provider consents, or names keys" : "");
   count(&Counters::programs);
   return Program(program);
 }

@@ -62,6 +62,7 @@ const std::map<std::string, Setter> &setters() {
       {"threads", [](Options &o, auto &n, auto &v) { o.threads = whole(n, v); }},
       {"trust",
        [](Options &o, auto &n, auto &v) {
+         o.own_trust = true;
          o.trust = v == "all";
          o.keys = v == "all" || v == "none" ? std::vector<std::string>{} : split(v, ':');
          for (const std::string &key : o.keys)

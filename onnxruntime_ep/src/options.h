@@ -14,6 +14,7 @@ struct Options {
   bool own_cache = false;             // cache_dir was given
   std::string compiler = "mgx";       // the command that compiles
   std::string mode; // "" for the usual
+  bool own_trust = false;             // trust was given
   std::vector<std::string> keys;      // whose machine code runs
   bool trust = false;                 // all machine code runs
   bool graph = true;                  // launches are replayed as HIP graphs

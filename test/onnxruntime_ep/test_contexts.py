@@ -71,6 +71,15 @@ def test_artifacts_beside_the_model_are_found(tmp_path: Path) -> None:
     assert session.run(["y"], {"x": array(2, 4), "w": array(4, 3)})[0].shape == (2, 3)
 
 
+def test_artifacts_beside_a_model_from_memory_need_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "c.onnx"
+    save_context_model(provider.islands_of(model_of(PRODUCT)), path, beside=True)
+    with pytest.raises(Exception, match=r"from memory here: .* ep\.context_file_path"):
+        provider.session(onnx.load(path))
+    session = provider.session(onnx.load(path), entries={"ep.context_file_path": str(path)})
+    assert session.run(["y"], {"x": array(2, 4), "w": array(4, 3)})[0].shape == (2, 3)
+
+
 @pytest.mark.parametrize("name", ["../c_0.mgx", "/etc/passwd"])
 def test_artifacts_outside_of_the_models_folder_are_refused(tmp_path: Path, name: str) -> None:
     contexts = context_model(provider.islands_of(model_of(PRODUCT)), {0: name})
@@ -104,10 +113,20 @@ def test_a_damaged_artifact_is_an_error_of_the_session() -> None:
 def test_machine_code_of_others_needs_consent(tmp_path: Path) -> None:
     """Another cache is that of a machine which made none of it."""
     contexts = context_model(provider.islands_of(model_of(PRODUCT)))
-    with pytest.raises(Exception, match="trust"):
+    with pytest.raises(Exception, match=r"nothing vouches .*; option trust of the provider"):
         provider.session(contexts, cache_dir=str(tmp_path))
     session = provider.session(contexts, cache_dir=str(tmp_path), trust="all")
     assert len(session.run(None, {"x": array(2, 4), "w": array(4, 3)})) == 2
+
+
+def test_an_option_of_nobody_s_trust_goes_before_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MGX_TRUST", "all")
+    contexts = context_model(provider.islands_of(model_of(PRODUCT)))
+    provider.session(contexts, cache_dir=str(tmp_path))
+    with pytest.raises(Exception, match="nothing vouches"):
+        provider.session(contexts, cache_dir=str(tmp_path), trust="none")
 
 
 def test_machine_code_that_a_trusted_key_signed_runs(tmp_path: Path) -> None:

@@ -94,6 +94,19 @@ def test_a_missing_compiler_is_an_error_that_names_the_ways_out(tmp_path: Path) 
     assert not list(tmp_path.glob("onnxruntime/*"))
 
 
+def test_a_folder_that_is_not_there_is_no_fault_of_the_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = str(tmp_path / "none/w.onnx")
+    entries = {"ep.context_enable": "1", "ep.context_file_path": written}
+    with pytest.raises(Exception, match=r"MGXExecutionProvider: filesystem error: .*none/w_0\.mgx"):
+        provider.session(product(), cache_dir=str(tmp_path), entries=entries)
+    monkeypatch.setenv("TMPDIR", written)
+    expect_results_of_the_cpu(
+        provider.session(product(), cache_dir=str(tmp_path)), product(), {"x": array(2, 40)}
+    )
+
+
 def test_the_compilers_words_are_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="'fastest'"):
         provider.session(product(), cache_dir=str(tmp_path), mode="fastest")
