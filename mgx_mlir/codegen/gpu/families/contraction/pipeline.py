@@ -33,7 +33,7 @@ from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.meaning.index import index_constant
-from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div
 
 Action = Callable[[], None]
 
@@ -50,10 +50,8 @@ Reading = Callable[[int], Action]
 
 @dataclass
 class _State:
-    """A wave's sums, and the fragments that it holds: of rows and of columns of tiles.
-
-    `scales`: those of all rows, then those of all columns, where blocks of elements have scales.
-    """
+    """A wave's sums, and the fragments that it holds: of rows and of columns of tiles. `scales`:
+    those of all rows, then those of all columns, where blocks of elements have scales."""
 
     sums: list[ir.Value]
     rows: dict[int, Fragment]
@@ -96,25 +94,26 @@ class Pipeline:
     def run(
         self, tiles: Number, start: Index, before: Sequence[ir.Value] | None = None
     ) -> list[ir.Value]:
-        """Emits the loop over `tiles` tiles from offset `start` along k; gives the sums.
-
-        `before`: sums of a pipeline that ran earlier on the same LDS, to which these are added.
-        """
-        self.start = start
-        if before is None:
-            sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
-        else:
-            sums = list(before)
+        """Emits the loop over `tiles` tiles from offset `start` along k; gives the sums, added to
+        those `before` of a pipeline that ran earlier on the same LDS."""
+        self.start, schedule = start, self.schedule
+        count, far = schedule.tiles_m * schedule.tiles_n, BUFFERS + schedule.prefetch
+        sums = before or [multiply.zero(self.unit)] * count
+        if before:
             barrier()  # no thread reads or writes that pipeline's tiles any more
-        depth = self.unit.tile_depth
-        distance = self.schedule.prefetch
-        if isinstance(tiles, Size):  # whole turns of the loop: tiles beyond the last one are zeros
-            tiles = ceil_div(tiles, self._turn) * self._turn
         for reader in (self.rows, *self.columns):
             reader.prepare()
-        count = BUFFERS + distance
         if isinstance(tiles, int):
-            count = min(tiles, count)
+            return self._run(sums, tiles, min(tiles, far))
+        # Whole turns of the loop: tiles beyond the last one are zeros. Few tiles need no loop.
+        whole, run = ceil_div(tiles, self._turn) * self._turn, partial(self._run, sums)
+        few = schedule.prefetch > 1 and emit.compare("sle", tiles, BUFFERS)
+        ways = partial(run, BUFFERS, BUFFERS), partial(run, whole, far)
+        return emit.choose(few, *ways, [x.type for x in sums])
+
+    def _run(self, before: Sequence[ir.Value], tiles: Number, count: int) -> list[ir.Value]:
+        """The sums over so many tiles, of which `count` are read before the first is multiplied."""
+        depth, distance, sums = self.unit.tile_depth, self.schedule.prefetch, list(before)
         loaded: list[list[ir.Value]] = []
         for t in range(count):
             loaded.append(self._load(t * depth))
@@ -126,8 +125,10 @@ class Pipeline:
             for t in range(min(count, BUFFERS)):
                 self._store(loaded[t], t * self.half)
         barrier()
-        if tiles == 1:
-            return self._alone(sums)
+        if tiles == 1 or (tiles == BUFFERS and self.schedule.roomy(self.unit)):
+            for t in range(count):
+                sums = self._alone(sums, t * self.half, t * depth)
+            return sums
         loaded += [loaded[-1]] * (BUFFERS + distance - len(loaded))
         return self._loop(tiles, sums, loaded[BUFFERS:])
 
@@ -145,8 +146,7 @@ class Pipeline:
         memory. Not so where operands are computed: LLVM makes one loop of the two, whose counter
         is a vector register.
         """
-        depth, turn = self.unit.tile_depth, self._turn
-        distance = BUFFERS + self.schedule.prefetch
+        depth, turn, distance = self.unit.tile_depth, self._turn, BUFFERS + self.schedule.prefetch
         plain = isinstance(self.a.source, Strided) and isinstance(self.b.source, Strided)
         blind = distance // turn * turn if plain and distance < tiles < _FEW else 0
         first = (tiles - blind) % turn if isinstance(tiles, int) else 0
@@ -203,13 +203,13 @@ class Pipeline:
         chunks = [emit.add(first, i) for i in range(0, unit.step_chunks, unit.groups)]
         return [reader.read(row, chunk, half) for chunk in chunks]
 
-    def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
-        """The sums of one tile, in the first half of LDS."""
-        schedule, scales = self.schedule, self._read_scales(0)
+    def _alone(self, sums: list[ir.Value], half: Index, k: Index) -> list[ir.Value]:
+        """The sums with those of a tile that lies in LDS alone."""
+        schedule, scales = self.schedule, self._read_scales(k)
         for step in range(self.steps):
-            rows = {i: self._read_row(i, step, 0) for i in range(schedule.tiles_m)}
+            rows = {i: self._read_row(i, step, half) for i in range(schedule.tiles_m)}
             for j in range(schedule.tiles_n):
-                column = self._read_column(j, step, 0)
+                column = self._read_column(j, step, half)
                 for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column, scales):
                     pass
         return sums

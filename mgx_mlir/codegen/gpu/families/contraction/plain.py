@@ -18,8 +18,8 @@ class PlainPipeline(Pipeline):
     """A pipeline whose steps are a loop that LLVM does not unroll: each has hundreds of
     instructions, and repeating them only takes registers."""
 
-    def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
-        return self._rolled(sums, 0)
+    def _alone(self, sums: list[ir.Value], half: Index, k: Index) -> list[ir.Value]:
+        return self._rolled(sums, half)
 
     def _loop(
         self, tiles: Number, sums: list[ir.Value], prefetched: list[list[ir.Value]]
