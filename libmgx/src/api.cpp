@@ -137,7 +137,7 @@ mgx_error *mgx_artifact_bind(const mgx_artifact *artifact, const mgx_tensor *inp
           figures.compute_units > 0))
       fail(MGX_ERROR_USAGE, "rates of a GPU are above 0");
     Tensors tensors = tensors_of(inputs, input_count, "inputs");
-    check_sizes(tensors);
+    check_sizes(parts.plan, tensors);
     Known known;
     Plan plan = plan_for(parts, tensors, known);
     Code code;

@@ -224,7 +224,8 @@ std::shared_ptr<Program> Program::create(std::shared_ptr<const Artifact> artifac
   return program;
 }
 
-void check_sizes(Tensors inputs) {
+void check_sizes(const Plan &plan, Tensors inputs) {
+  check_count("input", inputs.size(), plan.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!is_shaped(inputs[i]))
       unshaped(cat("input ", i), inputs[i]);
@@ -232,7 +233,6 @@ void check_sizes(Tensors inputs) {
 
 Plan plan_for(const Artifact &artifact, Tensors inputs, Known &known) {
   const Plan &plan = artifact.plan;
-  check_count("input", inputs.size(), plan.inputs.size());
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     shapes.emplace_back(inputs[i].sizes, inputs[i].sizes + inputs[i].rank);
@@ -282,10 +282,10 @@ Code sized_code(const Code &code, const Plan &plan, const Known &known) {
 }
 
 std::shared_ptr<Sized> Program::sized(Tensors inputs) {
-  check_sizes(inputs);
+  check_sizes(artifact->plan, inputs);
   std::lock_guard<std::mutex> hold(lock);
   for (size_t i = entries.size(); i-- > 0;)
-    if (inputs.size() == artifact->plan.inputs.size() && matches(inputs, entries[i].sizes)) {
+    if (matches(inputs, entries[i].sizes)) {
       std::rotate(entries.begin() + static_cast<ptrdiff_t>(i),
                   entries.begin() + static_cast<ptrdiff_t>(i) + 1, entries.end());
       return entries.back().sized;

@@ -39,8 +39,8 @@ public:
 void check_memory(const BoundPlan &bound, uint64_t needed, uint64_t available,
                   const std::string &where);
 
-// Throws where an input has dimensions and no sizes.
-void check_sizes(Tensors inputs);
+// Throws where there are more or fewer inputs than the plan's, or one has dimensions and no sizes.
+void check_sizes(const Plan &plan, Tensors inputs);
 // The artifact's plan for inputs of these sizes, whose symbols are then `known`.
 Plan plan_for(const Artifact &artifact, Tensors inputs, Known &known);
 

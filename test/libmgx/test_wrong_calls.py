@@ -85,6 +85,13 @@ def test_arrays_that_are_null_are_refused(program: Program) -> None:
     assert refused(*run, rows(), one, options) == "events is NULL"
 
 
+def test_tensors_beyond_those_of_the_program_are_not_looked_at(program: Program) -> None:
+    given = tensors([np.ones((3, 24), np.float32)] * 2)
+    given[1].sizes = None
+    with pytest.raises(LibraryError, match=r"^Usage: the program has 1 inputs; got 2"):
+        program.run_on(given, rows())
+
+
 def test_memory_of_no_bytes_overlaps_nothing() -> None:
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
         g (float[n] x, float[4] w) => (float[n] y, float[4] z) { y = Neg (x) z = Neg (w) }""")
