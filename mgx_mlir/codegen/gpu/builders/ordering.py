@@ -67,19 +67,25 @@ def last_group(
 ) -> ir.Value:
     """Counts a work-group whose results others read; whether it is the last one of `count`.
 
-    counter: a pointer, and which of its counters. flag: an i32 of LDS, for the other waves.
+    counter: a pointer, and which of its counters. flag: LDS whose first element tells other waves;
+    they read nothing else there any more.
     """
     i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
+    element = ir.MemRefType(flag.type).element_type
+    word = ir.IntegerType.get_signless(element.width)
     release()
     barrier()
 
     def counted() -> None:
         at = memory.address(counter[0], arith.index_castui(i64, emit.value(counter[1])))
         is_last = counted_last(at, count, emit.rem(thread, wave_size))
-        emit.store(arith.extui(i32, is_last), flag, 0)
+        told = arith.extui(word, is_last)
+        emit.store(told if word == element else arith.bitcast(element, told), flag, 0)
 
     wave = lanes.uniform(emit.div(thread, wave_size))
     emit.when(emit.compare("eq", wave, 0), counted)
     barrier()
-    is_last = lanes.first(emit.load(flag, 0))
+    told = emit.load(flag, 0)
+    told = told if word == element else arith.bitcast(word, told)
+    is_last = lanes.first(told if word == i32 else arith.extui(i32, told))
     return arith.cmpi(arith.CmpIPredicate.ne, is_last, arith.constant(i32, 0))

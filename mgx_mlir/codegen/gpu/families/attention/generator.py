@@ -57,18 +57,16 @@ class Generator:
         """Adds the functions to those of `launches`, which take inputs in front."""
         used = [number for number, _ in self.attention.used_arguments()]
         read, results = launches.inputs(used), launches.results
-        lds = self.local()
         if self.schedule.is_cut:
             parts = [launches.scratch(size, F32) for size in self.partial.sizes]
             results = [*parts, launches.counting(self.grid[0] * self.grid[1]), *results]
-            lds.append((1, ir.IntegerType.get_signless(32)))
-        with launches.function(read, results, self.threads, self.grid, lds) as (_, frame):
+        with launches.function(read, results, self.threads, self.grid, self.local()) as (_, frame):
             self.inputs = dict(zip(used, frame.buffers, strict=False))
             self.pointers = dict(zip(used, frame.pointers, strict=False))
             self._body(frame.lds[0], frame.buffers[len(used) :])
             if self.schedule.is_cut:
                 counters = frame.pointers[len(used) + len(parts)]
-                self._combine(counters, frame.lds[1], frame.buffers[len(used) :])
+                self._combine(counters, frame.lds[0], frame.buffers[len(used) :])
 
     def _combine(self, counters: ir.Value, flag: ir.Value, buffers: Sequence[ir.Value]) -> None:
         """The last work-group of some queries combines the parts of all."""
