@@ -83,7 +83,11 @@ def _fitted(array: np.ndarray, declared: onnx.TypeProto.Tensor, where: str) -> n
         )
         if not fits:
             shown = ["?" if n is None else n for n in sizes]
-            raise UsageError(f"{where} has the shape {list(array.shape)}; the model takes {shown}")
+            many = "; only an .npz file that is named itself holds many samples"
+            raise UsageError(
+                f"{where} has the shape {list(array.shape)}; the model takes {shown}"
+                f"{many if array.ndim == len(sizes) + 1 else ''}"
+            )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UsageError(f"{where} holds NaN or Inf; leave such samples out")
     return np.asarray(array, order="C")

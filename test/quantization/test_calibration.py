@@ -73,6 +73,7 @@ def test_the_command_line_names_all_methods():
         (lambda p: [{}], "has no input 'x'; it is empty, and the model's inputs are x"),
         (lambda p: [ROWS], "has to be a dict"),
         (lambda p: [{"x": ROWS[:, :3]}], r"shape \[5, 3\]; the model takes \['\?', 8\]"),
+        (lambda p: [{"x": ROWS[None]}], "only an .npz file that is named itself holds many"),
         (lambda p: [{"x": ROWS * np.nan}], "NaN or Inf"),
         (lambda p: [{"x": np.array([["a"] * 8])}], "the model takes float32"),
         (lambda p: f"{p}/no.py:samples", "there is no file"),
