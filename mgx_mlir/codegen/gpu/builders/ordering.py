@@ -9,6 +9,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.units import Unit
+from mgx_mlir.codegen.meaning.element import bit_width
 
 _AGENT = "agent"  # all work-groups of a launch
 
@@ -72,7 +73,7 @@ def last_group(
     """
     i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
     element = ir.MemRefType(flag.type).element_type
-    word = ir.IntegerType.get_signless(element.width)
+    word = ir.IntegerType.get_signless(bit_width(element))
     release()
     barrier()
 
