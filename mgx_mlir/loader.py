@@ -168,11 +168,14 @@ def _no_compiler(artifact: Artifact, missing: Sequence[Target]) -> UserError:
     for target in missing:
         if artifact.runs_on(target):
             return unvouched(artifact.name, target.name)
-    levels = ", ".join(level.name for level in executable_levels())
+    arch = ",".join(target.name for target in missing)
+    if any(target.kind == "cpu" for target in missing):
+        levels = ", ".join(level.name for level in executable_levels())
+        arch = f"TARGET (CPUs that this machine is: {levels})"
     return TargetError(
         f"the artifact has no code for {', '.join(t.name for t in missing)}, and "
         "mgx-mlir-runtime has no compiler; add it where mgx-mlir is installed: "
-        f"mgx finalize FILE --arch TARGET (CPUs that this machine is: {levels})"
+        f"mgx finalize FILE --arch {arch}"
     )
 
 

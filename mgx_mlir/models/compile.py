@@ -155,17 +155,16 @@ def compile_to_bytecode(
     A torch.nn.Module is exported for `example_inputs`, its arguments, or by name in a mapping;
     `dynamic_shapes` is torch.export.export's.
     """
-    from mgx_mlir import compiler
+    from mgx_mlir.compiler import compile_to_bytecode as whole
+    from mgx_mlir.compiler import with_keywords
     from mgx_mlir.models.staged.rows import data_decide
     from mgx_mlir.rewriting.graph import Graph
 
     model = _exported(model, example_inputs, dynamic_shapes)
     names = ("version", "report", "reproducer", "example_inputs", "dynamic_shapes")
-    options = compiler.with_keywords(options, keywords, *names)
+    options = with_keywords(options, keywords, *names)
     try:
-        return compiler.compile_to_bytecode(
-            model, options, version=version, report=report, reproducer=reproducer
-        )
+        return whole(model, options, version=version, report=report, reproducer=reproducer)
     except UnsupportedError as error:
         sizes_only = isinstance(error, OpenError) and not error.nodes
         if isinstance(model, Graph) or (sizes_only and not data_decide(model)):

@@ -120,6 +120,12 @@ def test_code_that_this_machine_made_needs_no_consent_and_no_compiler(
     [
         ("mgx_mlir.Model", "UserError: mgx_mlir.Model: mgx-mlir-runtime has no compiler; pip"),
         ("mgx_mlir.compile('model.onnx')", "UserError: compiling: mgx-mlir-runtime has no comp"),
+        ("mgx_mlir.compile_to_bytecode('m.onnx')", "UserError: compiling: mgx-mlir-runtime has no"),
+        (
+            "mgx_mlir.finalize(mgx_mlir.load(sys.argv[1]), 'gfx90a')",
+            "TargetError: the artifact has no code for gfx90a, and mgx-mlir-runtime has no "
+            "compiler; add it where mgx-mlir is installed: mgx finalize FILE --arch gfx90a\n",
+        ),
         (
             "mgx_mlir.compile(mgx_mlir.load(sys.argv[1]))",
             "UserError: model: nothing vouches for its machine code for x86-64",
