@@ -16,6 +16,7 @@ from mgx_mlir.rewriting.patterns import Pattern, PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
     broadcast_source,
     broadcast_to,
+    common_sizes,
     definition,
     element_type,
     fused_location,
@@ -69,7 +70,7 @@ def _broadcast_together(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
     A constant whose elements are all equal is the broadcast of one.
     """
     a, b = _as_one(a), _as_one(b)
-    common = [max(pair) for pair in zip(source_sizes(a), source_sizes(b), strict=True)]
+    common = common_sizes(source_sizes(a), source_sizes(b))
     a, b = broadcast_source(a), broadcast_source(b)
     common = common[len(common) - max(len(shape(a)), len(shape(b))) :]
     return broadcast_to(a, common), broadcast_to(b, common)

@@ -19,6 +19,7 @@ from mgx_mlir.rewriting.queries import (
     blocks,
     broadcast_source,
     broadcast_to,
+    common_sizes,
     definition,
     element_bits,
     element_type,
@@ -191,8 +192,8 @@ def _integer_contraction(op: ir.OpView, unsigned: bool) -> ir.Value | None:
 
 def _factors(values: Sequence[ir.Value], is_known: bool) -> Sequence[ir.Value]:
     """The values, as one product where it is constant or small; the epilogue multiplies others."""
-    dims = [max(sizes) for sizes in zip(*map(shape, values), strict=True)]
-    if not is_known and prod(dims) > 1:
+    dims = common_sizes(*map(shape, values))
+    if not is_known and any(size != 1 for size in dims):
         return values
     return [mgx.mul(*(broadcast_to(value, dims) for value in values))]
 

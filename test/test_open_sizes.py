@@ -241,3 +241,18 @@ def test_a_table_that_a_run_may_cut_fixes_no_size() -> None:
         np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5, atol=1e-6)
     with pytest.raises(UsageError, match="no run with b = 1, s = 9"):
         program.run({"x": np.zeros((1, 9, 4), np.float32)})
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_columns_of_a_symbolic_number_keep_their_own_zero_points(target: str) -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (uint8[m, k] a, uint8[k, n] b, uint8[n] z) => (y) { y = MatMulInteger(a, b, , z) }"""
+    )
+    program = mgx_mlir.compile(model, target, FULL)
+    rng = np.random.default_rng(0)
+    for m, k, n in ((3, 8, 5), (33, 17, 40)):
+        a, b = (rng.integers(0, 256, size, np.uint8) for size in ((m, k), (k, n)))
+        z = rng.integers(0, 9, n, np.uint8)
+        got = program.run({"a": a, "b": b, "z": z})["y"]
+        np.testing.assert_array_equal(got, a.astype(np.int32) @ (b.astype(np.int32) - z))

@@ -207,6 +207,11 @@ def source_sizes(value: ir.Value) -> tuple[int, ...]:
     return (1,) * (len(shape(value)) - len(source)) + source
 
 
+def common_sizes(*shapes: Sequence[int]) -> list[int]:
+    """The sizes to which shapes of one rank are broadcast; symbolic sizes are numbers below 0."""
+    return [next((n for n in sizes if n != 1), 1) for sizes in zip(*shapes, strict=True)]
+
+
 def is_along(value: ir.Value, axis: int) -> bool:
     """Whether a value, without its broadcasts, differs along one dimension only, or nowhere."""
     sizes = source_sizes(value)
