@@ -7,19 +7,11 @@ from typing import Any
 import numpy as np
 
 from test.fuzz.operators.draw import BOOL, F32, I8, I16, I32, I64, U8, U16, Draw, Fixed
-from test.fuzz.operators.form import Form, Input, operator
-from test.fuzz.operators.quantized import scaled, scales
+from test.fuzz.operators.form import Form, Input, contributed
+from test.fuzz.operators.quantized import result, scaled, scales
 
 
-def _named(*names: str) -> Any:
-    return operator(*(f"com.microsoft.{name}" for name in names))
-
-
-def _result(draw: Draw, dtype: Any) -> list[Input]:
-    return [Fixed(scales(draw, []) * np.float32(4)), Fixed(np.asarray(3, dtype))]
-
-
-@_named("QuantizeLinear", "DequantizeLinear")
+@contributed("QuantizeLinear", "DequantizeLinear")
 def _linear(draw: Draw, name: str) -> Form:
     shape, dtype = draw.shape(1), draw.pick(I8, U8, I16, U16)
     axis = draw.axis(len(shape))
@@ -30,7 +22,7 @@ def _linear(draw: Draw, name: str) -> Form:
     return Form([values, Fixed(scales(draw, some)), zero], {"axis": axis} if some else {})
 
 
-@_named("QLinearAveragePool", "QLinearConv", "NhwcMaxPool")
+@contributed("QLinearAveragePool", "QLinearConv", "NhwcMaxPool")
 def _windows(draw: Draw, name: str) -> Form:
     dtype, last = draw.pick(I8, U8), draw.pick(0, 1)
     kernel = [draw.pick(1, 2, 3), draw.pick(1, 2)]
@@ -42,29 +34,29 @@ def _windows(draw: Draw, name: str) -> Form:
     data = scaled(draw, shape, dtype)
     if name.endswith("Pool"):
         stated |= {"kernel_shape": kernel, "count_include_pad": draw.pick(0, 1)}
-        return Form([*data, *_result(draw, dtype)], stated | {"channels_last": last})
+        return Form([*data, *result(draw, dtype)], stated | {"channels_last": last})
     groups = draw.pick(1, 2, 4)
     weights = scaled(draw, [4, 4 // groups, *kernel], I8, fixed=True)
     weights[2] = Fixed(np.asarray(0, I8))
     bias = [Fixed(draw.array([4], I32, -99, 99))] if draw.chance(0.5) else []
-    parts = [*data, *weights, *_result(draw, dtype), *bias]
+    parts = [*data, *weights, *result(draw, dtype), *bias]
     return Form(parts, stated | {"channels_last": last, "group": groups})
 
 
-@_named("QLinearSoftmax", "QLinearWhere")
+@contributed("QLinearSoftmax", "QLinearWhere")
 def _qlinear(draw: Draw, name: str) -> Form:
     dtype, shape = draw.pick(I8, U8), draw.shape(1, 3, empty=False)
     if name.endswith("Softmax"):
-        result: list[Input] = [Fixed(np.asarray(1 / 256, F32))]
-        result.append(Fixed(np.asarray(-128 if dtype == I8 else 0, dtype)))
+        least = np.asarray(-128 if dtype == I8 else 0, dtype)
+        shares: list[Input] = [Fixed(np.asarray(1 / 256, F32)), Fixed(least)]
         stated = {"axis": draw.axis(len(shape)), "opset": draw.pick(12, 13)}
-        return Form([*scaled(draw, shape, dtype), *result], stated)
+        return Form([*scaled(draw, shape, dtype), *shares], stated)
     parts = [scaled(draw, s, dtype) for s in (shape, draw.broadcast(shape))]
     chosen = draw.array(draw.broadcast(shape), BOOL)
-    return Form([chosen, *parts[0], *parts[1], *_result(draw, dtype)])
+    return Form([chosen, *parts[0], *parts[1], *result(draw, dtype)])
 
 
-@_named("QGemm")
+@contributed("QGemm")
 def _qgemm(draw: Draw) -> Form:
     m, k, n = (draw.pick(1, 3, 8, 17) for _ in range(3))
     stated: dict[str, Any] = {"transA": draw.pick(0, 1), "transB": draw.pick(0, 1)}
@@ -75,10 +67,10 @@ def _qgemm(draw: Draw) -> Form:
     assert isinstance(second[1], Fixed)
     second.append(Fixed(np.zeros(second[1].array.shape, np.int8)))
     bias = Fixed(draw.array([n], I32, -99, 99)) if draw.chance(0.5) else None
-    return Form([*first, *second, bias, *_result(draw, U8)], stated)
+    return Form([*first, *second, bias, *result(draw, U8)], stated)
 
 
-@_named("QAttention")
+@contributed("QAttention")
 def _qattention(draw: Draw) -> Form:
     batch, length, heads, depth, width = draw.pick(1, 2), draw.pick(1, 3), 2, draw.pick(4, 8), 6
     hidden = heads * depth
@@ -95,7 +87,7 @@ def _qattention(draw: Draw) -> Form:
     return Form(inputs, {"num_heads": heads, "unidirectional": draw.pick(0, 1)})
 
 
-@_named("EmbedLayerNormalization")
+@contributed("EmbedLayerNormalization")
 def _embed(draw: Draw) -> Form:
     batch, length, width = draw.pick(1, 2), draw.pick(1, 3), draw.pick(4, 8)
     inputs: list[Input] = [draw.array([batch, length], I32, 0, 9)]
@@ -109,7 +101,7 @@ def _embed(draw: Draw) -> Form:
     return Form(inputs, {"epsilon": 1e-5}, 2)
 
 
-@_named("GatherBlockQuantized", "MatMulBnb4")
+@contributed("GatherBlockQuantized", "MatMulBnb4")
 def _few_bits(draw: Draw, name: str) -> Form:
     block, rows = draw.pick(16, 32), draw.pick(3, 8)
     size = block * draw.pick(1, 2)
@@ -126,14 +118,14 @@ def _few_bits(draw: Draw, name: str) -> Form:
     return Form(inputs, {"gather_axis": 0, "quantize_axis": 1, "block_size": block, "bits": 4})
 
 
-@_named("CDist")
+@contributed("CDist")
 def _distances(draw: Draw) -> Form:
     m, n, k = (draw.pick(1, 2, 5, 17) for _ in range(3))
     pair: list[Input] = [draw.plain([rows, k]) for rows in (m, n)]
     return Form(pair, {"metric": draw.pick("euclidean", "sqeuclidean")})
 
 
-@_named("CropAndResize")
+@contributed("CropAndResize")
 def _crop(draw: Draw) -> Form:
     count = draw.pick(1, 3)
     corners = np.sort(draw.array([count, 2, 2], F32, -0.2, 1.2), axis=1).reshape(count, 4)
@@ -143,7 +135,7 @@ def _crop(draw: Draw) -> Form:
     return Form([draw.plain([2, 3, 5, 6]), corners, places, size], stated)
 
 
-@_named("Pad")
+@contributed("Pad")
 def _pad(draw: Draw) -> Form:
     shape = draw.shape(1, 3, empty=False)
     modes = ("constant", "edge") + (("reflect",) if min(shape) > 1 else ())

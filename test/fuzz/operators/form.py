@@ -66,6 +66,11 @@ def operator(*names: str) -> Callable[[Callable[..., Form]], Callable[..., Form]
     return enter
 
 
+def contributed(*names: str) -> Callable[[Callable[..., Form]], Callable[..., Form]]:
+    """As `operator`, of com.microsoft."""
+    return operator(*(f"com.microsoft.{name}" for name in names))
+
+
 @dataclass(frozen=True)
 class Case:
     """The model of one node, and what it is fed."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from test.fuzz.operators.draw import BOOL, F32, F64, I8, I32, I64, U8, Draw, Fixed
-from test.fuzz.operators.form import OPERATORS, Form, Input, operator
-from test.fuzz.operators.quantized import scaled, scales
+from test.fuzz.operators.form import Form, Input, contributed
+from test.fuzz.operators.quantized import result, scaled, scales
 
-_DOMAIN = "com.microsoft"
 # Operators of one tensor, and the values that their attributes may have.
 _UNARY: tuple[tuple[str, dict[str, tuple[Any, ...]]], ...] = (
     ("Gelu", {}),
@@ -18,24 +18,23 @@ _UNARY: tuple[tuple[str, dict[str, tuple[Any, ...]]], ...] = (
 )
 
 
-def _named(*names: str) -> Any:
-    return operator(*(f"{_DOMAIN}.{name}" for name in names))
+def _unary(draw: Draw, name: str) -> Form:
+    shape = draw.shape(1)
+    return Form([draw.plain(shape)], {k: draw.among(v) for k, v in dict(_UNARY)[name].items()})
 
 
-for _name, _choices in _UNARY:
-    OPERATORS[f"{_DOMAIN}.{_name}"] = lambda d, c=_choices: Form(
-        [d.plain(d.shape(1))], {k: d.among(v) for k, v in c.items()}
-    )
+for _name, _ in _UNARY:
+    contributed(_name)(partial(_unary, name=_name))
 
 
-@_named("BiasGelu", "FastGelu")
+@contributed("BiasGelu", "FastGelu")
 def _bias_gelu(draw: Draw, name: str) -> Form:
     shape = draw.shape(1, empty=False)
     needed = name.endswith("BiasGelu") or draw.chance(0.5)
     return Form([draw.plain(shape), *([draw.plain(shape[-1:])] if needed else [])])
 
 
-@_named("FusedMatMul", "TransposeMatMul")
+@contributed("FusedMatMul", "TransposeMatMul")
 def _fused_matmul(draw: Draw, name: str) -> Form:
     m, k, n = (draw.pick(1, 2, 3, 8, 17) for _ in range(3))
     batch, stated = (
@@ -48,7 +47,7 @@ def _fused_matmul(draw: Draw, name: str) -> Form:
     return Form([draw.plain(first), draw.fixed(draw.plain(second), 0.4)], stated | alpha)
 
 
-@_named("FusedGemm")
+@contributed("FusedGemm")
 def _fused_gemm(draw: Draw) -> Form:
     m, k, n = (draw.pick(1, 2, 3, 8, 17) for _ in range(3))
     activation = draw.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu")
@@ -58,7 +57,7 @@ def _fused_gemm(draw: Draw) -> Form:
     return Form([draw.plain([m, k]), draw.fixed(draw.plain([k, n])), draw.plain([n])], stated)
 
 
-@_named("FusedConv")
+@contributed("FusedConv")
 def _fused_conv(draw: Draw) -> Form:
     stated = {"activation": draw.pick("Relu", "Tanh", "Sigmoid"), "pads": [draw.pick(0, 1)] * 4}
     weights = draw.fixed(draw.plain([3, 2, 3, 3]))
@@ -66,7 +65,7 @@ def _fused_conv(draw: Draw) -> Form:
     return Form([*inputs, *([draw.fixed(draw.plain([3]))] if draw.chance(0.5) else [])], stated)
 
 
-@_named("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+@contributed("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def _skip(draw: Draw, name: str) -> Form:
     batch, length, width = draw.pick(1, 2), draw.pick(1, 3), draw.pick(4, 8, 17)
     inputs: list[Input] = [draw.plain([batch, length, width]) for _ in range(2)]
@@ -78,7 +77,7 @@ def _skip(draw: Draw, name: str) -> Form:
     return Form(inputs, {"epsilon": draw.pick(1e-5, 1e-3)})
 
 
-@_named("MultiHeadAttention")
+@contributed("MultiHeadAttention")
 def _multi_head(draw: Draw) -> Form:
     batch, heads, queries, keys = draw.pick(1, 2), 2, draw.pick(1, 3, 5), draw.pick(1, 4, 7)
     depth = draw.pick(4, 8)
@@ -96,7 +95,7 @@ def _multi_head(draw: Draw) -> Form:
     return Form(inputs, stated)
 
 
-@_named("Attention")
+@contributed("Attention")
 def _attention(draw: Draw) -> Form:
     batch, length, heads, depth = draw.pick(1, 2), draw.pick(1, 3, 5), 2, draw.pick(4, 8)
     width = heads * depth
@@ -109,7 +108,7 @@ def _attention(draw: Draw) -> Form:
     return Form(inputs, {"num_heads": heads, "unidirectional": draw.pick(0, 1)})
 
 
-@_named("GroupQueryAttention")
+@contributed("GroupQueryAttention")
 def _group_query(draw: Draw) -> Form:
     batch, heads, shared, depth = draw.pick(1, 2), 4, draw.pick(1, 2, 4), 8
     past = draw.pick(0, 3)
@@ -127,7 +126,7 @@ def _group_query(draw: Draw) -> Form:
     return Form(inputs, stated, 3)
 
 
-@_named("MatMulNBits")
+@contributed("MatMulNBits")
 def _matmul_bits(draw: Draw) -> Form:
     block, m, n = draw.pick(16, 32), draw.pick(1, 3), draw.pick(2, 8)
     k = block * draw.pick(1, 2)
@@ -139,37 +138,33 @@ def _matmul_bits(draw: Draw) -> Form:
     return Form(inputs, {"K": k, "N": n, "bits": 4, "block_size": block})
 
 
-@_named("QLinearAdd", "QLinearMul")
+@contributed("QLinearAdd", "QLinearMul")
 def _qlinear_binary(draw: Draw, name: str) -> Form:
     dtype, shape = draw.pick(I8, U8), draw.shape(1, empty=False)
     pair = [scaled(draw, s, dtype) for s in (shape, draw.broadcast(shape))]
-    return Form([*pair[0], *pair[1], *_result(draw, dtype)])
+    return Form([*pair[0], *pair[1], *result(draw, dtype)])
 
 
-def _result(draw: Draw, dtype: Any) -> list[Input]:
-    return [Fixed(scales(draw, []) * np.float32(4)), Fixed(np.asarray(3, dtype))]
-
-
-@_named("QLinearSigmoid", "QLinearLeakyRelu")
+@contributed("QLinearSigmoid", "QLinearLeakyRelu")
 def _qlinear_unary(draw: Draw, name: str) -> Form:
     dtype = draw.pick(I8, U8)
-    return Form([*scaled(draw, draw.shape(1, empty=False), dtype), *_result(draw, dtype)])
+    return Form([*scaled(draw, draw.shape(1, empty=False), dtype), *result(draw, dtype)])
 
 
-@_named("QLinearGlobalAveragePool")
+@contributed("QLinearGlobalAveragePool")
 def _qlinear_pool(draw: Draw) -> Form:
-    return Form([*scaled(draw, [1, 3, 4, 5], U8), *_result(draw, U8)], {"channels_last": 0})
+    return Form([*scaled(draw, [1, 3, 4, 5], U8), *result(draw, U8)], {"channels_last": 0})
 
 
-@_named("QLinearConcat")
+@contributed("QLinearConcat")
 def _qlinear_concat(draw: Draw) -> Form:
     dtype, parts = draw.pick(I8, U8), []
     for _ in range(draw.pick(1, 2, 3)):
         parts += scaled(draw, [2, draw.pick(1, 3), 3], dtype)
-    return Form([*_result(draw, dtype), *parts], {"axis": 1})
+    return Form([*result(draw, dtype), *parts], {"axis": 1})
 
 
-@_named("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+@contributed("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 def _quantized_matmul(draw: Draw, name: str) -> Form:
     m, k, n = (draw.pick(1, 3, 8, 17) for _ in range(3))
     # 7 bits: of more, onnxruntime's sums of two products saturate on CPUs without VNNI.
@@ -181,27 +176,27 @@ def _quantized_matmul(draw: Draw, name: str) -> Form:
     return Form([draw.plain([m, k]), Fixed(weights), Fixed(scale)])
 
 
-@_named("Inverse")
+@contributed("Inverse")
 def _inverse(draw: Draw) -> Form:
     size = draw.pick(1, 2, 3)
     values = draw.plain([*draw.shape(0, 2, empty=False), size, size]) + 5 * np.eye(size)
     return Form([values.astype(np.float32)])
 
 
-@_named("Trilu")
+@contributed("Trilu")
 def _trilu(draw: Draw) -> Form:
     values = draw.array(draw.shape(2), draw.pick(F32, F64, I64))
     return Form([values, draw.ints(draw.between(-3, 3))], {"upper": draw.pick(0, 1)})
 
 
-@_named("ExpandDims")
+@contributed("ExpandDims")
 def _expand_dims(draw: Draw) -> Form:
     shape = draw.shape(0, 3)
     axis = np.asarray(draw.axis(len(shape) + 1), np.int32)
     return Form([draw.array(shape, draw.pick(F32, I64, BOOL)), Fixed(axis)])
 
 
-@_named("RotaryEmbedding")
+@contributed("RotaryEmbedding")
 def _rotary(draw: Draw) -> Form:
     batch, length, heads, depth = draw.pick(1, 2), draw.pick(1, 3), 2, 8
     places = draw.array([batch, length], I64, 0, 9)

@@ -102,14 +102,14 @@ def _qlinear_matmul(draw: Draw) -> Form:
     m, k, n = (draw.pick(1, 2, 3, 8, 17, 33) for _ in range(3))
     first = scaled(draw, [*draw.shape(0, 1, empty=False), m, k], draw.pick(I8, U8))
     second = scaled(draw, [k, n], draw.pick(I8, U8), fixed=draw.chance(0.5))
-    return Form([*first, *second, *_result(draw, first)])
-
-
-def _result(draw: Draw, like: list[Input]) -> list[Input]:
-    """Scale and zero point of a result of the same type."""
-    zero = like[2]
+    zero = first[2]
     assert isinstance(zero, Fixed)
-    return [Fixed(scales(draw, []) * np.float32(8)), Fixed(np.asarray(3, zero.array.dtype))]
+    return Form([*first, *second, *result(draw, zero.array.dtype)])
+
+
+def result(draw: Draw, dtype: Type) -> list[Input]:
+    """Scale and zero point of a result."""
+    return [Fixed(scales(draw, []) * np.float32(8)), Fixed(np.asarray(3, dtype))]
 
 
 @operator("QLinearConv")
@@ -122,4 +122,4 @@ def _qlinear_conv(draw: Draw) -> Form:
         weights[2] = Fixed(np.asarray(0, I8))
     bias = [Fixed(draw.array([3], I32, -99, 99))] if draw.chance(0.5) else []
     pads = [draw.pick(0, 1) for _ in range(4)]
-    return Form([*data, *weights, *_result(draw, data), *bias], {"pads": pads})
+    return Form([*data, *weights, *result(draw, zero.array.dtype), *bias], {"pads": pads})
