@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -48,3 +49,26 @@ def test_a_quantized_sigmoid_takes_no_division(element: int) -> None:
         return
     expected = np.nan_to_num(np.clip(np.rint(y / given["scale"]) - 50, -128, 127), nan=-128)
     assert np.abs(found - expected).max() <= 1 and (found != expected).mean() < 1e-3
+
+
+def test_gelu_of_all_negative_numbers_of_f16() -> None:
+    """1 + erf cancels there: a unit of f16 down to -3, and 2^-18 beyond; large numbers give 0."""
+    x = (np.arange(1 << 15) + (1 << 15)).astype(np.uint16).view(np.float16)
+    x = x[np.isfinite(x)]
+    nodes = [  # the constants of gelu in f16 are off by 2^-13
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Gelu", ["wide"], ["result"]),
+        helper.make_node("Cast", ["result"], ["y"], to=TensorProto.FLOAT16),
+    ]
+    graph = helper.make_graph(
+        nodes, "gelu",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, x.shape)],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    (found,) = mgx_mlir.compile(model, "gfx942").run({"x": x}).values()
+    wide = x.astype(np.float64)
+    y = np.array([0.5 * v * math.erfc(-v * math.sqrt(0.5)) for v in wide])
+    bound = np.maximum(np.spacing(np.abs(y).astype(np.float16)), 2.0**-18)
+    assert np.all(np.abs(found - y) <= bound)
+    assert np.all(found[x < -5] == 0)
