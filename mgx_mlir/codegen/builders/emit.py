@@ -208,7 +208,7 @@ def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., 
     Digits are counted: divisions by symbolic sizes take long.
     """
 
-    def one(number: Index, *digits: ir.Value) -> list[Index]:
+    def one(number: Index, *digits: ir.Value) -> list[ir.Value]:
         high, *low = digits
         body(number, high, *(0 if size == 1 else x for x, size in zip(low, sizes, strict=True)))
         more: Index = 1
@@ -218,7 +218,7 @@ def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., 
             is_behind = compare("eq", at, size)
             following.insert(0, select(is_behind, 0, at))
             more = select(is_behind, 1, 0)
-        return [add(high, more), *following]
+        return [value(x) for x in (add(high, more), *following)]
 
     start = split(begin, *(maximum(size, 1) for size in sizes))
     loop(begin, end, 1, one, [value(x) for x in start])
