@@ -1,5 +1,7 @@
 #include "settings.h"
 
+#include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -16,7 +18,21 @@ bool flag(const char* name) {
   return !value.empty() && value != "0" && value != "off" && value != "false";
 }
 
-uint64_t number(const char* name) { return std::strtoull(text(name, "0").c_str(), nullptr, 0); }
+// 0 where the variable is not set, or no number of at most `most`.
+uint64_t number(const char* name, uint64_t most) {
+  const std::string value = text(name, "");
+  if (value.empty()) return 0;
+  char* end = nullptr;
+  errno = 0;
+  const uint64_t found = std::strtoull(value.c_str(), &end, 0);
+  if (std::isdigit(static_cast<unsigned char>(value[0])) && !*end && !errno && found <= most)
+    return found;
+  std::fprintf(stderr,
+               "mgx emulator: %s is '%s'; it takes a whole number of at most %llu; "
+               "the default is taken\n",
+               name, value.c_str(), static_cast<unsigned long long>(most));
+  return 0;
+}
 
 emu::Order order() {
   const std::string name = text("MGX_EMULATOR_ORDER", "forward"), random = "random:";
@@ -43,8 +59,8 @@ Settings read() {
   s.profile = flag("MGX_EMULATOR_PROFILE");
   s.sample = text("MGX_EMULATOR_PROFILE", "") == "sample";
   s.order = order();
-  s.threads = unsigned(number("MGX_EMULATOR_THREADS"));
-  s.budget = number("MGX_EMULATOR_BUDGET");
+  s.threads = unsigned(number("MGX_EMULATOR_THREADS", 1024));
+  s.budget = number("MGX_EMULATOR_BUDGET", UINT64_MAX);
   s.fail = text("MGX_EMULATOR_FAIL", "");
   return s;
 }

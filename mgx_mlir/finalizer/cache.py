@@ -56,6 +56,12 @@ def _tell_unwritten(folder: Path, reason: str) -> None:
                  "and is made again each time", folder, reason)  # fmt: skip
 
 
+@once
+def _tell_no_folder(shared: Path) -> None:
+    _log.warning("MGX_CACHE_SHARED is %s, and no such folder is there: no kernel comes from it",
+                 shared)  # fmt: skip
+
+
 class Cache:
     """A folder of code objects of at most `max_bytes` bytes; the least recently used go.
 
@@ -78,6 +84,8 @@ class Cache:
     ) -> None:
         """Raises UserError where another user can write to the folder."""
         check_own_folder(folder)
+        if shared is not None and not os.path.isdir(shared):
+            _tell_no_folder(shared)
         self.folder = folder
         self.trust = trust
         self.max_bytes = max_bytes

@@ -81,3 +81,16 @@ def test_shared_folder_is_a_choice(tmp_path: Path) -> None:
     assert Settings.from_environment(environment).cache_shared == Path("/opt/kernels")
     with pytest.raises(UsageError, match="folder of one's own"):
         Settings.from_environment({**environment, "MGX_CACHE_DIR": "none"})
+
+
+def test_a_shared_folder_that_is_not_there_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing, there = tmp_path / "missing", tmp_path / "there"
+    there.mkdir()
+    Cache(tmp_path / "mine", shared=there)
+    assert not caplog.text
+    for _ in range(2):
+        Cache(tmp_path / "mine", shared=missing)
+    assert f"MGX_CACHE_SHARED is {missing}, and no such folder is there" in caplog.text
+    assert len(caplog.records) == 1

@@ -232,3 +232,13 @@ def test_reset_frees_memory_and_forgets_handles():
 def test_an_order_that_there_is_not_is_said():
     done = run_python("from hip import hip; hip.hipGetDeviceCount()", MGX_EMULATOR_ORDER="sideways")
     assert "MGX_EMULATOR_ORDER is 'sideways'; use forward" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["many", "2x", "-1", "100000"])
+def test_a_number_that_there_is_not_is_said(value: str):
+    done = run_python(
+        "from hip import hip; hip.hipGetDeviceCount()",
+        MGX_EMULATOR_THREADS=value, MGX_EMULATOR_BUDGET="0x100",
+    )  # fmt: skip
+    said = f"MGX_EMULATOR_THREADS is '{value}'; it takes a whole number of at most 1024"
+    assert said in done.stderr and "BUDGET" not in done.stderr
