@@ -2,7 +2,9 @@
 
 A program of its own, as `emulated_run` is; prints what went wrong:
 
-    ... python dynamic_images_run.py gfx942 [few]
+    ... python dynamic_images_run.py gfx942 [few | uneven]
+
+`uneven`: tiles that cross images have schedules alone whose threads bring more rows than these.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from emulated_run import run
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.contraction import cost
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 from test.codegen.bound_code import bound_code
@@ -109,13 +113,22 @@ def cases(target: Target) -> Iterator[Case]:
             yield of_pooling(str(mode), *rest, biased=biased)  # type: ignore[arg-type]
 
 
-def main(chip: str, few: str = "") -> int:
+def _is_uneven(schedule: ProductSchedule, target: Target) -> bool:
+    """Whether the threads do not bring the rows, of 4 chunks, or the columns equally to LDS."""
+    sides = schedule.waves_m * schedule.tiles_m, schedule.waves_n * schedule.tiles_n
+    return any(16 * 4 * side % (schedule.waves * target.wave_size) for side in sides)
+
+
+def main(chip: str, which: str = "") -> int:
     failed = 0
     target = Target.get(chip)
     taken = 0
-    for number, case in enumerate(cases(target)):
-        if few and number % FEW:
-            continue
+    wanted = list(cases(target))[:: FEW if which == "few" else 1]
+    if which == "uneven":
+        every = tuple(cost.schedules("mfma"))
+        cost.schedules = lambda kind: (x for x in every if _is_uneven(x, target))
+        wanted = [of_convolution(convolution, ENDS) for convolution in ACROSS]
+    for case in wanted:
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.compiled())
             code = compiler(next(iter(module.body.operations)))(target)

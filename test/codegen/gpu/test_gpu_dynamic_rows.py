@@ -34,17 +34,18 @@ def test_rows_and_elements_of_any_number(chip: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "few"),
+    ("chip", "which"),
     [
         ("gfx1100", "few"),
+        ("gfx942", "uneven"),
         *(
             pytest.param(chip, "", marks=pytest.mark.slow)
             for chip in ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
         ),
     ],
 )
-def test_images_of_any_number(chip: str, few: str, tmp_path: Path) -> None:
-    run_on(chip, "dynamic_images_run.py", tmp_path, few)
+def test_images_of_any_number(chip: str, which: str, tmp_path: Path) -> None:
+    run_on(chip, "dynamic_images_run.py", tmp_path, which)
 
 
 def tensor(shape: str, dims: str, element: str = "f16") -> str:

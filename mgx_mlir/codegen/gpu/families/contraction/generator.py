@@ -225,8 +225,8 @@ class TilesGenerator:
                 sums = self._straight(term, lane, uniform(wave), (matrix, m0, n0, split), sums)
                 continue
             a, b = self._tiles(term)
-            a.begin(thread, matrix, m0, extent_m, self.rows)
-            b.begin(thread, matrix, n0, extent_n, self.columns)
+            a.begin(thread, matrix, m0, self._limit(0, self.rows))
+            b.begin(thread, matrix, n0, self._limit(1, self.columns))
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
 
@@ -255,6 +255,12 @@ class TilesGenerator:
             size = self.rows, self.threads, self.grid[1] * splits
             own = self.grid[0] * self.grid[1] * self.shared.counters if splits > 1 else 0
             self.ending.emit(self.all, (x, m0), size, own)
+
+    def _limit(self, number: int, own: int) -> int | None:
+        """The end of operand `number`'s rows, where a tile of `own` rows may read beyond it."""
+        extent = self.extents[number]
+        crosses = self.along == "xy"[number]
+        return None if crosses or not (extent % own or self.held[number] > own) else extent
 
     def _tiles(self, term: Contraction) -> tuple[Tile, Tile]:
         pointers, lds = self.tensors.pointers, self.tensors.tiles

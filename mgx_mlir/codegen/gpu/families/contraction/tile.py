@@ -44,10 +44,10 @@ class Tile:
             self.across = self.width
         self.moves = each // (self.run * self.across)
 
-    def begin(self, thread: Index, batch: Index, first: Index, extent: int, own: int) -> None:
+    def begin(self, thread: Index, batch: Index, first: Index, limit: int | None) -> None:
         """Builds the values that no step changes: the thread's offsets in memory and in LDS.
 
-        `first`: the first of the work-group's `own` rows, of `extent` rows of the operand.
+        `first`: the work-group's first row. Rows of the operand from `limit` on are zero.
         """
         self.batch, self.first = batch, first
         runs = self.unit.tile_depth // self.run
@@ -56,7 +56,6 @@ class Tile:
             emit.mul(emit.div(emit.add(thread, move * self.threads), runs), self.across)
             for move in range(self.moves)
         ]
-        limit = extent if extent % own or self.rows > own else None
         self.source.begin(batch, [emit.add(first, row) for row in rows], k, limit)
         self.targets = [emit.add(self.held.at(row, k), self.held.start) for row in rows]
 
