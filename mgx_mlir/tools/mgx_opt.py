@@ -29,6 +29,8 @@ from mgx_mlir.version import __version__
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
+# LLVM's tools take -canonicalize for --canonicalize.
+ONE_DASH = re.compile(r"^-[a-zA-Z][\w-]+(?==|$)")
 # expected-error@+1 2 {{text}}: severity, line, count, text.
 EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
@@ -50,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: list[str]) -> int:
     parser = _parser()
-    options, rest = parser.parse_known_args(arguments)
+    options, rest = parser.parse_known_args([ONE_DASH.sub(r"-\g<0>", a) for a in arguments])
     try:
         with Edge("running passes"):
             if options.list_passes:
                 return _list_passes()
-            steps = _pipeline(options, rest, arguments)
+            steps = _pipeline(options, rest)
             return until_pipe_closes(lambda: _process(options, steps))
     except UsageError as error:
         print(f"mgx-opt: {error}", file=sys.stderr)
@@ -109,9 +111,7 @@ def _list_passes() -> int:
     return 0
 
 
-def _pipeline(
-    options: argparse.Namespace, rest: Sequence[str], arguments: Sequence[str]
-) -> list[Step]:
+def _pipeline(options: argparse.Namespace, rest: Sequence[str]) -> list[Step]:
     """The passes in the order in which the command line names them."""
     steps: list[Step] = []
     if options.pass_pipeline is not None:

@@ -41,6 +41,16 @@ def test_upstream_passes_and_ours_share_a_pipeline(
     assert "mgx.pointwise" in capsys.readouterr().out
 
 
+def test_one_dash_is_as_good_as_two(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.mlir"
+    assert main([program, "-canonicalize", "-mgx-fuse-pointwise=max-ops=1", "-o", str(file)]) == 0
+    assert file.read_text().count("mgx.pointwise") == 1
+    assert main([program, "-one-shot-bufferize", "-verify-each=maybe"]) == 2
+    assert "no choice 'maybe'" in capsys.readouterr().err
+
+
 def test_named_pipelines(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([program, "--mgx-pipeline=core,optimize,fusion,backend"]) == 0
     assert "mgx.launch @k0_pointwise" in capsys.readouterr().out
