@@ -83,3 +83,9 @@ def test_more_nodes(target: str, seeds: str) -> None:
 @pytest.mark.parametrize(("target", "seeds"), [("cpu", "501-504"), ("gfx1100", "500")])
 def test_nodes_of_symbolic_sizes(target: str, seeds: str) -> None:
     fuzz("operators", "--open", "--target", target, "--seeds", seeds)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+def test_no_element_of_an_empty_image_is_read(target: str) -> None:
+    """Its pads are: a convolution, whose size of 0 comes when it runs."""
+    fuzz("operators", "--open", "--target", target, "--op", "Conv", "--seeds", "44")

@@ -3,6 +3,7 @@ builds loops and branches."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -242,13 +243,12 @@ class Body:
             return None
         low, high = index.bounds
         value = self.scalar(index)
+        # As unsigned numbers, negative indices are beyond any size.
+        kind = "slt" if low >= 0 else "sge" if high < size else "ult"
         with self._points[-1]:
-            if low >= 0:
-                return arith.cmpi(arith.CmpIPredicate.slt, value, index_constant(size))
-            if high < size:
-                return arith.cmpi(arith.CmpIPredicate.sge, value, index_constant(0))
-            # As unsigned numbers, negative indices are beyond any size.
-            return arith.cmpi(arith.CmpIPredicate.ult, value, index_constant(size))
+            return self.arithmetic.icompare(
+                kind, value, index_constant(0 if kind == "sge" else size)
+            )
 
     def _truth(self, value: bool) -> ir.Value:
         with self._points[-1]:
@@ -258,17 +258,21 @@ class Body:
         self, value: Lazy, indices: Sequence[Index], otherwise: Callable[[], ir.Value]
     ) -> ir.Value:
         """An element of a value, or `otherwise()` where an index is out of bounds."""
-        conditions = [self.inside(i, n) for i, n in zip(indices, value.shape, strict=True)]
-        clamped = [self.clamp(i, n) for i, n in zip(indices, value.shape, strict=True)]
-        element = self.at(value, clamped)
-        present = [c for c in conditions if c is not None]
-        if not present:
-            return element
+        pairs = list(zip(indices, value.shape, strict=True))
+        present = [(c, n) for i, n in pairs if (c := self.inside(i, n)) is not None]
         with self._points[-1]:
-            condition = present[0]
-            for other in present[1:]:
-                condition = arith.andi(condition, other)
-            return arith.select(condition, element, otherwise())
+            condition = functools.reduce(arith.andi, [c for c, _ in present]) if present else None
+        if all(isinstance(n, int) for _, n in present):
+            element = self.at(value, [self.clamp(*pair) for pair in pairs])
+            with self._points[-1]:
+                return arith.select(condition, element, otherwise()) if condition else element
+        # A size that only a run knows may be 0: no element is the nearest one.
+        return self.branch(
+            condition,
+            lambda: [self.at(value, [self.known_within(*pair) for pair in pairs])],
+            lambda: [otherwise()],
+            [value.element.storage()],
+        )[0]
 
     # Control
 

@@ -240,13 +240,8 @@ def lrn(kernel: Kernel, op: mgx.LrnOp, operands: Sequence[Lazy]) -> Lazy:
 
         def tap(window: Indices, carried: Sequence[ir.Value]) -> list[ir.Value]:
             channel = indices[1] + window[0] - before
-            value = load(
-                a,
-                x.element,
-                body.guarded(
-                    x, (indices[0], channel, *indices[2:]), lambda: kernel.scalar(x.element, 0)
-                ),
-            )
+            there = (indices[0], channel, *indices[2:])
+            value = load(a, x.element, body.guarded(x, there, lambda: kernel.scalar(x.element, 0)))
             return [a.sum(element, carried[0], a.mul(value, value))]
 
         zero = a.constant(0, element.storage())
