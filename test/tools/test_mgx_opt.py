@@ -47,8 +47,8 @@ def test_one_dash_is_as_good_as_two(
     file = tmp_path / "out.mlir"
     assert main([program, "-canonicalize", "-mgx-fuse-pointwise=max-ops=1", "-o", str(file)]) == 0
     assert file.read_text().count("mgx.pointwise") == 1
-    assert main([program, "-one-shot-bufferize", "-verify-each=maybe"]) == 2
-    assert "no choice 'maybe'" in capsys.readouterr().err
+    assert main([program, "-one-shot-bufferizes"]) == 2
+    assert "'one-shot-bufferizes' is not a pass" in capsys.readouterr().err
 
 
 def test_named_pipelines(program: str, capsys: pytest.CaptureFixture[str]) -> None:
