@@ -378,6 +378,9 @@ PRODUCTS = (
     multiplied("a,64", "64,b", "a,b", "f16"),
     multiplied("2,b,a", "2,a,b", "2,b,b", "f32"),
     multiplied("2,3,b,a", "2,3,a,33", "2,3,b,33", "f16", "33,a"),
+    # One row of each of several matrices, whose elements vectors do not divide.
+    multiplied("3,b,a", "3,a,40", "3,b,40", "f16", "40,a"),
+    multiplied("3,b,a", "3,a,40", "3,b,40", "f16"),
 )
 SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # Lengths of rows that vectors divide and that they do not, which threads keep in registers and

@@ -188,7 +188,9 @@ class Choice:
         plan = few_rows(request)
         if plan is None:
             return None
-        columns = common_factor(match.problem.N)
+        columns, depth = map(common_factor, (match.problem.N, match.problem.K))
+        if depth % (plan.lanes if isinstance(plan, Skinny) else plan.depth):
+            return None  # it would multiply what lies behind the rows
         if isinstance(plan, Skinny):
             plan = replace(plan, columns=math.gcd(plan.columns, columns))
         elif columns % plan.width:
