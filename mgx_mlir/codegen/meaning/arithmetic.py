@@ -154,7 +154,7 @@ def constant_number(value: ir.Value) -> float | int | None:
     op = value.owner
     while not isinstance(op, ir.Block) and op.name in _REPEATING:
         op = op.operands[0].owner
-    if isinstance(op, ir.Block) or op.name != "arith.constant":
+    if isinstance(op, ir.Block) or op.name not in ("arith.constant", "llvm.mlir.constant"):
         return None
     number: ir.Attribute = op.attributes["value"]
     if isinstance(number, ir.DenseElementsAttr):

@@ -10,7 +10,7 @@ from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, scalar_type
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, constant_number, scalar_type
 from mgx_mlir.codegen.meaning.expand import Function, expand, expand_pass
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.rewriting.queries import definition, ops_inside
@@ -215,7 +215,7 @@ def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
     gpu_module = next(op for op in module.body.operations if isinstance(op, gpu.GPUModuleOp))
     found: list[ir.OpView] = ops_inside(
         gpu_module, llvm.AtomicCmpXchgOp, llvm.AtomicRMWOp, llvm.BrOp, llvm.CallOp,
-        llvm.LLVMFuncOp, rocdl.BarrierSignalOp, rocdl.SBarrierOp,
+        llvm.FSubOp, llvm.LLVMFuncOp, rocdl.BarrierSignalOp, rocdl.SBarrierOp,
     )  # fmt: skip
     if Target.get(chip).gpu.preloads_arguments:
         _preload_arguments(found, gpu_module.context)
@@ -223,7 +223,20 @@ def lowered(module: ir.Module, chip: str, index_bits: int) -> gpu.GPUModuleOp:
     _keep_loop_annotations(found)
     _await_lds(found, chip)
     _remainders_of_llvm(found)
+    _keep_zeros(found)
     return gpu_module
+
+
+def _keep_zeros(found: Sequence[ir.OpView]) -> None:
+    """Keeps 0 - x from becoming -x, which is -0 where x is 0.
+
+    LLVM 22 selects it so where the user can negate (AMDGPUDAGToDAGISel::SelectVOP3ModsImpl).
+    """
+    for op in found:
+        if isinstance(op, llvm.FSubOp) and constant_number(op.lhs) == 0:
+            with ir.InsertionPoint.after(op), op.location:
+                kept = llvm.CallIntrinsicOp(op.res.type, "llvm.canonicalize", [op.res], [], [])
+            op.res.replace_all_uses_except(kept.result, kept.operation)
 
 
 def _remainders_of_llvm(found: Sequence[ir.OpView]) -> None:
