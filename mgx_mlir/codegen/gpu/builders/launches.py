@@ -78,6 +78,12 @@ def lines_of(count: Number) -> tuple[Number, Number, Callable[[], Index]]:
     return low, high, lambda: emit.linear(y(), (along("z", high), MAX_LINES))
 
 
+def numbered(buffers: Sequence[ir.Value], read: int) -> dict[Argument, ir.Value]:
+    """The buffers of moved tensors by numbers of their own: of `read` inputs, then of results."""
+    inputs = {Argument("input", number): x for number, x in enumerate(buffers[:read])}
+    return inputs | {Argument("output", number): x for number, x in enumerate(buffers[read:])}
+
+
 class Launches:
     """Functions `<name>_0`, `<name>_1`, ... of a kernel, whose sizes are given or symbolic.
 

@@ -19,7 +19,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import Frame, thread_number
+from mgx_mlir.codegen.gpu.builders.function import thread_number
 from mgx_mlir.codegen.gpu.builders.ordering import acquire, barrier, last_group
 from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, Tensors
@@ -129,19 +129,17 @@ class Ending:
         acquire()
         rows, schedule = self.rows, self.schedule(*size)
         assert schedule is not None
-        own = max(rows.used)
-        pointers = [*(tensors.pointers[n] for n in rows.used if n != own), *tensors.results[:-1]]
-        read, written = len(rows.used), len(self.outputs)
-        buffers = tuple(map(memory.buffer, pointers[: read + written]))
-        numbers = {number: position for position, number in enumerate(rows.used)}
+        product, *results = tensors.results[: 1 + len(self.outputs)]
+        pointers = {Argument("input", n): tensors.pointers.get(n, product) for n in rows.used}
+        pointers |= {Argument("output", n): result for n, result in enumerate(results)}
+        buffers = {argument: memory.buffer(x) for argument, x in pointers.items()}
         bounded = rows.rows % max(size[0], schedule.together) != 0
         begin = emit.div(first, schedule.together)
 
         def turn(number: Index) -> None:
             if not isinstance(number, int):
                 barrier()  # the arrays' numbers of the turn before have been read
-            frame = Frame((), tuple(tensors.arrays[1:]), buffers=buffers)
-            layout = Along(rows, schedule, self.target, frame, numbers)
+            layout = Along(rows, schedule, self.target, buffers, tensors.arrays[1:])
             layout.begin(thread, emit.add(begin, number))
             reductions = [Reduction(op) for op in rows.reductions]
             RowsBody(rows, schedule, layout, reductions, bounded).emit()

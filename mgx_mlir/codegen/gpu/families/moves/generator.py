@@ -4,13 +4,14 @@ piece of one of the parts."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
@@ -104,11 +105,9 @@ def _function(launches: Launches, parts: Sequence[tuple[Part, int]], times: int)
     read = launches.inputs(sorted({number for part, _ in parts for number in _read(part)}))
     counts = [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
     with launches.groups(read, launches.results, BLOCK, sum(counts)) as group:
-        buffers = {a.index: group.buffers[a] for a in read}
-        outputs = [group.buffers[a] for a in launches.results]
 
         def work(part: Part, lanes: int) -> Callable[[Index], None]:
-            return lambda block: _emit(part, lanes, times, block, buffers, outputs)
+            return lambda block: _emit(part, lanes, times, block, group.buffers)
 
         beside(group.number, counts, [work(*pair) for pair in parts])
 
@@ -140,24 +139,16 @@ def _read(part: Part) -> list[int]:
 
 
 def _emit(
-    part: Part,
-    lanes: int,
-    times: int,
-    block: Index,
-    buffers: dict[int, ir.Value],
-    outputs: Sequence[ir.Value],
+    part: Part, lanes: int, times: int, block: Index, buffers: Mapping[Argument, ir.Value]
 ) -> None:
-    """Builds the work of a thread on a part; `block` is its work-group's number within the part.
-
-    Raw buffers: those of the inputs by number, and those of all results.
-    """
+    """Builds the work of a thread on a part; `block` is its work-group's number within the part."""
     first = emit.add(emit.mul(block, BLOCK * times), builder.thread_number(BLOCK))
     bounded = part.size % (lanes * BLOCK * times) != 0
     if isinstance(part, Elements):
         own = PointwiseSchedule(BLOCK, lanes, 1)
-        emit_elements(part, own, buffers, outputs, emit.mul(first, lanes), bounded)
+        emit_elements(part, own, buffers, emit.mul(first, lanes), bounded)
         return
-    output, vectors = outputs[part.target.argument], []
+    output, vectors = buffers[Argument("output", part.target.argument)], []
     for n in range(times):
         offset = emit.mul(emit.add(first, n * BLOCK), lanes)
         inside = [emit.compare("slt", offset, part.size)] if bounded else []
@@ -169,19 +160,23 @@ def _emit(
 
 @dataclass(frozen=True)
 class _Vector:
-    """The elements offset .. offset + lanes of a part's result; buffers of inputs, by number."""
+    """The elements offset .. offset + lanes of a part's result."""
 
     offset: Index
     lanes: int
     inside: Sequence[ir.Value]
-    buffers: dict[int, ir.Value]
+    buffers: Mapping[Argument, ir.Value]
+
+    def buffer(self, number: int) -> ir.Value:
+        """The buffer of an input."""
+        return self.buffers[Argument("input", number)]
 
 
 def _value(part: Move, own: _Vector) -> ir.Value:
     source = part.source
     if not isinstance(source, MemoryOperand):
         return emit.attribute_constant(source, own.lanes)
-    buffer = own.buffers[source.argument]
+    buffer = own.buffer(source.argument)
     if isinstance(part, Copy):
         x = source.load(buffer, source.start(0), own.offset, own.lanes, own.inside)
         return emit.convert(x, source.element.name, part.target.element.name)
@@ -191,14 +186,15 @@ def _value(part: Move, own: _Vector) -> ir.Value:
 
 
 def _gathered(part: Gather, own: _Vector) -> ir.Value:
-    offset, lanes, buffers = own.offset, own.lanes, own.buffers
+    offset, lanes = own.offset, own.lanes
     point, along = emit.div(offset, part.run), emit.rem(offset, part.run)
-    indices, source = buffers[part.places.argument], part.source
+    indices, source = own.buffer(part.places.argument), part.source
     count = lanes if part.run == 1 else 1
     found = []
     for number_ in range(count):
         start = source.start(part.places.slot(indices, emit.add(point, number_)))
-        x = source.load(buffers[source.argument], start, along, lanes // count, own.inside)
+        buffer = own.buffer(source.argument)
+        x = source.load(buffer, start, along, lanes // count, own.inside)
         found += [x] if count == 1 else [memory.element(x, 0)]
     return found[0] if count == 1 else memory.joined(found)
 
@@ -220,7 +216,7 @@ def _padded(part: Pad, own: _Vector) -> ir.Value:
             along = index
         else:
             start = emit.add(start, span.axis.offset(index))
-    buffer = own.buffers[part.source.argument]
+    buffer = own.buffer(part.source.argument)
     x = part.source.load(buffer, start, along, own.lanes, conditions)
     padding = conditions[len(own.inside) :]
     if not padding or (part.value == 0 and part.source.element.kind != BOOL):

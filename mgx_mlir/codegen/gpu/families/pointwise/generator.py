@@ -9,7 +9,7 @@ has 31 bits then. Where vectors divide the sizes of a run, functions for such si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -19,8 +19,8 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import function as builder
-from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.function import thread_number
+from mgx_mlir.codegen.gpu.builders.launches import Launches, numbered
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.pointers import Move, reach
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled
@@ -158,15 +158,12 @@ def build(
     if launches.is_symbolic:
         _build_blocks(elements, launches, schedule)
         return
-    used, threads = elements.used, schedule.block
-    grid = builder.grid_of(ceil_div(elements.size, schedule.elements))
-    with launches.function(launches.inputs(used), launches.results, threads, grid) as (_, frame):
-        thread, number = builder.thread_number(threads), builder.linear_block(grid)
-        sources = {number: frame.buffers[position] for position, number in enumerate(used)}
-        first = emit.mul(number, schedule.elements)
-        first = emit.add(first, emit.mul(thread, schedule.lanes))
-        bounded = grid[0] * grid[1] * schedule.elements != elements.size
-        emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+    read, count = launches.inputs(elements.used), ceil_div(elements.size, schedule.elements)
+    with launches.groups(read, launches.results, schedule.block, count) as group:
+        first = emit.mul(group.number, schedule.elements)
+        first = emit.add(first, emit.mul(thread_number(schedule.block), schedule.lanes))
+        bounded = bool(group.inside) or count * schedule.elements != elements.size
+        emit_elements(elements, schedule, group.buffers, first, bounded)
 
 
 def _build_tiles(
@@ -176,8 +173,7 @@ def _build_tiles(
     read = launches.inputs(elements.used)
     count = ceil_div(schedule.waves, BLOCK // target.wave_size)
     with launches.groups(read, launches.results, BLOCK, count) as group:
-        thread = builder.thread_number(BLOCK)
-        emit_tiles(elements, schedule, group.buffers, thread, group.number, target)
+        emit_tiles(elements, schedule, group.buffers, thread_number(BLOCK), group.number, target)
 
 
 def _build_blocks(elements: Elements, launches: Launches, schedule: PointwiseSchedule) -> None:
@@ -192,25 +188,21 @@ def _build_blocks(elements: Elements, launches: Launches, schedule: PointwiseSch
             value: replace(x, first=number) if isinstance(x, _Whole) else x
             for value, x in own.sources.items()
         }
-        own, read = replace(own, sources=placed), len(moves) - len(own.results)
-        sources, outputs = dict(enumerate(frame.buffers[:read])), frame.buffers[read:]
-        first = emit.mul(builder.thread_number(schedule.block), schedule.lanes)
-        emit_elements(own, schedule, sources, outputs, first, False)
+        own = replace(own, sources=placed)
+        buffers = numbered(frame.buffers, len(moves) - len(own.results))
+        first = emit.mul(thread_number(schedule.block), schedule.lanes)
+        emit_elements(own, schedule, buffers, first, False)
 
 
 def emit_elements(
     elements: Elements,
     schedule: PointwiseSchedule,
-    sources: dict[int, ir.Value],
-    outputs: Sequence[ir.Value],
+    buffers: Mapping[Argument, ir.Value],
     first: Index,
     bounded: bool,
 ) -> None:
-    """Builds the work of a thread from element `first` on.
-
-    `sources` (by an input's number) and `outputs` are raw buffers. bounded: whether elements may
-    lie past the last one.
-    """
+    """Builds the work of a thread from element `first` on; bounded: whether elements may lie past
+    the last one."""
     chunks = []
     for number in range(schedule.times):
         offset = emit.add(first, number * schedule.block * schedule.lanes)
@@ -219,9 +211,10 @@ def emit_elements(
 
     def store(operand: MemoryOperand, number: int, chunk: Chunk, x: ir.Value) -> None:
         guards = [chunk.inside] if chunk.inside is not None else []
-        operand.store(x, outputs[number], operand.start(0), chunk.column, guards)
+        output = buffers[Argument("output", number)]
+        operand.store(x, output, operand.start(0), chunk.column, guards)
 
-    evaluate(elements, _Layout(schedule.lanes, sources), chunks, store)
+    evaluate(elements, _Layout(schedule.lanes, buffers), chunks, store)
 
 
 @dataclass(frozen=True)
@@ -229,10 +222,7 @@ class _Layout(Layout):
     """Vectors of neighbours, by the number of their first element."""
 
     lanes: int
-    sources: dict[int, ir.Value]
-
-    def source(self, operand: MemoryOperand) -> ir.Value:
-        return self.sources[operand.argument]
+    buffers: Mapping[Argument, ir.Value]
 
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         # Elements after the last one are read as zero, or their values are not used.

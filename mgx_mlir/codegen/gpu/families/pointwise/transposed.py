@@ -260,9 +260,6 @@ class _Tile(Layout):
         self.buffers = buffers
         self._read: dict[MemoryOperand, list[ir.Value]] = {}
 
-    def source(self, operand: MemoryOperand) -> ir.Value:
-        return self.buffers[Argument("input", operand.argument)]
-
     def begin(self, thread: Index, block: Index) -> None:
         schedule, wave = self.schedule, self.target.wave_size
         number = emit.add(emit.mul(block, BLOCK // wave), lanes.uniform(emit.div(thread, wave)))

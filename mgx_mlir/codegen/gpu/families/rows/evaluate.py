@@ -6,13 +6,14 @@ along the chunk where an op combines it with a whole value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
@@ -46,13 +47,17 @@ class Chunk:
 
 
 class Layout:
-    """The layout of a thread's chunks, by default of vectors of `lanes` neighbours."""
+    """The layout of a thread's chunks, by default of vectors of `lanes` neighbours.
+
+    buffers: raw buffers of tensors, by their arguments.
+    """
 
     lanes: int
+    buffers: Mapping[Argument, ir.Value]
 
     def source(self, operand: MemoryOperand) -> ir.Value:
         """The buffer of an operand that is read."""
-        raise NotImplementedError
+        return self.buffers[Argument("input", operand.argument)]
 
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         raise NotImplementedError

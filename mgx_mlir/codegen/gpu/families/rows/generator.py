@@ -19,9 +19,8 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS, block_number, thread_number
-from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.launches import Launches, numbered
 from mgx_mlir.codegen.gpu.builders.operands import Divided, MemoryOperand
 from mgx_mlir.codegen.gpu.builders.pointers import Move, one_part, reach
 from mgx_mlir.codegen.gpu.families.family import Family, Scheduled, inputs_in_front
@@ -156,7 +155,7 @@ def _build_along(rows: Rows, launches: Launches, schedule: RowSchedule, target: 
     reductions = [Reduction(op) for op in own.reductions]
     lds, grid = lds_arrays(schedule, reductions, target), (parts.groups, 1, 1)
     with launches.moved(parts.moves, schedule.block, grid, lds) as (frame, _):
-        layout = Along(own, schedule, target, frame, {n: n for n in range(read)})
+        layout = Along(own, schedule, target, numbered(frame.buffers, read), frame.lds)
         layout.begin(thread_number(schedule.block), 0)
         RowsBody(own, schedule, layout, reductions, bounded=False).emit()
 
@@ -219,19 +218,12 @@ def build(rows: Rows, launches: Launches, schedule: RowSchedule, target: Target)
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     count = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]
-    lds = lds_arrays(schedule, reductions, target)
-    grid = (count, 1, 1) if launches.is_symbolic else builder.grid_of(count)
-    read, results = launches.inputs(rows.used), launches.results
-    with launches.function(read, results, schedule.block, grid, lds) as (_, frame):
-        numbers = {number: position for position, number in enumerate(rows.used)}
+    read, lds = launches.inputs(rows.used), lds_arrays(schedule, reductions, target)
+    with launches.groups(read, launches.results, schedule.block, count, lds) as group:
         kind = Across if schedule.across else Along
-        layout = kind(rows, schedule, target, frame, numbers)
-        if launches.is_symbolic:
-            number: Index = builder.block_number("x", builder.MAX_THREADS)
-        else:
-            number = builder.linear_block(grid)
-        layout.begin(builder.thread_number(schedule.block), number)
-        bounded = vectors % schedule.together != 0 or count != grid[0] * grid[1]
+        layout = kind(rows, schedule, target, group.buffers, group.lds)
+        layout.begin(thread_number(schedule.block), group.number)
+        bounded = vectors % schedule.together != 0 or bool(group.inside)
         RowsBody(rows, schedule, layout, reductions, bounded).emit()
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Layout, Partial, Reduction
@@ -29,13 +29,13 @@ _AT_ONCE = 8
 @dataclass
 class _Layout(Layout):
     """The common part of both layouts. `row`: the thread's first row; `part`: the thread's
-    number along the row."""
+    number along the row; `lds`: arrays in the order of their use."""
 
     rows: Rows
     schedule: RowSchedule
     target: Target
-    frame: Frame
-    numbers: dict[int, int]  # the number of an input's buffer, by the input's number
+    buffers: Mapping[Argument, ir.Value]
+    lds: Sequence[ir.Value]
 
     row: Index = 0
     part: Index = 0
@@ -45,13 +45,10 @@ class _Layout(Layout):
     def __post_init__(self) -> None:
         self.lanes = self.schedule.lanes
         self._starts: dict[MemoryOperand, Index] = {}
-        self._lds = iter(self.frame.lds)
-
-    def source(self, operand: MemoryOperand) -> ir.Value:
-        return self.frame.buffers[self.numbers[operand.argument]]
+        self._lds = iter(self.lds)
 
     def target_of(self, result: Result) -> ir.Value:
-        return self.frame.buffers[len(self.numbers) + result.operand.argument]
+        return self.buffers[Argument("output", result.operand.argument)]
 
     def guards(self, bounded: bool, chunk: Chunk | None = None) -> list[ir.Value]:
         """The conditions under which a result is stored."""

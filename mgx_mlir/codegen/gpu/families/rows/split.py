@@ -10,17 +10,14 @@ another, and one for the results.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import thread_number
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
@@ -67,54 +64,43 @@ class Split:
         parts = schedule.parts
         if is_last and not any(result.whole for result in self.rows.results):
             parts = 1
-        inputs = [Argument("input", number) for number in self.rows.used]
+        inputs = self.launches.inputs(self.rows.used)
         outputs = self.launches.results if is_last else []
         read = [*inputs, *(scratch for r in known for _, scratch in self.pieces[r.result])]
         written = [*outputs, *(scratch for r in now for _, scratch in self.pieces[r.result])]
         vectors = self.rows.rows // (schedule.lanes if schedule.across else 1)
         blocks = ceil_div(vectors, schedule.together) * parts
-        grid = builder.grid_of(blocks)
         lds = lds_arrays(schedule, [*known, *now], self.target)
-        with self.launches.function(read, written, schedule.block, grid, lds) as (held_at, frame):
-            number = builder.linear_block(grid)
-            some, part = emit.div(number, parts), emit.rem(number, parts)
-            numbers = {number: position for position, number in enumerate(self.rows.used)}
+        with self.launches.groups(read, written, schedule.block, blocks, lds) as group:
+            some, part = emit.div(group.number, parts), emit.rem(group.number, parts)
             kind = Across if schedule.across else Along
-            tensors = tuple(held_at[a] for a in [*inputs, *outputs])
-            frame = replace(frame, buffers=tensors)
-            layout = kind(self.rows, schedule, self.target, frame, numbers)
+            layout = kind(self.rows, schedule, self.target, group.buffers, group.lds)
             layout.block_part = part
-            layout.begin(builder.thread_number(schedule.block), some)
+            layout.begin(thread_number(schedule.block), some)
             first = emit.value(emit.mul(part, schedule.chunks))
-            bounded = vectors % schedule.together != 0 or grid[0] * grid[1] != blocks
+            bounded = vectors % schedule.together != 0 or bool(group.inside)
             body = RowsBody(self.rows, schedule, layout, self.reductions, bounded, first)
             for reduction in known:
-                single = self._restored(reduction, held_at, layout)
+                single = self._restored(reduction, layout)
                 body.finish(reduction, layout.reduce_one(reduction, single))
             if is_last:
                 body.store()
             for reduction, partial in zip(now, body.partials(now) if now else (), strict=True):
                 found = layout.reduce(reduction, partial)
-                self._keep(reduction, found, held_at, layout, bounded)
+                self._keep(reduction, found, layout, bounded)
 
     def _keep(
-        self,
-        reduction: Reduction,
-        found: Partial,
-        held_at: dict[Argument, ir.Value],
-        layout: Along | Across,
-        bounded: bool,
+        self, reduction: Reduction, found: Partial, layout: Along | Across, bounded: bool
     ) -> None:
         """Stores a work-group's partial results: one thread of each row does."""
         guards = [*layout.first_only(), *layout.guards(bounded)]
         for x, (element, scratch) in zip(found, self.pieces[reduction.result], strict=True):
             kept = layout.kept(_held(element))
             x = held(x) if layout.lanes_kept else emit.splat(held(x), 1)
-            kept.store(x, held_at[scratch], kept.start(layout.block_part), layout.row, guards)
+            buffer = layout.buffers[scratch]
+            kept.store(x, buffer, kept.start(layout.block_part), layout.row, guards)
 
-    def _restored(
-        self, reduction: Reduction, held_at: dict[Argument, ir.Value], layout: Along | Across
-    ) -> Partial:
+    def _restored(self, reduction: Reduction, layout: Along | Across) -> Partial:
         """Loads the partial results of a row's work-groups, spread over a work-group's threads."""
         lanes, threads, parts = layout.lanes_kept, self.schedule.threads, self.schedule.parts
         nothing = reduction.initial(lanes)
@@ -126,7 +112,8 @@ class Split:
                 self.pieces[reduction.result], nothing, strict=True
             ):
                 kept = layout.kept(_held(element))
-                read = kept.load(held_at[scratch], kept.start(at), layout.row, lanes or 1, [inside])
+                buffer, start = layout.buffers[scratch], kept.start(at)
+                read = kept.load(buffer, start, layout.row, lanes or 1, [inside])
                 x = freed(read if lanes else memory.element(read, 0), other)
                 values.append(arith.select(inside, x, other))
             return tuple(values)
