@@ -30,7 +30,11 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import Stream
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Recipe, Request
-from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import dot_products, few_rows
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import (
+    dot_products,
+    few_rows,
+    vectors,
+)
 from mgx_mlir.codegen.problem.problem import Computed, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -165,8 +169,8 @@ class _Block:
         """Rows of B from k on, then vectors along A's rows; 0 past the ends."""
         problem, cut, a, b = self.problem, self.cut, self.a, self.b
         assert isinstance(b, Matrix)
-        inside = [emit.compare("slt", k, problem.K)]
-        columns = list(inside)
+        inside = emit.compare("slt", k, problem.K)
+        columns = [inside]
         if problem.N % cut.columns:
             columns.append(emit.compare("slt", n, problem.N))
         size = emit.element_bytes(b.element)
@@ -175,13 +179,8 @@ class _Block:
         found = [
             memory.load(buffer, emit.add(place, i * stride), cut.width) for i in range(cut.depth)
         ]
-        size = emit.element_bytes(a.element)
-        limit = math.gcd(cut.depth, CHUNK_BYTES // size)
-        width = vector_width(a.column, a.row, a.batch, offset=a.offset, limit=limit)
         for m in range(problem.M):
-            for i in range(0, cut.depth, width):
-                at = memory.guarded(a.at(batch, m, emit.add(k, i)), inside, size)
-                found.append(memory.load(self.inputs[a.argument], at, width))
+            found += vectors(self.inputs, a.transposed(), (batch, k, m), inside, cut.depth)
         return found
 
     def _multiply(self, values: list[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
@@ -237,36 +236,22 @@ class _Block:
 
     def _finish(self, thread: Index, first: Index, batch: Index, epilogue: Epilogue) -> None:
         """Adds the parts up in order; each thread a few results."""
-        problem, cut = self.problem, self.cut
+        problem, cut, lds = self.problem, self.cut, self.lds
         wide = min(_RESULTS, cut.width)
         cells, parts = problem.M * cut.columns, self.threads // _DPP_ROW
-        for turn in range(ceil_div(cells // wide, self.threads)):
-            number = emit.add(thread, turn * self.threads)
-            cell = emit.mul(number, wide)
-            emit.when(
-                emit.compare("slt", cell, cells),
-                partial(self._result, cell, parts, cells, wide, first, batch, epilogue),
-            )
 
-    def _result(
-        self,
-        cell: Index,
-        parts: int,
-        cells: int,
-        wide: int,
-        first: Index,
-        batch: Index,
-        epilogue: Epilogue,
-    ) -> None:
-        total = memory.load(self.lds, cell, wide)
-        for part in range(1, parts):
-            total = arith.addf(total, memory.load(self.lds, emit.add(cell, part * cells), wide))
-        m = emit.div(cell, self.cut.columns) if self.problem.M > 1 else 0
-        n = emit.add(first, emit.rem(cell, self.cut.columns))
-        inside = []
-        if self.problem.N % self.cut.columns:
-            inside.append(emit.compare("slt", n, self.problem.N))
-        epilogue(total, batch, m, n, inside, False)
+        def put(cell: Index) -> None:
+            total = memory.load(lds, cell, wide)
+            for part in range(1, parts):
+                total = arith.addf(total, memory.load(lds, emit.add(cell, part * cells), wide))
+            m = emit.div(cell, cut.columns) if problem.M > 1 else 0
+            n = emit.add(first, emit.rem(cell, cut.columns))
+            inside = [emit.compare("slt", n, problem.N)] if problem.N % cut.columns else []
+            epilogue(total, batch, m, n, inside, False)
+
+        for turn in range(ceil_div(cells // wide, self.threads)):
+            cell = emit.mul(emit.add(thread, turn * self.threads), wide)
+            emit.when(emit.compare("slt", cell, cells), partial(put, cell))
 
 
 RECIPE = Recipe("broad", as_broad)

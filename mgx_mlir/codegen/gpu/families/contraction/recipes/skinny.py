@@ -10,7 +10,7 @@ their sums. Where there are few columns, several waves of a work-group share a c
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -224,6 +224,36 @@ def byte_products(a: ir.Value, b: ir.Value, sums: ir.Value, *, signs: bool) -> i
     return memory.joined(totals)
 
 
+def vectors(
+    inputs: Mapping[int, ir.Value],
+    matrix: Matrix,
+    start: tuple[Index, Index, Index],
+    inside: ir.Value,
+    lanes: int,
+    per_byte: int = 1,
+) -> list[ir.Value]:
+    """`lanes` neighbours along the matrix' rows from `start` on, in reads of up to 16 bytes.
+
+    start: (batch, row, column), of a row that lanes divide.
+    """
+    size, width = emit.element_bytes(matrix.element), lanes
+    if per_byte == 1:
+        others = matrix.column, matrix.batch
+        width = vector_width(matrix.row, *others, offset=matrix.offset, limit=lanes)
+    width = min(width, CHUNK_BYTES // size * per_byte)
+    batch, row, column = start
+    place, factors = matrix.at(*start), matrix.row.factors
+    found = []
+    for first in range(0, lanes, width):
+        if len(factors) < 2 or factors[-1][0] % lanes == 0:
+            at = emit.add(place, first * (factors[-1][1] if factors else 0))
+        else:
+            at = matrix.at(batch, emit.add(row, first), column)
+        at = memory.guarded(emit.div(at, per_byte), [inside], size)
+        found.append(memory.load(inputs[matrix.argument], at, width // per_byte))
+    return found
+
+
 class _Wave:
     def __init__(self, cut: Skinny, tensors: Tensors) -> None:
         self.cut, self.problem, self.target = cut, cut.problem, cut.target
@@ -307,53 +337,20 @@ class _Wave:
 
     def _read(self, batch: Index, k: Index, columns: Sequence[Index]) -> list[ir.Value]:
         """Vectors from k on, as memory holds them: A's rows, then B's columns; 0 past the end."""
-        a, b = self.problem.a, self.problem.b
+        a, b, lanes = self.problem.a, self.problem.b, self.cut.lanes
         assert isinstance(b, Matrix)
         inside = emit.compare("slt", k, self.problem.K)
         found: list[ir.Value] = []
         for m in range(self.problem.M):
-            found += self._vectors(a.transposed(), (batch, k, m), inside)
+            found += vectors(self.inputs, a.transposed(), (batch, k, m), inside, lanes)
         for n in columns:
             if not isinstance(b, Computed):
-                found += self._vectors(b, (batch, k, n), inside)
+                found += vectors(self.inputs, b, (batch, k, n), inside, lanes)
                 continue
             for read in b.tensors:
-                one = self._is_one(read)
-                found += self._vectors(read.matrix, (batch, k, n), inside, read.per_byte, one)
-        return found
-
-    def _vectors(
-        self,
-        matrix: Matrix,
-        start: tuple[Index, Index, Index],
-        inside: ir.Value,
-        per_byte: int = 1,
-        single: bool = False,
-    ) -> list[ir.Value]:
-        """Neighbours along the matrix' rows from `start` on, in reads of up to 16 bytes.
-
-        start: (batch, row, column), of a row that lanes divide.
-        """
-        size = emit.element_bytes(matrix.element)
-        lanes = 1 if single else self.cut.lanes
-        width = lanes
-        if per_byte == 1 and not single:
-            width = vector_width(
-                matrix.row, matrix.column, matrix.batch, offset=matrix.offset,
-                limit=min(lanes, CHUNK_BYTES // size),
-            )  # fmt: skip
-        width = min(width, CHUNK_BYTES // size * per_byte)
-        buffer = self.inputs[matrix.argument]
-        batch, row, column = start
-        place, factors = matrix.at(*start), matrix.row.factors
-        found = []
-        for first in range(0, lanes, width):
-            if len(factors) < 2 or factors[-1][0] % lanes == 0:
-                at = emit.add(place, first * (factors[-1][1] if factors else 0))
-            else:
-                at = matrix.at(batch, emit.add(row, first), column)
-            at = memory.guarded(emit.div(at, per_byte), [inside], size)
-            found.append(memory.load(buffer, at, width // per_byte))
+                count = 1 if self._is_one(read) else lanes
+                own = self.inputs, read.matrix, (batch, k, n), inside
+                found += vectors(*own, count, read.per_byte)
         return found
 
     def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
