@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +114,23 @@ background.submit("first", lambda: background.call(time.sleep, 300))
 time.sleep(0.3)
 """
     subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
+
+
+def test_a_process_ends_without_the_imports_of_the_other(tmp_path: Path) -> None:
+    """Which take minutes, at the least priority, where a machine is busy."""
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(300)\n")
+    code = f"""
+import sys, time
+sys.path.append({str(tmp_path)!r})
+from mgx_mlir.models.background import Background
+background = Background(["slow"])
+background.submit("first", lambda: background.call(time.sleep, 0))
+time.sleep(0.3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_weights_in_memory_are_mapped_and_come_back_as_they_are() -> None:

@@ -32,6 +32,8 @@ _PR_SET_PDEATHSIG = 1
 _MESSAGE = 64
 # Seconds that the server has for ending its workers.
 _END = 5.0
+# Seconds between two looks whether an answer is waited for.
+LOOK = 0.2
 
 
 class ServerError(Exception):
@@ -41,12 +43,20 @@ class ServerError(Exception):
 class Server:
     """A server that imports `modules` at once, beside the work of this process.
 
-    idle: it and its workers run where no other process wants to.
+    idle: it and its workers run where no other process wants to. goes_on: whether its answers
+    are waited for.
     """
 
-    def __init__(self, modules: Iterable[str] = (), idle: bool = False) -> None:
+    def __init__(
+        self,
+        modules: Iterable[str] = (),
+        idle: bool = False,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
         pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket, theirs = map(_apart, pair)
+        self._socket.settimeout(LOOK)
+        self._goes_on = goes_on
         self._lock = threading.Lock()
         self._has_workers = False
         self.has_ended = False
@@ -75,8 +85,9 @@ class Server:
 
     def fork(self, talk: int, errors: int) -> int:
         """Starts a worker that talks on the file `talk`: its number. Raises ServerError."""
+        number = self._ask(lambda: socket.send_fds(self._socket, [b"fork"], [talk, errors]))
         self._has_workers = True
-        return self._ask(lambda: socket.send_fds(self._socket, [b"fork"], [talk, errors]))
+        return number
 
     def end(self, number: int) -> int:
         """The exit status of a worker, which is killed first, or minus a signal's number."""
@@ -112,12 +123,19 @@ class Server:
         with self._lock:
             try:
                 send()
-                answer = self._socket.recv(_MESSAGE)
+                answer = self._answer()
             except OSError:
                 answer = b""
         if not answer:
             raise ServerError("the process that starts workers has ended")
         return int(answer)
+
+    def _answer(self) -> bytes:
+        """The server's; none where nobody waits for it."""
+        while self._goes_on():
+            with contextlib.suppress(TimeoutError):
+                return self._socket.recv(_MESSAGE)
+        return b""
 
 
 def _apart(one: socket.socket) -> socket.socket:

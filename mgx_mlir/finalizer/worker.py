@@ -19,11 +19,9 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import IO, Any
 
 from mgx_mlir.finalizer.calls import SIZE
-from mgx_mlir.finalizer.server import Server, ServerError
+from mgx_mlir.finalizer.server import LOOK, Server, ServerError
 
 _STDERR_LINES = 20
-# Seconds between two looks whether a call goes on.
-_LOOK = 0.2
 
 
 class WorkerError(Exception):
@@ -164,7 +162,7 @@ class Worker:
             left = deadline - time.monotonic()
             if left <= 0 or not goes_on():
                 raise TimeoutError
-            self._socket.settimeout(min(left, _LOOK))
+            self._socket.settimeout(min(left, LOOK))
             try:
                 part = self._socket.recv(min(size, 1 << 20))
             except TimeoutError:

@@ -55,11 +55,11 @@ class Background:
 
         Raises what the function raises, and WorkerError where its process ends.
         """
-        if self._worker is None:
-            self._server = Server(self._modules, idle=True)
-            self._worker = Worker(self._server)
         goes_on = threading.main_thread().is_alive
         try:
+            if self._worker is None:
+                self._server = Server(self._modules, idle=True, goes_on=goes_on)
+                self._worker = Worker(self._server)
             succeeded, value = self._worker.call((function, arguments, {}), _TIME_LIMIT, goes_on)
         except BaseException:
             self._close()
