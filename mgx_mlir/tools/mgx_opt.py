@@ -129,21 +129,20 @@ def _pipeline(options: argparse.Namespace, rest: Sequence[str]) -> list[Step]:
             steps.extend(_named(value))
         elif name in pass_names():
             steps.append(pass_class(name).from_options(value))
-        elif name.startswith("mgx-") and not equals:
-            steps.append(_native_or_error(name))
         else:
+            if name.startswith("mgx-"):
+                _check_native(name)
             steps.append(f"{name}{{{value}}}" if equals else name)
     return steps
 
 
-def _native_or_error(name: str) -> Step:
-    """A pass of the native module, or the error that `pass_class` raises."""
+def _check_native(name: str) -> None:
+    """Raises the error of `pass_class` for a name that is no pass of the native module."""
     try:
         with mgx_context():
             passmanager.PassManager("builtin.module").add(name)
     except ValueError:
         pass_class(name)
-    return name
 
 
 def _named(names: str) -> list[Step]:

@@ -93,6 +93,7 @@ def test_list_passes_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> 
         (["--mgx-pipeline=quick"], 2, "there is no pipeline 'quick'"),
         (["--pass-pipeline=cse", "--cse"], 2, "exclude each other"),
         (["--arch=gfx0", "--cse"], 1, "unknown target 'gfx0'"),
+        (["--mgx-fuse-pointwse=max-ops=3"], 2, "did you mean mgx-fuse-pointwise?"),
         (["--split-input-fil"], 2, "no option --split-input-fil; did you mean --split-input-file?"),
         (["-o", "/dev/full"], 1, "/dev/full: No space left on device"),
     ],
