@@ -137,3 +137,18 @@ def test_ranges_without_order_are_usage_errors(given):
 def test_a_range_for_a_size_that_the_model_fixes_is_a_usage_error():
     with pytest.raises(UsageError, match=r"fixes dimension 1 of input 'a' at 3; \{1, 4\} is given"):
         signature(two_inputs("batch", 3), input_dims={"a": [2, Range(1, 4)]})
+
+
+def test_attention_without_queries_has_heads():
+    """A shape copies the queries' size of 0, and leaves the heads' open."""
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size, 8])
+        for name, size in (("q", 0), ("k", "keys"), ("v", "keys"))
+    ]
+    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], **heads)
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", values, [output])
+    opset = helper.make_opsetid("", 23)
+    made = signature(helper.make_model(graph, opset_imports=[opset], ir_version=11))
+    assert made.endswith("-> tensor<?x0x8xf32, #mgx.dims<[batch : 1 ... ?, _, _]>>"), made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from mlir import ir
@@ -19,6 +19,7 @@ from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.sizes.arithmetic import Number, Size, exact, maximum
 
+T = TypeVar("T")
 # More than any tensor has; a longer shape is a fault, or an attack.
 _MOST_DIMENSIONS = 64
 
@@ -135,7 +136,8 @@ def resolve(
     if wanted.count(-1) > 1:
         raise ModelError(f"shape {list(wanted)} leaves several sizes open")
     open_place = wanted.index(-1)
-    result[open_place] = _what_is_left(have, [d for d in result if d != -1], require)
+    kept, taken = _without_copied_zeros(have, wanted, result, zero_is_zero)
+    result[open_place] = _what_is_left(kept, [d for d in taken if d != -1], require)
     return result
 
 
@@ -159,11 +161,22 @@ def _resolve_sizes(
     if result.count(-1) > 1:
         return None
     if -1 in result:
-        left = _part(math.prod(known), math.prod(n for n in result if n != -1), require, rounded)
+        kept, taken = _without_copied_zeros(known, wanted, result, zero_is_zero)
+        left = _part(math.prod(kept), math.prod(n for n in taken if n != -1), require, rounded)
         if left is None:
             return None
         result[result.index(-1)] = left
     return result
+
+
+def _without_copied_zeros(
+    have: Sequence[T], wanted: Sequence[Number], result: Sequence[T], zero_is_zero: bool
+) -> tuple[list[T], list[T]]:
+    """The sizes before and after without those of 0 that are copied: any rest goes with them."""
+    nothing = [n for n, size in enumerate(have[: len(wanted)]) if size == wanted[n] == 0]
+    copied = [] if zero_is_zero else nothing
+    kept, taken = ([d for n, d in enumerate(x) if n not in copied] for x in (have, result))
+    return kept, taken
 
 
 def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
@@ -184,6 +197,8 @@ def _part(
     Of a size that may be no multiple of a number, a run checks that it is one; rounded: of a
     size that may be no multiple of others too.
     """
+    if divisor == 0:
+        return None
     found = exact(count, divisor)
     if found is not None or require is None or not divisor >= 0:
         return found

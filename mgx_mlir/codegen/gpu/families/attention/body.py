@@ -81,7 +81,7 @@ def plain_scale(attention: Attention) -> float | None:
             continue
         values = list(op.operands)
         if isinstance(op, mgx.YieldOp):
-            return scale if values[0] == score and scale > 0 else None
+            return scale if values[0] == score and 0 < scale < float("inf") else None
         factors = [constants[x] for x in values if x in constants]
         if not isinstance(op, mgx.MulOp) or len(factors) != 1 or score not in values:
             return None
