@@ -243,7 +243,9 @@ def optimize(
 ) -> None:
     """Runs the mode's pipelines, or those named, on the graph in place. No chip is known."""
     cleanup = tuple(name for name in CLEANUP if name not in options.disable)
-    context = PassContext(weights=graph.weights, cleanup=cleanup, kind=options.kind)
+    context = PassContext(
+        weights=graph.weights, cleanup=cleanup, kind=options.kind, exact=options.exact
+    )
     for name in mode_pipelines(options.mode) if pipelines is None else pipelines:
         started = time.perf_counter()
         steps = pipeline_of(name, options)

@@ -24,7 +24,11 @@ def drop_neutral_operand(op: ir.OpView, context: PassContext) -> ir.Value | None
         found = splat(other)
         if found is None or x.type != op.result.type:
             continue
-        if found == np.asarray(mgx.NEUTRAL_RIGHT[type(op)]).astype(found.dtype):
+        if found != np.asarray(mgx.NEUTRAL_RIGHT[type(op)]).astype(found.dtype):
+            continue
+        # -0 + 0 is 0, and so is -0 - -0.
+        signed = found == 0 and isinstance(element_type(x), ir.FloatType)
+        if not context.exact or not signed or np.signbit(found) == isinstance(op, mgx.AddOp):
             return x
     return None
 
@@ -61,8 +65,8 @@ class EliminateIdentities(PatternPass):
 
     `%ones` may be a broadcast of a constant. A conversion to a type that holds every value of
     the first goes where another follows, and a zero point that is 0. Only removals that are
-    exact for every value, NaN and infinity included, are made; -0.0 + 0 gives -0.0. The
-    clean-up after the pass folds double negation, relu of relu and the like.
+    exact for every value, NaN and infinity included, are made; -0.0 + 0 gives -0.0, but for
+    `--exact`. The clean-up after the pass folds double negation, relu of relu and the like.
     """
 
     cleanup: ClassVar[bool] = True

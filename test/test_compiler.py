@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from mlir import ir
+from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir.artifact.target import Target
@@ -206,6 +207,18 @@ def test_order_and_options_are_recorded() -> None:
     ran = [name for name, _ in report.passes.entries]
     assert [n for n in ran if n not in CLEANUP] == [n for n in recorded if n not in CLEANUP]
     assert "mgx-fuse-reduce" not in recorded and "mgx-simplify-algebra" not in recorded
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_exact_programs_keep_the_sum_of_zeros(exact: bool) -> None:
+    """-0 + 0 is 0; without --exact, x + 0 is x."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    zero = numpy_helper.from_array(np.float32([0]), "zero")
+    node = helper.make_node("Add", ["x", "zero"], ["y"])
+    graph = helper.make_graph([node], "sum", values[:1], values[1:], [zero])
+    program = mgx_mlir.compile(helper.make_model(graph), "cpu", CompileOptions(exact=exact))
+    found = program.run({"x": np.float32([-0.0, 1])})["y"]
+    assert np.signbit(found).tolist() == [not exact, False]
 
 
 @pytest.mark.parametrize(

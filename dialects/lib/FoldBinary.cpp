@@ -117,7 +117,12 @@ static std::optional<APInt> computeInt(Operation *op, const APInt &a, const APIn
 // Whether `a op b` is a for every a. A constant of a commutative op stands on the right.
 static bool isNeutralRight(Operation *op, Attribute b) {
   std::optional<int> neutral = neutralRightOf(op->getName());
-  return neutral && isAll(b, *neutral);
+  if (!neutral || !isAll(b, *neutral))
+    return false;
+  // -0 + 0 is 0, as -0 - -0 is: mgx-eliminate-identities drops those where signs may differ.
+  FailureOr<Numbers<APFloat>> floats = readNumbers<APFloat>(b);
+  return *neutral != 0 || failed(floats) ||
+         llvm::all_of(*floats, [&](const APFloat &f) { return f.isNegative() == isa<AddOp>(op); });
 }
 
 // `x op x` is x.

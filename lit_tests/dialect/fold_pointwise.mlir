@@ -4,8 +4,9 @@
 // CHECK-SAME:    %[[X:.+]]: tensor<2xf32>
 func.func @neutral_elements(%x: tensor<2xf32>) -> tensor<2xf32> {
   %zero = mgx.constant dense<0.0> : tensor<2xf32>
+  %negative = mgx.constant dense<-0.0> : tensor<2xf32>
   %one = mgx.constant dense<1.0> : tensor<2xf32>
-  %0 = mgx.add %zero, %x : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %0 = mgx.add %negative, %x : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   %1 = mgx.sub %0, %zero : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   %2 = mgx.mul %one, %1 : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   %3 = mgx.div %2, %one : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
@@ -21,6 +22,17 @@ func.func @keeps_a_number_that_is_not_neutral(%x: tensor<2xf32>) -> tensor<2xf32
   // CHECK: mgx.add
   %0 = mgx.add %x, %one : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   return %0 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @keeps_a_zero_that_changes_the_sign_of_zeros
+func.func @keeps_a_zero_that_changes_the_sign_of_zeros(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %zero = mgx.constant dense<0.0> : tensor<2xf32>
+  %negative = mgx.constant dense<-0.0> : tensor<2xf32>
+  // CHECK: mgx.add
+  // CHECK: mgx.sub
+  %0 = mgx.add %x, %zero : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %1 = mgx.sub %0, %negative : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
 }
 
 // CHECK-LABEL: func.func @keeps_zero_times_x

@@ -72,3 +72,17 @@ func.func @main(%x: tensor<4xi8>, %s: tensor<4xf32>) -> tensor<4xf32> {
   %y = mgx.dequantizelinear %x scale %s zero_point %z : tensor<4xi8>, tensor<4xf32>, tensor<4xi8> -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// With --exact x + 0 stays, as test/test_compiler.py has it.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2xf32>
+// CHECK-NEXT:    return %[[X]]
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %zero = mgx.constant dense<0.0> : tensor<2xf32>
+  %negative = mgx.constant dense<-0.0> : tensor<2xf32>
+  %0 = mgx.add %x, %zero : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %1 = mgx.sub %0, %negative : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}

@@ -43,6 +43,8 @@ class PassContext:
     target: Target | None = None
     # The kind of target that the program is for; "gpu" where it is for any.
     kind: str = "gpu"
+    # Whether the model's formulas are kept, and the signs of zeros with them.
+    exact: bool = False
     # The passes that run after a pass that asks for clean-up.
     cleanup: tuple[str, ...] = CLEANUP
     # Elements that all passes together may spend on computing constants.
