@@ -21,6 +21,9 @@ LEAST_BLOCK_BYTES = 128  # of a row of it
 # The first-level cache: 4 KiB of each of its (8 to 12) ways, half of which rows of A may take.
 CACHE_LINE, CACHE_SETS, ROWS_OF_SET = 64, 64, 4
 HALF = CACHE_LINE * CACHE_SETS * ROWS_OF_SET
+# Shares of a tile's time: of reading a part of a block of B from behind the second-level cache, of
+# rows of A, times columns, and that which cutting the depth saves. Bytes of an item's sums.
+READ_BLOCK, READ_A, CUT_SHARE, SUMS_BYTES = 0.4, 5.0, 0.15, 256 << 10
 # Multiply-adds of a work item that are worth waking a thread for.
 ITEM_MULTIPLY_ADDS = 1 << 20
 # The share of the products' time that packing B again for each item of rows may cost: the second
@@ -284,9 +287,13 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     Of a product with formulas for sizes, that of its usual ones: B is packed once for all items.
     """
     if (given := usual(problem)) != problem:
-        plan = replace(choose(given, machine), shared=True)
+        plan = replace(_uncut(given, machine), shared=True)
         exact = isinstance(problem.K, int) or not emit.is_float(problem.accumulator)
         return plan if exact else replace(plan, depth=min(plan.depth, SUM_DEPTH))
+    return _cut(problem, _uncut(problem, machine))
+
+
+def _uncut(problem: Contraction, machine: Machine) -> CpuSchedule:
     lanes = machine.lanes(problem.accumulator)
     joined = joined_by(problem, machine)
     highest = IN_PLACE_ROWS if isinstance(problem.a, InPlace) else machine.registers
@@ -316,6 +323,36 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
         return plan
     item_rows = _item_rows(problem, lanes, rows, columns, shared=True)
     return replace(plan, item_rows=item_rows, shared=True)
+
+
+def _cut(problem: Contraction, plan: CpuSchedule) -> CpuSchedule:
+    """The schedule with its depth cut, where a tile's rows of A leave the first-level cache.
+
+    An item then has several tiles, which read a part of a block of B in turn. Its size is that
+    which costs least: few tiles read B often, narrow blocks A, and few items leave threads idle.
+    """
+    size = emit.element_bytes(problem.accumulator)
+    is_wide = plan.lanes * size == 64 and plan.joined == 1 and type(problem.a) is Matrix
+    if not (is_wide and plan.shared) or plan.rows * problem.K * size <= 4 * HALF:
+        return plan
+    tiles, step = ceil_div(problem.M, plan.rows), plan.vectors * plan.lanes
+
+    def cost(columns: int, height: int) -> tuple[float, int, int]:
+        parts = ceil_div(tiles, height)
+        idle = idle_share(problem.batch * ceil_div(problem.N, columns) * parts)
+        height = ceil_div(tiles, parts)
+        return idle + READ_BLOCK / height + READ_A / columns, columns, height
+
+    share, columns, height = min(
+        cost(columns, height)
+        for columns in range(step, MAX_BLOCK_COLUMNS + 1, step)
+        for height in range(1, SUMS_BYTES // (plan.rows * columns * size) + 1)
+    )
+    if share > CUT_SHARE:
+        return plan
+    depth = ceil_div(problem.K, ceil_div(problem.K, HALF // (plan.rows * size)))
+    depth = ceil_div(depth, plan.lanes) * plan.lanes
+    return replace(plan, depth=depth, columns=columns, item_rows=height * plan.rows)
 
 
 def packs_once(problem: Contraction) -> bool:

@@ -85,6 +85,24 @@ def test_depth_beyond_one_cache_block():
     HostKernel(dot(40, 130, 5000)).check(atol=2e-3)
 
 
+def test_rows_that_leave_the_first_level_cache_have_their_depth_cut():
+    def plan(depth):
+        sides = enumerate(strides(400, depth, 1000))
+        a, b = (Matrix(number, "f32", 0, Axis(()), *axes) for number, axes in sides)
+        problem = Contraction(1, 400, 1000, depth, a, b, "f32")
+        return schedule.choose(problem, schedule.Machine(64, 32))
+
+    cut, whole = plan(4096), plan(512)
+    assert cut.rows * cut.depth * 4 <= schedule.HALF + 4 * cut.rows * cut.lanes
+    assert cut.item_rows > cut.rows and cut.shared
+    assert whole.depth == 512
+
+
+@pytest.mark.parametrize("shape", [(150, 200, 4100), (129, 1000, 2500)], ids=str)
+def test_items_of_several_tiles_that_read_parts_of_blocks(shape):
+    HostKernel(dot(*shape)).check(atol=2e-3)
+
+
 @pytest.mark.parametrize("layout", ["nn", "nt"])
 @pytest.mark.parametrize("shape", [(1, 20), (2, 33), (8, 20), (33, 40), (40, 5)], ids=str)
 def test_long_sums_are_as_exact_as_short_ones(shape, layout):
