@@ -40,6 +40,8 @@ PACK_DEPTH = 128
 # which the next item reads again. Packing a vector of B is loads, stores and, along k, a
 # transposition. Sums that are stored and loaded between two blocks of depth cost that too.
 LOAD_A, LOAD_B, LOAD_FAR = 0.4, 1.0, 3.0
+# A vector of 32 bytes of a line of pixels, as measured for 8 and more filters of 64 elements.
+LOAD_LINE = 1.5
 PACK_VECTOR, PACK_TRANSPOSED = 2.5, 6.0
 PACK_A_VECTOR = 2.5
 SUMS_VECTOR = 4.0
@@ -421,12 +423,15 @@ def _cost(
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = ceil_div(problem.M, rows)
     depths = ceil_div(problem.K, _depth(problem, lanes, columns, joined))
-    wide = lanes * emit.element_bytes(problem.accumulator) == 64
+    size = emit.element_bytes(problem.accumulator)
+    wide = lanes * size == 64
     far = depths > 1 and wide and packs_once(problem)
     line, how = isinstance(problem.b, Line), (LOAD_FAR if far else LOAD_B, CHAINS)
     if isinstance(problem.b, Line):
         # Lines are in the first-level cache, and of few steps: sums of the next tile are in flight.
-        how = LOAD_A if problem.b.held * columns <= 2 * HALF else 2 * LOAD_B, CHAINS // 2
+        is_large = lanes * size == 32 and problem.M >= 8 and problem.K >= 64
+        near = LOAD_LINE if is_large else LOAD_A
+        how = near if problem.b.held * columns <= 2 * HALF else 2 * LOAD_B, CHAINS // 2
     one, whole = tile_cost(rows, 1, *how), tile_cost(rows, vectors, *how)
     steps = ceil_div(problem.K, joined)
     total = 0.0

@@ -128,3 +128,14 @@ def test_the_least_estimate_is_taken(rows: int, taken: str) -> None:
     told = explain(kernel.bytecode, Target.get("x86-64-v3"))
     assert f"{taken}, taken: " in told and "clocks" in told
     assert told.startswith(f"{taken}: ") and "windows, refused: " in told
+
+
+@pytest.mark.parametrize(("channels", "side", "taken"), [(3, 224, "lines"), (64, 56, "windows")])
+def test_images_of_few_channels_go_by_lines(channels: int, side: int, taken: str) -> None:
+    sides = f"float[1, {channels}, {side}, {side}] x, float[64, {channels}, 3, 3] w"
+    model = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 17]> g ({sides}) => (y) '
+        "{ y = Conv <pads = [1, 1, 1, 1]> (x, w) }"
+    )
+    (kernel,) = mgx_mlir.compile_to_bytecode(model, kind="cpu").kernels
+    assert f"{taken}, taken: " in explain(kernel.bytecode, Target.get("x86-64-v3"))
