@@ -262,7 +262,7 @@ class Body:
         present = [(c, n) for i, n in pairs if (c := self.inside(i, n)) is not None]
         with self._points[-1]:
             condition = functools.reduce(arith.andi, [c for c, _ in present]) if present else None
-        if all(isinstance(n, int) for _, n in present):
+        if condition is None or all(isinstance(n, int) for _, n in present):
             element = self.at(value, [self.clamp(*pair) for pair in pairs])
             with self._points[-1]:
                 return arith.select(condition, element, otherwise()) if condition else element
