@@ -217,7 +217,7 @@ def test_a_schedule_that_spills_gives_way_to_one_with_fewer_registers(
 def test_chosen_schedule_is_told() -> None:
     _, kernel = SHAPES[0].kernel()
     assert re.fullmatch(
-        r"mgx\.dot: tile 256x256x32, \dx\d waves, prefetch distance 1, mfma of f16",
+        r"mgx\.dot: tile 224x256x32, \dx\d waves, prefetch distance 1, mfma of f16",
         compiler(kernel)(Target.get("gfx942")).why,
     )
 

@@ -1,4 +1,4 @@
-"""Numbers at the ends of floats on emulated chips: large scores, zeros with a sign."""
+"""Zeros with a sign on emulated chips."""
 
 from __future__ import annotations
 
@@ -31,20 +31,6 @@ def run(chip: str, nodes: list[NodeProto], **feeds: Array) -> Array:
     opset = helper.make_opsetid("", 23)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=11)
     return np.asarray(mgx_mlir.compile(model, chip).run(feeds)["y"])
-
-
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize(("element", "size"), [("f4", 1e9), ("f4", 1e30), ("f2", 3e7)])
-def test_large_scores_have_a_softmax(chip: str, element: str, size: float) -> None:
-    """A product with the row maximum rounds there by more than exponents may be."""
-    random = np.random.default_rng(0)
-    q, k, v = (random.standard_normal((1, 2, n, 64)) for n in (16, 48, 48))
-    q, k = q * size**0.5, k * size**0.5
-    q, k, v = (x.astype(element) for x in (q, k, v))
-    found = run(chip, [helper.make_node("Attention", ["q", "k", "v"], ["y"])], q=q, k=k, v=v)
-    scores = q.astype("f8") @ k.astype("f8").swapaxes(2, 3)
-    # One key has it all.
-    np.testing.assert_array_equal(found, np.take_along_axis(v, scores.argmax(3)[..., None], 2))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith, vector
-from mlir.dialects import math as mlir_math
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -334,15 +332,10 @@ class Work:
         if self.factor is None:
             factor = emit.constant(softmax.LOG2_E, "f32", lanes)
             return softmax.multiply(softmax.subtract(x, spread(row_maximum)), factor)
-        # One multiply-add for each score; the product with the row maximum is one scalar, and its
-        # rounding the same power of 2 for all shares. Where that is large, the factor is a power
-        # of 2, and nothing rounds: neighbouring scores are too far apart then to share.
-        scale, power = self.factor * softmax.LOG2_E, 2.0 ** math.floor(math.log2(self.factor))
-        most = emit.constant(2.0 ** (27 if self.unit.element == "f16" else 30) / scale, "f32")
-        plain = softmax.at_most(mlir_math.absf(row_maximum), most)
-        factor = arith.select(plain, emit.constant(scale, "f32"), emit.constant(power, "f32"))
-        below = spread(arith.negf(softmax.multiply(row_maximum, factor)))
-        return softmax.add(softmax.multiply(x, spread(factor)), below)
+        scale = self.factor * softmax.LOG2_E
+        # One multiply-add for each score; the product with the row maximum is one scalar.
+        below = spread(softmax.multiply(row_maximum, emit.constant(-scale, "f32")))
+        return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
 
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
         """The lane's first operands of the second product for the keys of one step, from pairs
