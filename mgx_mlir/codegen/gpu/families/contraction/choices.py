@@ -161,8 +161,9 @@ class Choice:
         if schedule is None:
             return Refusal(f"no schedule fits {self.own.target.name}")
         tiling, blocks = Tiling(schedule, request.unit, self.own.target), self._blocks
-        near = blocks is not None and self.clocks(blocks, usual) < self.clocks(tiling, usual)
-        return blocks if blocks is not None and near else tiling
+        if blocks is not None and self.clocks(blocks, usual) < self.clocks(tiling, usual):
+            return blocks
+        return tiling
 
     @cached_property
     def _blocks(self) -> Other | None:

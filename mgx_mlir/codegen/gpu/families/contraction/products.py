@@ -56,10 +56,7 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
-from mgx_mlir.codegen.gpu.families.contraction.variants import (
-    matrices,
-    variants,
-)
+from mgx_mlir.codegen.gpu.families.contraction.variants import matrices, variants
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import element_of
 from mgx_mlir.codegen.problem.problem import Axis
@@ -129,7 +126,7 @@ class _Way:
 
 
 class ProductKernel(SymbolicKernel):
-    """A kernel, which `generated` gives the program of."""
+    """A kernel and its program."""
 
     @cached_property
     def choices(self) -> list[Choice]:
@@ -152,7 +149,7 @@ class ProductKernel(SymbolicKernel):
         """The program, and its schedules in words. regimes: those that have a schedule each, of all
         runs of the program; by default those of `ranges`."""
         ways: list[_Way] = []
-        rows: list[tuple[Other, Number]] = []
+        others: list[tuple[Other, Number]] = []
         share = sum((regime.share for regime in regimes), 0) if regimes else 1
         for choice in self.choices:
             # Single elements make long code: no large tiles, and one schedule, of short loops.
@@ -165,11 +162,11 @@ class ProductKernel(SymbolicKernel):
                 return found
             row = choice.row() if self.ranges is RANGES else None
             if row is not None:
-                rows.append((Other(1, row), part - part * is_more(self.whole.M, 1)))
+                others.append((Other(1, row), part - part * is_more(self.whole.M, 1)))
                 part = part * is_more(self.whole.M, 1)
             for plan, regime in found:
                 if isinstance(plan, Other):
-                    rows.append((plan, regime.share * part))
+                    others.append((plan, regime.share * part))
                 else:
                     ways.append(_Way(choice.variant, plan, regime.share * part, self._sums(plan)))
         bytes_ = sum(
@@ -191,10 +188,10 @@ class ProductKernel(SymbolicKernel):
             packed.emit(launches, self.images.count if self.images else self.whole.batch, share)
         for way in ways:
             self._emit(launches, way)
-        for few, share in rows:
-            self._emit_other(launches, few.plan, share)
+        for other, share in others:
+            self._emit_other(launches, other.plan, share)
         words = dict.fromkeys(way.tiling.schedule.describe(way.tiling.unit) for way in ways)
-        words |= dict.fromkeys(few.describe() for few, _ in rows)
+        words |= dict.fromkeys(other.describe() for other, _ in others)
         if refusal := launches.refusal():
             return refusal
         sizes = "number of rows" if self.ranges is ROWS else "sizes"

@@ -13,7 +13,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 # 5 and 7 fill rounds of work-groups; estimates of few waves are too rough for them but on CDNA.
-_TILES = {False: (1, 2, 3, 4, 6, 8), True: tuple(range(1, 9))}
+_TILES, _TILES_OF_MFMA = (1, 2, 3, 4, 6, 8), tuple(range(1, 9))
 _DISTANCES = (4, 2, 1)
 _MOST_SPLITS = 32
 # Products along k that one float may add up: the error of a sum grows with their number.
@@ -123,7 +123,7 @@ def schedules(kind: str) -> Iterator[ProductSchedule]:
 
     kind: that of the instruction that multiplies.
     """
-    tiles = _TILES[kind == "mfma"]
+    tiles = _TILES_OF_MFMA if kind == "mfma" else _TILES
     for (waves_m, waves_n), tiles_m, tiles_n, prefetch in product(_WAVES, tiles, tiles, _DISTANCES):
         yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, prefetch)
 
