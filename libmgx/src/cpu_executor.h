@@ -18,7 +18,7 @@ struct mgx_step {
 };
 }
 
-// Of a run.
+// A run has at most so many threads.
 constexpr int most_threads = 4096;
 
 // The work of each thread in a run, step by step.

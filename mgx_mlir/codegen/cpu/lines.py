@@ -85,7 +85,7 @@ def lines_of(match: Match, machine: Machine) -> Lines | Refusal:
     made = replace(
         match, problem=own, place=place, sources=mapped(match.sources, lambda x: sources[x] or x)
     )
-    # Of a symbolic size, as many pixels as others estimate.
+    # An image of symbolic sizes counts as many pixels as `windows` estimates.
     given, share = own, 1.0
     if not isinstance(pixels, int):
         given, share = replace(own, batch=USUAL_SIDE, N=USUAL_SIDE), USUAL_PIXELS / USUAL_SIDE**2
