@@ -32,7 +32,7 @@ from mgx_mlir.codegen.gpu.families.attention.plain import work_of
 from mgx_mlir.codegen.gpu.families.attention.state import Merge, State, part
 from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader
 from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
-from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.convolution import place_of_results
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.meaning.element import F32
 from mgx_mlir.codegen.problem.problem import Matrix
@@ -75,7 +75,7 @@ class Generator:
         thread = thread_number(self.threads)
         tile = emit.linear(block_number("x", self.grid[0]), (self.batch, self.grid[0]))
         is_last = last_group((counters, tile), schedule.parts, thread, wave_size, flag)
-        place = attention.result.place or row_major(attention.result.problem)
+        place = place_of_results(attention.result)
         epilogue = Epilogue(attention.result, place, self.inputs, outputs)
         before = emit.mul(self.batch, attention.M)
         beyond = emit.minimum(emit.add(self.first, schedule.queries), attention.M)
@@ -203,7 +203,7 @@ class Generator:
         """Stores results; vector 0 of the state's columns is vector `first` of the result."""
         attention, unit = self.attention, self.unit
         M, bounded = attention.M, attention.E % unit.columns != 0
-        place = attention.result.place or row_major(attention.result.problem)
+        place = place_of_results(attention.result)
         epilogue = Epilogue(attention.result, place, self.inputs, outputs)
         for tile, query in enumerate(self.queries):
             inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []

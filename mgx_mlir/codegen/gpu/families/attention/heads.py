@@ -48,7 +48,7 @@ from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import PARTS, AttentionSchedule
-from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.convolution import place_of_results
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.meaning.element import F32, element_named, sizes_of
@@ -188,7 +188,7 @@ class _Moves:
 
     def one_head(self, attention: Attention) -> Attention:
         """The attention of one head; its arguments are the numbers of the moved tensors."""
-        place = attention.result.place or row_major(attention.result.problem)
+        place = place_of_results(attention.result)
         size = attention.batch * attention.M * attention.E
         for number, element in enumerate(attention.result.result_elements):
             tensor = Tensor(1, element_named(element), written=True)
@@ -272,20 +272,15 @@ class _Heads(Generator):
         used = sorted({x.argument for x in attention.result.reads})
         read = [replace(x, tensor=replace(x.tensor, written=False)) for x in partial]
         every = [*read, *(moves.found[number] for number in used), *moves.results]
-        grid = (
-            ceil_div(attention.M * attention.E // self.partial.width, THREADS),
-            lines_of(heads)[0],
-            1,
-        )
+        vectors = attention.M * attention.E // self.partial.width
+        grid = ceil_div(vectors, THREADS), lines_of(heads)[0], 1
         with launches.moved(every, THREADS, grid, along="y") as (frame, _):
             values, ends, *rest = frame.buffers
-            place = attention.result.place or row_major(attention.result.problem)
+            place = place_of_results(attention.result)
             inputs = dict(zip(used, rest, strict=False))
             epilogue = Epilogue(attention.result, place, inputs, rest[len(used) :])
-            number = emit.add(
-                emit.mul(block_number("x", MAX_THREADS), THREADS), thread_number(THREADS)
-            )
-            here = number, attention.M * attention.E // self.partial.width
+            block = emit.mul(block_number("x", MAX_THREADS), THREADS)
+            here = emit.add(block, thread_number(THREADS)), vectors
             combine((values, ends), epilogue, attention, self.partial, scale, here)
 
 
