@@ -23,6 +23,10 @@ from mgx_mlir.suggest import instead
 _log = logging.getLogger(__name__)
 
 
+# Called with "Before" or "After", a step of a pipeline, and the module.
+Watch = Callable[[str, Step, ir.Operation], None]
+
+
 @dataclass
 class PassTimes:
     """Seconds spent in each pass, in the order they ran."""
@@ -41,11 +45,13 @@ def run_pipeline(
     *,
     times: PassTimes | None = None,
     configure: Callable[[passmanager.PassManager], None] | None = None,
+    watch: Watch | None = None,
     reproducer: Path | None = None,
 ) -> None:
     """Runs a pipeline on a module, verifying after each pass.
 
-    `configure` gets upstream's pass manager, to switch on its printing or timing.
+    `configure` gets upstream's pass manager, to switch on its printing or timing; `watch` sees the
+    module before and after each step of the pipeline.
     Raises CompilerError naming the pass that failed, with the command that reproduces it
     where `reproducer` is the file to write. UserErrors of a pass are not caught.
     """
@@ -53,7 +59,7 @@ def run_pipeline(
     if reproducer is not None:
         module.operation.write_bytecode(before)
     try:
-        _run(module, pipeline, context, times, configure)
+        _run(module, pipeline, context, times, configure, watch)
     except UserError:
         raise
     except Exception as error:
@@ -77,17 +83,22 @@ def _run(
     context: PassContext,
     times: PassTimes | None,
     configure: Callable[[passmanager.PassManager], None] | None,
+    watch: Watch | None,
 ) -> None:
     with module.context:
         manager = passmanager.PassManager("builtin.module")
         clock = _Clock(times)
         for step in _with_cleanup(pipeline, context.cleanup):
+            if watch:
+                manager.add(_watcher(watch, "Before", step), "mgx-watch")
             if isinstance(step, Pass):
                 manager.add(_callable(step, context, clock), type(step).__name__, step.name)
             else:
                 _add_upstream(manager, step)
                 if times is not None:
                     manager.add(clock.marker(step), "mgx-clock")
+            if watch:
+                manager.add(_watcher(watch, "After", step), "mgx-watch")
         if configure:
             configure(manager)
         clock.start()
@@ -100,6 +111,10 @@ def _run(
                 raise CompilerError(f"{clock.running()} failed: {error}") from error
             said = f"{fault_text(error)} with its input"
             raise CompilerError(f"{clock.running()} failed with {said}") from error
+
+
+def _watcher(watch: Watch, when: str, step: Step) -> Callable[[ir.Operation, Any], None]:
+    return lambda op, _: watch(when, step, op)
 
 
 def _with_cleanup(pipeline: Iterable[Step], cleanup: Iterable[str]) -> Iterator[Step]:

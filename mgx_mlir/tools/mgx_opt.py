@@ -25,17 +25,13 @@ from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.suggest import instead
 from mgx_mlir.tools.command import Parser, end_with, exit_code, until_pipe_closes
+from mgx_mlir.tools.diagnostics import Diagnostics
 from mgx_mlir.version import __version__
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
 # LLVM's tools take -canonicalize for --canonicalize.
 ONE_DASH = re.compile(r"^-[a-zA-Z][\w-]+(?==|$)")
-# expected-error@+1 2 {{text}}: severity, line, count, text.
-EXPECTED = re.compile(
-    r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
-    r"(\d+)?\s*\{\{(.*?)\}\}"
-)
 
 
 def command() -> NoReturn:
@@ -54,7 +50,7 @@ def _main(arguments: list[str]) -> int:
     parser = _parser()
     options, rest = parser.parse_known_args([ONE_DASH.sub(r"-\g<0>", a) for a in arguments])
     try:
-        with Edge("running passes"):
+        with Edge(""):
             if options.list_passes:
                 return _list_passes()
             steps = _pipeline(options, rest)
@@ -91,9 +87,19 @@ def _parser() -> Parser:
     add("--emit-bytecode", action="store_true", help="write bytecode")
     add("--mlir-print-op-generic", action="store_true", help="print the generic form")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
+    for when in ("before", "after"):
+        said = f"print the IR {when} these passes"
+        add(
+            f"--mlir-print-ir-{when}",
+            type=lambda text: text.split(","),
+            default=[],
+            metavar="PASS,...",
+            help=said,
+        )
     add("--mlir-print-ir-before-all", action="store_true", help="print the IR before each pass")
     add("--mlir-print-ir-after-all", action="store_true", help="print the IR after each pass")
     add("--mlir-print-ir-after-change", action="store_true", help="only where it changed")
+    add("--mlir-print-ir-module-scope", action="store_true", help="print the whole module")
     add("--mlir-timing", action="store_true", help="print the time of each pass")
     add("--mlir-elide-elementsattrs-if-larger", type=int, metavar="N", help="shorten constants")
     add("--run-reproducer", action="store_true", help="run the pipeline that the file names")
@@ -114,6 +120,8 @@ def _list_passes() -> int:
 def _pipeline(options: argparse.Namespace, rest: Sequence[str]) -> list[Step]:
     """The passes in the order in which the command line names them."""
     steps: list[Step] = []
+    for name in (*options.mlir_print_ir_before, *options.mlir_print_ir_after):
+        _check_pass(name)
     if options.pass_pipeline is not None:
         if rest:
             raise UsageError(f"--pass-pipeline and '{rest[0]}' exclude each other")
@@ -131,13 +139,15 @@ def _pipeline(options: argparse.Namespace, rest: Sequence[str]) -> list[Step]:
             steps.append(pass_class(name).from_options(value))
         else:
             if name.startswith("mgx-"):
-                _check_native(name)
+                _check_pass(name)
             steps.append(f"{name}{{{value}}}" if equals else name)
     return steps
 
 
-def _check_native(name: str) -> None:
-    """Raises the error of `pass_class` for a name that is no pass of the native module."""
+def _check_pass(name: str) -> None:
+    """Raises the error of `pass_class` for a name that is no pass of mgx or of MLIR."""
+    if name in pass_names():
+        return
     try:
         with mgx_context():
             passmanager.PassManager("builtin.module").add(name)
@@ -219,20 +229,21 @@ class _Part:
         self.options = options
         self.steps = steps
         self.source = source
-        self.first_line = line
-        self.found: list[tuple[int, str, str]] = []
+        name = "<stdin>" if options.input == "-" else options.input
+        text = source if isinstance(source, str) else ""
+        self.diagnostics = Diagnostics(name, text, line, shown=not options.verify_diagnostics)
 
     def run(self) -> str | bytes | None:
         context = mgx_context()
         context.emit_error_diagnostics = True  # to the handler, beside raising
         context.allow_unregistered_dialects = self.options.allow_unregistered_dialect
-        handler = context.attach_diagnostic_handler(self._diagnose)
+        handler = context.attach_diagnostic_handler(self.diagnostics.take)
         try:
             result = self._transform(context)
         finally:
             handler.detach()
         if self.options.verify_diagnostics:
-            return b"" if self._check_expectations() else None
+            return b"" if self.diagnostics.are_expected() else None
         return result
 
     def _transform(self, context: ir.Context) -> str | bytes | None:
@@ -257,31 +268,45 @@ class _Part:
                 print(rest[rest.index("reproduce it with") :], file=sys.stderr)
             return
         if self.options.verify_diagnostics:
-            self.found.append((0, "error", str(error)))
+            self.diagnostics.found.append((0, "error", str(error)))
         else:
             print(f"mgx-opt: {error}", file=sys.stderr)
 
     def _run_passes(self, module: ir.Module) -> None:
-        target = Target.get(self.options.arch) if self.options.arch else None
-        crash = self.options.mlir_pass_pipeline_crash_reproducer
+        options = self.options
+        target = Target.get(options.arch) if options.arch else None
+        crash = options.mlir_pass_pipeline_crash_reproducer
+        named = options.mlir_print_ir_before or options.mlir_print_ir_after
+        all_passes = options.mlir_print_ir_before_all or options.mlir_print_ir_after_all
         if self.steps:
             run_pipeline(
                 module,
                 self.steps,
                 PassContext(target=target, kind=target.kind if target else "gpu"),
                 configure=self._configure,
+                watch=self._watch if named and not all_passes else None,
                 reproducer=Path(crash) if crash else None,
             )
+
+    def _watch(self, when: str, step: Step, module: ir.Operation) -> None:
+        """Prints the IR before or after a pass that is named, to standard error."""
+        options = self.options
+        named = options.mlir_print_ir_before if when == "Before" else options.mlir_print_ir_after
+        if set(named) & set(re.findall(r"[\w-]+", re.sub(r"\{.*?\}", "", str(step)))):
+            text = module.get_asm()
+            print(f"// -----// IR Dump {when} {step} //----- //\n{text}\n", file=sys.stderr)
 
     def _configure(self, manager: passmanager.PassManager) -> None:
         options = self.options
         manager.enable_verifier(options.verify_each == "true")
         before, after = options.mlir_print_ir_before_all, options.mlir_print_ir_after_all
-        if before or after or options.mlir_print_ir_after_change:
+        change = options.mlir_print_ir_after_change
+        if before or after or change:
             manager.enable_ir_printing(
                 print_before_all=before,
-                print_after_all=after or options.mlir_print_ir_after_change,
-                print_after_change=options.mlir_print_ir_after_change,
+                print_after_all=after or change,
+                print_after_change=change,
+                print_module_scope=options.mlir_print_ir_module_scope,
             )
         if options.mlir_timing:
             manager.enable_timing()
@@ -301,62 +326,6 @@ class _Part:
             flags["large_elements_limit"] = self.options.mlir_elide_elementsattrs_if_larger
         text: str = module.operation.get_asm(**flags)
         return text + "\n"
-
-    def _diagnose(self, diagnostic: ir.Diagnostic) -> bool:
-        location = diagnostic.location
-        line = location.start_line if location.is_a_file() else 0
-        severity = str(diagnostic.severity).rpartition(".")[2].lower()
-        entries = [(line, severity, diagnostic.message)]
-        entries += [(_line(note.location), "note", note.message) for note in diagnostic.notes]
-        self.found += entries
-        if not self.options.verify_diagnostics:
-            for _, kind, message in entries:
-                print(f"{self._where(location)}: {kind}: {message}", file=sys.stderr)
-        return True
-
-    def _where(self, location: ir.Location) -> str:
-        if not location.is_a_file():
-            return str(location)
-        name = "<stdin>" if self.options.input == "-" else self.options.input
-        return f"{name}:{location.start_line + self.first_line - 1}:{location.start_col}"
-
-    def _check_expectations(self) -> bool:
-        """Whether diagnostics and the `expected-*` comments match one to one."""
-        text = self.source if isinstance(self.source, str) else ""
-        missing = []
-        left = list(self.found)
-        for number, content in enumerate(text.splitlines(), 1):
-            for match in EXPECTED.finditer(content):
-                kind, offset, count, message = match.groups()
-                line = number + {"above": -1, "below": 1}.get(offset, 0)
-                if offset and offset[0] in "+-":
-                    line = number + int(offset)
-                for _ in range(int(count or 1)):
-                    hit = _match(left, None if offset == "unknown" else line, kind, message)
-                    if hit is None:
-                        missing.append(f"{line + self.first_line - 1}: {kind}: {message}")
-                    else:
-                        left.remove(hit)
-        for entry in missing:
-            print(f"mgx-opt: expected but not seen at line {entry}", file=sys.stderr)
-        unexpected = [entry for entry in left if entry[1] != "note"]
-        for line, kind, message in unexpected:
-            shown = line + self.first_line - 1
-            print(f"mgx-opt: unexpected {kind} at line {shown}: {message}", file=sys.stderr)
-        return not missing and not unexpected
-
-
-def _line(location: ir.Location) -> int:
-    return location.start_line if location.is_a_file() else 0
-
-
-def _match(
-    found: list[tuple[int, str, str]], line: int | None, kind: str, message: str
-) -> tuple[int, str, str] | None:
-    for entry in found:
-        if entry[1] == kind and message in entry[2] and line in (None, entry[0]):
-            return entry
-    return None
 
 
 def _write(output: str, results: Sequence[str | bytes]) -> None:

@@ -78,6 +78,19 @@ def test_printing_and_timing_go_to_standard_error(
     assert "IR Dump" not in printed.out
 
 
+def test_the_ir_around_named_passes(program: str, capfd: pytest.CaptureFixture[str]) -> None:
+    passes = ["--mgx-fuse-pointwise", "--cse", "--canonicalize"]
+    named = ["--mlir-print-ir-before=mgx-fuse-pointwise,cse", "--mlir-print-ir-after", "cse"]
+    assert main([program, *passes, *named]) == 0
+    printed = capfd.readouterr()
+    headings = [line for line in printed.err.splitlines() if line.startswith("// -----//")]
+    assert headings == [
+        f"// -----// IR Dump {when} //----- //"
+        for when in ("Before mgx-fuse-pointwise", "Before cse", "After cse")
+    ]
+    assert printed.err.count("func.func @main") == 3 and "IR Dump" not in printed.out
+
+
 def test_list_passes_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-passes"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -95,6 +108,7 @@ def test_list_passes_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> 
         (["--arch=gfx0", "--cse"], 1, "unknown target 'gfx0'"),
         (["--mgx-fuse-pointwse=max-ops=3"], 2, "did you mean mgx-fuse-pointwise?"),
         (["--split-input-fil"], 2, "no option --split-input-fil; did you mean --split-input-file?"),
+        (["--mlir-print-ir-after=csee", "--cse"], 2, "there is no pass 'csee'"),
         (["-o", "/dev/full"], 1, "/dev/full: No space left on device"),
     ],
 )
@@ -147,7 +161,9 @@ def test_parse_errors_name_file_and_line(
     file = tmp_path / "bad.mlir"
     file.write_text("func.func @main() {\n  %0 = mgx.nonsense\n  return\n}\n")
     assert main([str(file)]) == 1
-    assert f"{file}:2:8: error:" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith(f"{file}:2:8: error:")
+    assert said[1:3] == ["  %0 = mgx.nonsense", "       ^"]
 
 
 def test_split_parts_fail_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,6 +203,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0 and capsys.readouterr().out.startswith("mgx-opt of mgx-mlir 0.")
+
+
+def test_a_missing_file_is_named_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no-such.mlir", "--cse"]) == 1
+    assert capsys.readouterr().err == "mgx-opt: no-such.mlir: No such file or directory\n"
 
 
 def test_nothing_is_written_for_input_that_fails(
