@@ -8,6 +8,7 @@ import pytest
 from onnx import parser
 
 import mgx_mlir
+from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from test.test_full_dynamic import FULL, check
 
@@ -165,3 +166,26 @@ def test_a_counter_of_eight_bits_wraps(condition: str) -> None:
         trips = 128 if "zero" in condition else {5: 5, 200: 1}[size]
         assert results["trips"] == trips
         assert results["last"] == np.int64(trips).astype(np.int8)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_that_steps_multiply_in_turn_are_one_product(axis: int, target: str) -> None:
+    x = ("t, m", "m, t")[axis]
+    model = parser.parse_model(f"""
+        <ir_version: 9, opset_import: ["" : 17]>
+        g (float[{x}, 6] x, float[m, 5] h, float[6, 5] w, float[5, 5] r) => (last, y)
+        {{
+            last, y = Scan <num_scan_inputs = 1, scan_input_axes = [{axis}],
+                body = body (float[m, 5] before, float[m, 6] row) => (after, all) {{
+                    p = MatMul(row, w)
+                    q = MatMul(before, r)
+                    s = Add(p, q)
+                    after = Tanh(s)
+                    all = Identity(after)
+                }}> (h, x)
+        }}
+    """)
+    check(model, mgx_mlir.compile(model, target, FULL), [{"t": 7, "m": 3}, {"t": 1, "m": 2}])
+    given = CompileOptions(dim_params={"t": 40, "m": 1})
+    check(model, mgx_mlir.compile(model, target, given), [{"t": 40, "m": 1}])

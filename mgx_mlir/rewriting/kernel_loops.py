@@ -105,7 +105,7 @@ def _is_held(op: ir.OpView) -> bool:
 
 def leading_sizes(loop: mgx.LoopOp) -> tuple[Number, ...]:
     """The sizes of the leading dimensions that all has that a loop carries beside its counter."""
-    counters = _counters(loop)
+    counters = counter_places(loop)
     carried = [value for number, value in enumerate(loop.init) if number not in counters]
     shapes = [sizes_of(value.type, {})[:-1] for value in carried]
     shared: list[Number] = []
@@ -126,7 +126,7 @@ def without_counter(loop: mgx.LoopOp) -> mgx.LoopOp:
     block = loop.body.blocks[0]
     again, *following = yielded(block)
     carried = list(block.arguments)[2:]
-    counters = _counters(loop)
+    counters = counter_places(loop)
     if not counters:
         return loop
     for number in counters:
@@ -150,7 +150,7 @@ def without_counter(loop: mgx.LoopOp) -> mgx.LoopOp:
     return made
 
 
-def _counters(loop: mgx.LoopOp) -> list[int]:
+def counter_places(loop: mgx.LoopOp) -> list[int]:
     """The places of carried values that equal the trip's number."""
     block = loop.body.blocks[0]
     following = yielded(block)[1:]
