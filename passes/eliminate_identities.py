@@ -39,7 +39,11 @@ def drop_wider_type(op: mgx.ConvertOp, context: PassContext) -> ir.Value | None:
     inner = definition(op.x)
     if not isinstance(inner, mgx.ConvertOp):
         return None
-    if not _holds(element_type(op.x), element_type(inner.x)):
+    kinds = [element_type(x) for x in (inner.x, op.x, op.result)]
+    if not _holds(kinds[1], kinds[0]):
+        return None
+    # An integer that becomes another by way of a float saturates, one by itself wraps.
+    if [isinstance(kind, ir.FloatType) for kind in kinds] == [False, True, False]:
         return None
     same = inner.x.type == op.result.type
     return inner.x if same else mgx.convert(inner.x, element_type(op.result), saturate=op.saturate)
@@ -82,12 +86,14 @@ class EliminateIdentities(PatternPass):
 def _holds(wide: ir.Type, narrow: ir.Type) -> bool:
     """Whether each value of type `narrow` is a value of type `wide`."""
     a, b = numpy_dtype(narrow), numpy_dtype(wide)
-    if isinstance(narrow, ir.FloatType) != isinstance(wide, ir.FloatType):
-        return False
-    if isinstance(narrow, ir.FloatType):
-        few, many = ml_dtypes.finfo(a), ml_dtypes.finfo(b)
-        return bool(few.nmant <= many.nmant and few.nexp <= many.nexp)
     if "bool" in (a.name, b.name):
         return False
+    if not isinstance(narrow, ir.FloatType) and isinstance(wide, ir.FloatType):
+        return bool(ml_dtypes.iinfo(a).bits <= ml_dtypes.finfo(b).nmant + 1)
+    if isinstance(narrow, ir.FloatType):
+        if not isinstance(wide, ir.FloatType):
+            return False
+        few, many = ml_dtypes.finfo(a), ml_dtypes.finfo(b)
+        return bool(few.nmant <= many.nmant and few.nexp <= many.nexp)
     few_bits, many_bits = ml_dtypes.iinfo(a), ml_dtypes.iinfo(b)
     return bool(many_bits.min <= few_bits.min and few_bits.max <= many_bits.max)

@@ -65,6 +65,28 @@ func.func @main(%x: tensor<4xf16>, %y: tensor<4xf32>) -> (tensor<4xf64>, tensor<
 
 // -----
 
+// An f32 holds each number of 4 bits; an f16 does not hold each i16, and a float saturates as it
+// becomes an integer.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<4xui4>, %[[Y:.*]]: tensor<4xi16>
+// CHECK:         mgx.convert %[[X]] : tensor<4xui4> -> tensor<4xf16>
+// CHECK:         %[[H:.*]] = mgx.convert %[[Y]] : tensor<4xi16> -> tensor<4xf16>
+// CHECK:         mgx.convert %[[H]] : tensor<4xf16> -> tensor<4xf32>
+// CHECK:         %[[F:.*]] = mgx.convert %[[Y]] : tensor<4xi16> -> tensor<4xf32>
+// CHECK:         mgx.convert %[[F]] : tensor<4xf32> -> tensor<4xi8>
+func.func @main(%x: tensor<4xui4>, %y: tensor<4xi16>)
+    -> (tensor<4xf16>, tensor<4xf32>, tensor<4xi8>) {
+  %0 = mgx.convert %x : tensor<4xui4> -> tensor<4xf32>
+  %1 = mgx.convert %0 : tensor<4xf32> -> tensor<4xf16>
+  %2 = mgx.convert %y : tensor<4xi16> -> tensor<4xf16>
+  %3 = mgx.convert %2 : tensor<4xf16> -> tensor<4xf32>
+  %4 = mgx.convert %y : tensor<4xi16> -> tensor<4xf32>
+  %5 = mgx.convert %4 : tensor<4xf32> -> tensor<4xi8>
+  return %1, %3, %5 : tensor<4xf16>, tensor<4xf32>, tensor<4xi8>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @main
 // CHECK:         mgx.dequantizelinear %{{.*}} scale %{{.*}} : tensor<4xi8>, tensor<4xf32> -> tensor<4xf32>
 func.func @main(%x: tensor<4xi8>, %s: tensor<4xf32>) -> tensor<4xf32> {
