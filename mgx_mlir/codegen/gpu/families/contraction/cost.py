@@ -20,6 +20,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.choice import least, terms
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction import finish
+from mgx_mlir.codegen.gpu.families.contraction.blocks import in_halves
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
     BUFFERS,
     besides,
@@ -29,7 +30,6 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import (
 )
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
-from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source, Strided, Windowed
 from mgx_mlir.codegen.gpu.families.contraction.space import (
@@ -562,7 +562,7 @@ def operations(operand: Matrix | Image) -> float:
     body = operand.op.regions[0].blocks[0].operations
     work = sum(QUANTIZING if isinstance(op, mgx.QuantizelinearOp) else 1
                for op in body if not isinstance(op, free))  # fmt: skip
-    if is_halfway(operand, 8):
+    if in_halves(operand, 8):
         return (work + 3) / 2  # two numbers an instruction; bytes, bits and the number itself
     return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)
 

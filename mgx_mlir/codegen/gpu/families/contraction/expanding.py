@@ -14,7 +14,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.families.contraction.halfway import compute_halfway, is_halfway
+from mgx_mlir.codegen.gpu.families.contraction.blocks import in_halves
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import (
     Load,
@@ -59,16 +59,15 @@ def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Val
 
     In `values`, packed numbers still share bytes; a single element serves all lanes.
     """
-    halfway = is_halfway(matrix, lanes)
+    blocks = in_halves(matrix, lanes)
+    if blocks is not None:
+        return blocks.elements(dict(zip(matrix.tensors, values, strict=True)))
     tensors = []
     for read, x in zip(matrix.tensors, values, strict=True):
-        if not (halfway and read.per_byte > 1):
-            x = numbers_of(x, read.per_byte)
-            if ir.VectorType(x.type).shape[0] != lanes:
-                x = emit.splat(memory.element(x, 0), lanes)
+        x = numbers_of(x, read.per_byte)
+        if ir.VectorType(x.type).shape[0] != lanes:
+            x = emit.splat(memory.element(x, 0), lanes)
         tensors.append(x)
-    if halfway:
-        return compute_halfway(matrix, tensors)
     x = compute(matrix, tensors)
     # `scaling.exact_match` found this to be exact.
     is_f32 = isinstance(ir.VectorType(x.type).element_type, ir.F32Type)

@@ -40,8 +40,8 @@ class Tensors:
     pointers: Mapping[int, ir.Value]
     results: Sequence[ir.Value]
     lds: ir.Value | None
-    first: Index = 0
     arrays: Sequence[ir.Value] = ()
+    first: Index = 0
 
     @cached_property
     def inputs(self) -> dict[int, ir.Value]:
@@ -74,6 +74,15 @@ class WorkGroups:
     is_vectors: bool = False
     arrays: tuple[tuple[int, ir.Type], ...] = ()
 
+    @property
+    def local(self) -> tuple[tuple[int, ir.Type], ...]:
+        """All arrays in LDS."""
+        return *(((self.lds[0], emit.element_type(self.lds[1])),) if self.lds else ()), *self.arrays
+
+    def held(self, lds: Sequence[ir.Value]) -> tuple[ir.Value | None, Sequence[ir.Value]]:
+        """`lds` and `arrays` of the body's tensors."""
+        return (lds[0], lds[1:]) if self.lds else (None, lds)
+
 
 def add_function(
     functions: ir.Block,
@@ -89,13 +98,10 @@ def add_function(
         function.Tensor(p.size, element_named(p.element), written=number >= len(reads))
         for number, p in enumerate(both)
     ]
-    lds = ((groups.lds[0], emit.element_type(groups.lds[1])),) if groups.lds else ()
-    local = (*lds, *groups.arrays)
-    how = local, 0, groups.is_vectors
+    how = groups.local, 0, groups.is_vectors
     with function.function(functions, name, arguments, threads, grid, *how) as frame:
         inputs = dict(zip(reads, frame.pointers, strict=False))
-        own, held = frame.lds[0] if lds else None, frame.lds[len(lds) :]
-        body(Tensors(inputs, frame.pointers[len(reads) :], own, arrays=held))
+        body(Tensors(inputs, frame.pointers[len(reads) :], *groups.held(frame.lds)))
     return Launch(name, grid, (threads, 1, 1), tuple(p.argument for p in both))
 
 

@@ -83,7 +83,8 @@ class OneFunction(ABC):
         if ending is not None:
             block, scratch = self.product.match.problem.M, ending.scratch_bytes(results)
             results = [*ending.parameters(results, 0), Parameter("i32", 1, Argument("counters", 1))]
-            groups = replace(groups, arrays=ending.arrays(block, groups.threads))
+            arrays = *groups.arrays, *ending.arrays(block, groups.threads)
+            groups = replace(groups, arrays=arrays)
             body = partial(self._ended, ending, (block, groups.threads, math.prod(groups.grid)))
         module, functions = gpu_module()
         launch = add_function(functions, f"{name}_0", (reads, results), groups, body)
@@ -91,7 +92,8 @@ class OneFunction(ABC):
 
     def _ended(self, ending: Ending, size: tuple[int, int, int], tensors: Tensors) -> None:
         self.emit(replace(tensors, results=tensors.results[:1]))
-        ending.emit(tensors, (0, 0), size, 0)
+        own = len(self.groups.arrays)
+        ending.emit(replace(tensors, arrays=tensors.arrays[own:]), (0, 0), size, 0)
 
 
 @dataclass(frozen=True)

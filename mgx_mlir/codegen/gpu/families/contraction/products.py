@@ -239,7 +239,7 @@ class ProductKernel(SymbolicKernel):
         with launches.moved(moves, way.tiling.threads, grid, lds, parts) as (frame, part):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
             pixel = images.first(size, schedule.splits, part) if images else 0
-            generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], pixel))
+            generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], first=pixel))
 
     def _emit_other(self, launches: Launches, plan: OneFunction, share: Number) -> None:
         groups, first = plan.groups, self.first
@@ -248,11 +248,9 @@ class ProductKernel(SymbolicKernel):
         if self.images is not None and isinstance(plan, ImageBlocks):
             grid, parts = (share * self.images.count, *groups.grid[1:]), "x"
             launches.limit(*(MAX_BATCH - share * n for n in grid[1:]))
-        lds = [(groups.lds[0], emit.element_type(groups.lds[1]))] if groups.lds else []
-        with launches.moved(self.moves, groups.threads, grid, lds, parts) as (frame, _):
+        with launches.moved(self.moves, groups.threads, grid, groups.local, parts) as (frame, _):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
-            local = frame.lds[0] if lds else None
-            plan.emit(Tensors(inputs, frame.pointers[first:], local))
+            plan.emit(Tensors(inputs, frame.pointers[first:], *groups.held(frame.lds)))
 
 
 FAMILY = Family("products", 25, Matched(match_product, _program), symbolic=True, given=False)

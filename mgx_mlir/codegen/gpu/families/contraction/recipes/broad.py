@@ -25,16 +25,14 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.multiply import dot_products
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import Stream
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.few_rows import vectors
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Recipe, Request
-from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import (
-    dot_products,
-    few_rows,
-    vectors,
-)
+from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import few_rows
 from mgx_mlir.codegen.problem.problem import Computed, Matrix, vector_width
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import ceil_div

@@ -1,21 +1,25 @@
-"""Products with few rows: B is read once, at the speed of memory, and nothing goes through LDS.
+"""Products with few rows: B is read once, at the speed of memory, and does not go through LDS.
 
     C[m, n] = sum over k of A[m, k] * B[k, n], few m, and neighbours of B in memory along k
 
 A wave computes some columns. Each lane reads 16 bytes of a column at a time and the elements of
 A's rows that meet them, and prefetches the next ones while it multiplies. Then the lanes add up
 their sums. Where there are few columns, several waves of a work-group share a column's k.
+
+Where B's elements are smaller than A's, 16 bytes of B meet more of A, which the work-group brings
+to LDS once (see `SharedRows`). Numbers of few bits are multiplied as they are (see `blocks`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeAlias
 
 from mlir import ir
-from mlir.dialects import arith, gpu, vector
+from mlir.dialects import arith, gpu
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES, FEW_ROWS
@@ -24,11 +28,18 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
-from mgx_mlir.codegen.gpu.builders.multiply import dot_product
+from mgx_mlir.codegen.gpu.builders.multiply import byte_products, dot_products
+from mgx_mlir.codegen.gpu.families.contraction.blocks import Blocks, blocks_of
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import DECODING, Stream, operations
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
+from mgx_mlir.codegen.gpu.families.contraction.few_rows import (
+    SharedRows,
+    lanes_of,
+    taken,
+    vectors,
+)
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors, WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction, Recipe, Request
 from mgx_mlir.codegen.problem.computed import readable, repeats
@@ -47,13 +58,18 @@ from mgx_mlir.elements import ELEMENTS
 from mgx_mlir.rewriting.prologues import is_risky
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# Elements of A that a lane holds of a step.
-_MOST_ELEMENTS = 64
+# Bytes of A that a lane holds of a step.
+_MOST_BYTES = 192
 # Waves that keep a compute unit's memory busy.
 _WAVES_A_UNIT = 4
 _BLOCK_WAVES = 4
 _ELEMENTS = frozenset(("bf16", "f16", "f32"))
 _SUMS = ("f32", "i32")
+# Instructions that make an f16 of a number of 4 or 8 bits, and those of a block for each row.
+_OF_NUMBER, _OF_BLOCK = 1.125, 6
+# Factors of sums: a row, and the sum of its elements; a column, its zero point and its scale.
+Row: TypeAlias = "tuple[ir.Value, ir.Value | None]"
+Column: TypeAlias = "tuple[ir.Value, ir.Value | None, ir.Value | None]"
 # Floats of 8 bits of which chips without instructions for them make f16.
 _HALVES = frozenset(("f8E4M3FN", "f8E5M2"))
 
@@ -82,7 +98,26 @@ class Skinny(OneFunction):
         grid = ceil_div(problem.N, self.waves // self.shared * self.columns), 1, problem.batch
         sums = self.waves * problem.M * self.columns, problem.accumulator
         lds = sums if self.shared > 1 else None
-        return WorkGroups(self.waves * self.target.wave_size, grid, lds)
+        rows = self.rows
+        arrays = ((rows.elements, emit.element_type(problem.a.element)),) if rows else ()
+        return WorkGroups(self.waves * self.target.wave_size, grid, lds, arrays=arrays)
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """B as numbers that share scales, where an instruction multiplies two of them by f16."""
+        b = self.problem.b
+        found = blocks_of(b, self.lanes) if isinstance(b, Computed) and self.pairs else None
+        return found if self.lanes % 8 == 0 else None
+
+    @property
+    def rows(self) -> SharedRows | None:
+        """A's rows in LDS; None where a lane reads its part at once, or LDS has too little room."""
+        a, wave_size = self.problem.a, self.target.wave_size
+        lanes = self.lanes, self.shared * wave_size, self.waves * wave_size
+        found = SharedRows(a, self.problem.M, *lanes, self.problem.K)
+        size = emit.element_bytes(a.element)
+        fits = found.chunks > 1 and 2 * found.elements * size <= self.target.lds_bytes
+        return found if fits else None
 
     @property
     def pairs(self) -> bool:
@@ -98,19 +133,25 @@ class Skinny(OneFunction):
 
     @property
     def clocks(self) -> float:
-        problem, target = self.problem, self.target
-        a, b = (emit.element_bytes(x.element) for x in (problem.a, problem.b))
-        wide = float(b)
-        if isinstance(problem.b, Computed):
-            wide = sum(emit.element_bytes(x.element) / x.per_byte for x in problem.b.tensors)
+        problem, target, lanes = self.problem, self.target, self.lanes
+        a, b = problem.a, problem.b
+        own = float(emit.element_bytes(b.element))
+        if isinstance(b, Computed):
+            each = ((read, lanes_of(read, lanes) / lanes) for read in b.tensors)
+            own = sum(emit.element_bytes(x.element) / x.per_byte * part for x, part in each)
         # For each of a lane's places along k, products and conversions.
-        work = self.columns * operations(problem.b)
-        work += problem.M * self.columns / self.joined
-        if b < 4 and (self.joined == 1 or problem.b.element in _HALVES):
+        work: float = problem.M * self.columns / self.joined
+        if self.blocks is not None:
+            work += self.columns * (_OF_NUMBER + problem.M * _OF_BLOCK / lanes)
+        elif b.element != "f32" and (self.joined == 1 or b.element in _HALVES):
             work += (problem.M + self.columns) * self._converting
-        steps = ceil_div(problem.K, self.shared * target.wave_size * self.lanes)
-        own, shared = self.columns * wide, problem.M * a
-        found = Stream(steps, self.lanes * own, self.lanes * shared, self.lanes * work)
+        if self.blocks is None:
+            work += self.columns * operations(b)
+        shared: float = problem.M * emit.element_bytes(a.element)
+        if self.rows is not None:
+            shared *= self.shared / self.waves
+        steps = ceil_div(problem.K, self.shared * target.wave_size * lanes)
+        found = Stream(steps, lanes * self.columns * own, lanes * shared, lanes * work)
         return found.clocks(self.groups, target)
 
     @property
@@ -197,69 +238,25 @@ def _lanes(problem: Contraction, b: Matrix) -> int:
     else:
         limit = CHUNK_BYTES // emit.element_bytes(b.element)
         lanes = vector_width(b.row, b.column, b.batch, offset=b.offset, limit=limit)
-    most = 1 << (min(lanes, _MOST_ELEMENTS // problem.M).bit_length() - 1)
+    rows = problem.M * emit.element_bytes(problem.a.element)
+    most = 1 << (min(lanes, _MOST_BYTES // rows).bit_length() - 1)
     lanes = math.gcd(most, problem.K)
     while isinstance(b, Computed) and lanes > 1 and not readable(b, True, lanes):
         lanes //= 2
     return lanes
 
 
-def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
-    """Adds to each sum, in f32, the products of two neighbours of f16."""
-    totals = []
-    for i in range(ir.VectorType(sums.type).shape[0]):
-        factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
-        totals.append(dot_product("f16", *factors, memory.element(sums, i)))
-    return memory.joined(totals)
-
-
-def byte_products(a: ir.Value, b: ir.Value, sums: ir.Value, *, signs: bool) -> ir.Value:
-    """Adds to each sum, in i32, the products of four neighbours of i8."""
-    words = ir.VectorType.get(ir.VectorType(sums.type).shape, emit.element_type("i32"))
-    left, right = (vector.BitCastOp(words, x).result for x in (a, b))
-    totals = [
-        dot_product("i8", *(memory.element(x, i) for x in (left, right, sums)), signs=signs)
-        for i in range(words.shape[0])
-    ]
-    return memory.joined(totals)
-
-
-def vectors(
-    inputs: Mapping[int, ir.Value],
-    matrix: Matrix,
-    start: tuple[Index, Index, Index],
-    inside: ir.Value,
-    lanes: int,
-    per_byte: int = 1,
-) -> list[ir.Value]:
-    """`lanes` neighbours along the matrix' rows from `start` on, in reads of up to 16 bytes.
-
-    start: (batch, row, column), of a row that lanes divide.
-    """
-    size, width = emit.element_bytes(matrix.element), lanes
-    if per_byte == 1:
-        others = matrix.column, matrix.batch
-        width = vector_width(matrix.row, *others, offset=matrix.offset, limit=lanes)
-    width = min(width, CHUNK_BYTES // size * per_byte)
-    batch, row, column = start
-    place, factors = matrix.at(*start), matrix.row.factors
-    found = []
-    for first in range(0, lanes, width):
-        if len(factors) < 2 or factors[-1][0] % lanes == 0:
-            at = emit.add(place, first * (factors[-1][1] if factors else 0))
-        else:
-            at = matrix.at(batch, emit.add(row, first), column)
-        at = memory.guarded(emit.div(at, per_byte), [inside], size)
-        found.append(memory.load(inputs[matrix.argument], at, width // per_byte))
-    return found
-
-
 class _Wave:
     def __init__(self, cut: Skinny, tensors: Tensors) -> None:
         self.cut, self.problem, self.target = cut, cut.problem, cut.target
-        self.inputs, self.lds = tensors.inputs, tensors.lds
+        self.inputs, self.lds, self.arrays = tensors.inputs, tensors.lds, tensors.arrays
+        self.shared, self.blocks = cut.rows, cut.blocks
+        self.arranged = self.blocks.arranged if self.blocks else lambda x: x
         self.add = arith.addi if self.problem.accumulator == "i32" else arith.addf
         self.step = cut.shared * self.target.wave_size * cut.lanes
+        self.element = "f32"
+        if cut.joined > 1:
+            self.element = "f16" if cut.pairs else self.problem.a.element
 
     def emit(self, epilogue: Epilogue) -> None:
         problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
@@ -273,24 +270,30 @@ class _Wave:
         first = emit.linear(group, (block, cut.waves // cut.shared))
         n = emit.mul(first, cut.columns)
         columns = [emit.minimum(emit.add(n, j), problem.N - 1) for j in range(cut.columns)]
-        start = emit.mul(emit.linear(lane, (part, wave_size)), cut.lanes)
+        own = emit.linear(lane, (part, wave_size))
+        start = emit.mul(own, cut.lanes)
 
         def read(k0: Index) -> list[ir.Value]:
-            return self._read(batch, emit.add(start, k0), columns)
+            k, rows = emit.add(start, k0), self.shared
+            read = rows.read(self.inputs, thread, batch, k0) if rows else self._rows(batch, k)
+            return [*read, *self._columns(batch, k, columns)]
 
         cells = list(product(range(problem.M), range(cut.columns)))
-        width = math.gcd(cut.lanes // cut.joined, 4)
-        step = cut.joined * width
+        width = 1 if self.blocks else math.gcd(cut.lanes // cut.joined, 4)
 
         def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
             sums, values = list(carried[: len(cells)]), list(carried[len(cells) :])
             following = read(emit.add(k0, self.step))
-            rows, right = self._elements(values)
-            for at, (m, j) in enumerate(cells):
-                for i in range(0, cut.lanes, step):
-                    a, b = memory.part(rows[m], i, step), memory.part(right[j], i, step)
-                    sums[at] = self._multiply(a, b, sums[at])
-            return [*sums, *following]
+            if self.shared is None:
+                rows = [self.arranged(taken(values, cut.lanes)) for _ in range(problem.M)]
+            else:
+                turn = emit.div(k0, self.step)
+                self.shared.write(values, self.arrays[0], thread, turn, self.arranged)
+                rows = self.shared.rows(self.arrays[0], own, turn)
+            left = [self._row(x) for x in rows]
+            right = [self._column(values) for _ in range(cut.columns)]
+            added = [self._added(left[m], right[j], sums[at]) for at, (m, j) in enumerate(cells)]
+            return [*added, *following]
 
         zero = emit.constant(0, problem.accumulator, width)
         carried = emit.loop(0, problem.K, self.step, body, [*[zero] * len(cells), *read(0)])
@@ -307,6 +310,21 @@ class _Wave:
         for m in range(problem.M):
             row = memory.joined(sums[m * cut.columns :][: cut.columns])
             epilogue(row, batch, m, n, mine, False)
+
+    def _added(self, row: Row, column: Column, sums: ir.Value) -> ir.Value:
+        """The sums, and the products of a lane's elements of a row and of a column."""
+        (left, whole), (right, zero, scale) = row, column
+        width = ir.VectorType(sums.type).shape[0]
+        total, step = sums, width * self.cut.joined
+        if scale is not None:
+            total = emit.constant(0, "f32", 1)
+            if zero is not None and whole is not None:
+                total = emit.splat(arith.negf(arith.mulf(zero, memory.element(whole, 0))), 1)
+        for i in range(0, self.cut.lanes, step):
+            total = self._multiply(memory.part(left, i, step), memory.part(right, i, step), total)
+        if scale is None:
+            return total
+        return emit.multiply_add(emit.splat(scale, 1), total, sums, "f32")
 
     def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
         """Adds the products of elements to sums, of as many at once as an instruction takes."""
@@ -335,53 +353,47 @@ class _Wave:
             totals.append(total)
         return totals
 
-    def _read(self, batch: Index, k: Index, columns: Sequence[Index]) -> list[ir.Value]:
-        """Vectors from k on, as memory holds them: A's rows, then B's columns; 0 past the end."""
-        a, b, lanes = self.problem.a, self.problem.b, self.cut.lanes
-        assert isinstance(b, Matrix)
-        inside = emit.compare("slt", k, self.problem.K)
+    def _rows(self, batch: Index, k: Index) -> list[ir.Value]:
+        """Vectors along A's rows from k on, as memory holds them; 0 past the end."""
+        a, inside = self.problem.a.transposed(), emit.compare("slt", k, self.problem.K)
         found: list[ir.Value] = []
         for m in range(self.problem.M):
-            found += vectors(self.inputs, a.transposed(), (batch, k, m), inside, lanes)
-        for n in columns:
-            if not isinstance(b, Computed):
-                found += vectors(self.inputs, b, (batch, k, n), inside, lanes)
-                continue
-            for read in b.tensors:
-                count = 1 if self._is_one(read) else lanes
-                own = self.inputs, read.matrix, (batch, k, n), inside
-                found += vectors(*own, count, read.per_byte)
+            found += vectors(self.inputs, a, (batch, k, m), inside, self.cut.lanes)
         return found
 
-    def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Factors of `_multiply`: A's rows and B's columns as vectors, from `_read`'s values."""
-        problem, lanes, b = self.problem, self.cut.lanes, self.problem.b
+    def _columns(self, batch: Index, k: Index, columns: Sequence[Index]) -> list[ir.Value]:
+        """The same along B's columns."""
+        b = self.problem.b
         assert isinstance(b, Matrix)
+        reads = b.tensors if isinstance(b, Computed) else [Read(b, b.element)]
+        inside = emit.compare("slt", k, self.problem.K)
+        found: list[ir.Value] = []
+        for n, read in product(columns, reads):
+            place = self.inputs, read.matrix, (batch, k, n), inside
+            found += vectors(*place, lanes_of(read, self.cut.lanes), read.per_byte)
+        return found
 
-        def take(per_byte: int = 1, single: bool = False) -> ir.Value:
-            """The next vector, as memory holds it."""
-            x = values.pop(0)
-            while not single and ir.VectorType(x.type).shape[0] * per_byte < lanes:
-                x = memory.concatenated([x, values.pop(0)])
-            return x
+    def _row(self, x: ir.Value) -> Row:
+        """A row's elements as factors, and their sum where that of a column's block needs it."""
+        x = emit.convert(x, self.problem.a.element, self.element)
+        if self.blocks is None or self.blocks.added is not None:
+            return x, None
+        ones = emit.constant(1, "f16", self.cut.joined)
+        total = emit.constant(0, "f32", 1)
+        for i in range(0, self.cut.lanes, self.cut.joined):
+            total = self._multiply(memory.part(x, i, self.cut.joined), ones, total)
+        return x, total
 
-        element = "f32"
-        if self.cut.joined > 1:
-            element = "f16" if self.cut.pairs else problem.a.element
-        rows = [emit.convert(take(), problem.a.element, element) for _ in range(problem.M)]
-        right = []
-        for _ in range(self.cut.columns):
-            if isinstance(b, Computed):
-                parts = [take(read.per_byte, self._is_one(read)) for read in b.tensors]
-                x = expanded(b, parts, lanes)
-            else:
-                x = take()
-            right.append(emit.convert(x, b.element, element))
-        return rows, right
-
-    def _is_one(self, read: Read) -> bool:
-        """Whether a lane's elements along k are all the same."""
-        return read.per_byte == 1 and repeats(read.matrix.row, self.cut.lanes)
+    def _column(self, values: list[ir.Value]) -> Column:
+        """The first column of `values`: its elements as factors, a zero point and a scale."""
+        b, lanes = self.problem.b, self.cut.lanes
+        assert isinstance(b, Matrix)
+        if not isinstance(b, Computed):
+            return emit.convert(taken(values, lanes), b.element, self.element), None, None
+        parts = [taken(values, lanes_of(read, lanes), read.per_byte) for read in b.tensors]
+        if self.blocks is not None:
+            return self.blocks.factors(dict(zip(b.tensors, parts, strict=True)))
+        return emit.convert(expanded(b, parts, lanes), b.element, self.element), None, None
 
 
 RECIPE = Recipe("skinny", as_skinny)
