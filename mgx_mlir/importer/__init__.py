@@ -325,6 +325,8 @@ class _Program:
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:
+            if self.conversion.mistyped:
+                raise ModelError(self.conversion.mistyped[0]) from error
             message = f"{self.source.name}: the imported program is wrong: {error}"
             raise CompilerError(message) from error
         self.weights.files = self.source.files

@@ -23,7 +23,7 @@ from mgx_mlir.importer import (
     tensor_data,
     tensors,
 )
-from mgx_mlir.importer.definitions import function_body, resolve
+from mgx_mlir.importer.definitions import function_body, refused_type, resolve
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
@@ -74,6 +74,8 @@ class Conversion:
         self.equations: list[tuple[Dim, Dim]] = []
         # Dimensions that are taken to be equal to others, which a run checks.
         self.same: dict[str, Dim] = {}
+        # Nodes whose definitions do not take the types of their inputs.
+        self.mistyped: list[str] = []
         # How many nodes were converted, and the loops that would be too many if written out.
         self.converted = 0
         self.kept_loops: set[tuple[str, ...]] = set()
@@ -255,6 +257,8 @@ class Conversion:
             registry.check(node)
             return self._expand(node, scope.opsets[""])
         made = row.converter(node)
+        if schema is not None and (said := refused_type(schema, inputs)):
+            self.mistyped.append(f"{structure.display_name(proto)}: {said}")
         unread = node.unread()
         if unread:
             raise UnsupportedError("not supported: " + ", ".join(unread))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import onnx
@@ -43,6 +44,27 @@ def resolve(
             f"those of opsets {oldest} to {newest} are"
         )
     return row, schema
+
+
+def refused_type(schema: onnx.defs.OpSchema, inputs: Sequence[Value | None]) -> str:
+    """What a definition says against the types of tensors; '' where it takes them."""
+    forms = _types(schema.name, schema.since_version, schema.domain)
+    for index, value in enumerate(inputs if forms else ()):
+        if value is None or value.items is not None:
+            continue
+        name, taken = forms[min(index, len(forms) - 1)]
+        if (element := element_types.of_numpy(value.dtype).name) not in taken:
+            return f"its input {name} is of type {element}, which {schema.name} does not take"
+    return ""
+
+
+@functools.cache
+def _types(name: str, version: int, domain: str) -> list[tuple[str, frozenset[str]]]:
+    """The inputs of a definition, and the types of tensors that each takes."""
+    if not onnx.defs.has(name, version, domain):
+        return []
+    inputs = onnx.defs.get_schema(name, version, domain).inputs
+    return [(i.name, frozenset(t[7:-1] for t in i.types if t[:7] == "tensor(")) for i in inputs]
 
 
 def function_body(node: Node, schema: onnx.defs.OpSchema, opset: int) -> onnx.FunctionProto:

@@ -258,6 +258,8 @@ def malformed(text: str, message: str) -> None:
         ("g (float[2,3] x) => (y) { y = Transpose <perm = [0, 2]> (x) }", "Transpose"),
         ("g (float[2,3] x) => (y) { y = Concat <axis = 5> (x, x) }", "Concat"),
         ("g (float[2,3] x, int64[2] i) => (y) { y = Add (x, i) }", "operands of f32 and i64"),
+        ("g (bool[2,3] x) => (y) { y = Max (x, x) }", "its input data_0 is of type bool,"),
+        ("g (float[2,3] x) => (y) { y = And (x, x) }", "its input A is of type float,"),
         ("g (float[2,3] x) => (y) { y = Cast <to = 99> (x) }", "Cast"),
         (
             "g (float[1,1,4,4] x, float[1,2,2,3] i) => (y) { y = GridSample (x, i) }",
