@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from mgx_mlir.errors import OpenError
@@ -51,6 +53,15 @@ def test_equal_sizes_have_one_text(size: Size, text: str) -> None:
     assert str(size) == text
     symbols = {"seq": Symbol("seq", 1, 512)}
     assert parse(text, symbols) == size
+
+
+def test_a_size_takes_no_hash_to_another_process() -> None:
+    size = BATCH * SEQ
+    assert hash(size) == hash(SEQ * BATCH)
+    stored = pickle.dumps(size)
+    assert str(hash(size)).encode() not in pickle.dumps(size, 0)
+    assert pickle.loads(stored) == size
+    assert hash(pickle.loads(stored)) == hash(size)
 
 
 def test_the_smaller_of_two_has_bounds() -> None:

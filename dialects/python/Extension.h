@@ -9,6 +9,7 @@ void bindAttributes(nanobind::module_ &m);
 void bindBuffers(nanobind::module_ &m);
 void bindBytecode(nanobind::module_ &m);
 void bindElements(nanobind::module_ &m);
+void bindOpsInside(nanobind::module_ &m);
 void bindPassRunner(nanobind::module_ &m);
 // Makes our passes known to `PassManager.parse`.
 void registerPasses();

@@ -84,6 +84,7 @@ NB_MODULE(_mgx, m) {
   mgx::python::bindBuffers(m);
   mgx::python::bindBytecode(m);
   mgx::python::bindElements(m);
+  mgx::python::bindOpsInside(m);
   mgx::python::bindPassRunner(m);
   mgx::python::registerPasses();
 }

@@ -14,7 +14,8 @@ Inside of `steered`, a choice takes the candidate with the schedule's words wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from mgx_mlir.scopes import holding
 
 T = TypeVar("T")
 SHOWN = 5
+# Estimates are off by roundings, which may be more than a bound is below.
+_ROUNDED = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -174,11 +177,15 @@ def _least_offer(answers: Mapping[str, Offer | Refusal]) -> str | None:
 
 
 def least(
-    candidates: Iterable[T], estimate: Callable[[T], float], words: Callable[[T], str]
+    candidates: Iterable[T],
+    estimate: Callable[[T], float],
+    words: Callable[[T], str],
+    bound: Callable[[T], float] = lambda _: 0,
 ) -> T | None:
     """The candidate with the least estimate in clocks, the first one among equals.
 
-    None without candidates. Inside of `steered`, those with the wanted words are preferred.
+    None without candidates. bound: a number that the estimate is not below, to spare estimates.
+    Inside of `steered`, candidates with the wanted words are preferred.
     """
     listener, way = _HEARD.get(), _STEERING.get()
     if way is not None and way.schedule.words:
@@ -188,7 +195,7 @@ def least(
             way.found.add("words")
             candidates = wanted
     if listener is None:
-        return min(candidates, key=estimate, default=None)
+        return _least(list(candidates), estimate, bound)
     found: list[tuple[T, Candidate]] = []
     for candidate in candidates:
         terms: dict[str, float] = {}
@@ -200,6 +207,18 @@ def least(
         return None
     listener.choices.append(Choice(tuple(one for _, one in found)))
     return found[0][0]
+
+
+def _least(
+    candidates: Sequence[T], estimate: Callable[[T], float], bound: Callable[[T], float]
+) -> T | None:
+    """`least`, by the estimates of the candidates whose bounds are not above the least one."""
+    least, taken = math.inf, len(candidates)
+    for low, number in sorted((bound(one), number) for number, one in enumerate(candidates)):
+        if low * _ROUNDED > least:
+            break
+        least, taken = min((least, taken), (estimate(candidates[number]), number))
+    return candidates[taken] if candidates else None
 
 
 def terms(**values: float) -> None:

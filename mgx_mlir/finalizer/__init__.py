@@ -83,7 +83,7 @@ def server_for(targets: Sequence[Target]) -> Server:
 
 
 class _Contexts(threading.local):
-    """The context of MLIR that a thread reads kernels into, for CPUs: all load the same dialects,
+    """The context of MLIR that a thread reads kernels into: all load the same dialects,
     which takes a tenth of the time of a small kernel."""
 
     _context: Any = None
@@ -125,7 +125,7 @@ def finalize_kernel_for(
     """
     from mgx_mlir.rewriting.portable import read_kernel, required_features, with_interface
 
-    context = _contexts.take() if all(target.kind == "cpu" for target in targets) else None
+    context = _contexts.take()
     module, kernel = read_kernel(bytecode, context)
     features = required_features(kernel)
     compilers: dict[str, Compiler] = {}

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 from mlir import ir
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
@@ -113,16 +114,8 @@ OpT = TypeVar("OpT", bound=ir.OpView)
 
 def ops_inside(root: ir.OpView | ir.Operation, *classes: type[OpT]) -> list[OpT]:
     """The ops of these classes below `root` and `root` itself, an op before the one around it."""
-    names = {class_.OPERATION_NAME for class_ in classes}
-    found: list[OpT] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in names:
-            found.append(cast(OpT, op.opview))
-        return ir.WalkResult.ADVANCE
-
-    root.operation.walk(visit)
-    return found
+    names = [class_.OPERATION_NAME for class_ in classes]
+    return [cast(OpT, op.opview) for op in _mgx.ops_inside(root, names)]
 
 
 # The most ops behind a value that a query looks at. Queries are asked for every op of a program,

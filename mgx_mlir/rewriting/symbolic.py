@@ -7,8 +7,8 @@ equal names remain equal sizes (see mgx_mlir.sizes).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
@@ -106,23 +106,37 @@ def shape_of(type_: ir.Type) -> tuple[int, ...]:
     shape = tuple(ir.RankedTensorType(type_).shape)
     if ir.RankedTensorType(type_).has_static_shape:
         return shape
-    sizes = sizes_of(type_, _scope.get())
-    whole = _multiples.get()
-    pairs = zip(shape, sizes, strict=True)
+    whole, shapes = _multiples.get(), _shapes.get()
+    if shapes is None or whole:
+        return _shape(type_, shape, whole)
+    found = shapes.get(type_)
+    if found is None:
+        found = shapes[type_] = _shape(type_, shape, whole)
+    return found
+
+
+def _shape(type_: ir.Type, shape: tuple[int, ...], whole: Mapping[str, Number]) -> tuple[int, ...]:
+    pairs = zip(shape, sizes_of(type_, _scope.get()), strict=True)
     return tuple(n if x is None else cast(int, substitute(x, whole)) for n, x in pairs)
 
 
 def is_named(type_: ir.Type) -> bool:
     """Whether each size of a tensor type has a value or a name."""
-    return ir.RankedTensorType(type_).has_static_shape or None not in sizes_of(type_, {})
+    if ir.RankedTensorType(type_).has_static_shape:
+        return True
+    return all(dim is not None for dim in types.dims_of(type_))
 
 
-def symbols_of(tensors: Iterable[ir.Type]) -> AbstractContextManager[object]:
+@contextmanager
+def symbols_of(tensors: Iterable[ir.Type]) -> Iterator[None]:
     """Inside, the sizes that `shape_of` gives have the bounds of these types' symbols."""
-    return holding(_scope, named_symbols(tensors))
+    with holding(_scope, named_symbols(tensors)), holding(_shapes, {}):
+        yield
 
 
 _scope: ContextVar[Mapping[str, Symbol]] = ContextVar("symbols", default=MappingProxyType({}))
+# The sizes of types that were asked for in the scope.
+_shapes: ContextVar[dict[ir.Type, tuple[int, ...]] | None] = ContextVar("shapes", default=None)
 
 
 def multiples(symbols: Iterable[Symbol], of: int) -> AbstractContextManager[object]:

@@ -35,6 +35,10 @@ class Symbol:
     optimals: tuple[int, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return self.name if _PLAIN.fullmatch(self.name) else f"`{self.name}`"
 
 
@@ -46,6 +50,10 @@ class Floor:
     divisor: Number
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return f"({self.value})//{_factor_text(self.divisor)}"
 
 
@@ -56,6 +64,10 @@ class Positive:
     value: Size
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return f"max({self.value}, 0)"
 
 
@@ -82,6 +94,16 @@ class Size:
     def __str__(self) -> str:
         return self._text
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Size], tuple[object]]:
+        return Size, (self.terms,)  # another process has other hashes of strings
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
     @cached_property
     def _text(self) -> str:
         text = ""
@@ -93,7 +115,7 @@ class Size:
         return text.removeprefix("+")
 
     def __add__(self, other: Number) -> Number:
-        return _sum([*self.terms, *_terms(other)])
+        return _sum([*self.terms, *_terms(other)]) if other != 0 else self
 
     __radd__ = __add__
 
@@ -107,6 +129,8 @@ class Size:
         return self * -1 + other
 
     def __mul__(self, other: Number) -> Number:
+        if isinstance(other, int):
+            return Size(tuple((a, f * other) for a, f in self.terms)) if other else 0
         products = [
             (tuple(sorted((*a, *b), key=str)), f * g)
             for a, f in self.terms

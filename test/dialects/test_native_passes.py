@@ -29,6 +29,20 @@ def test_runs_passes():
         assert "mgx.neg" not in str(module)
 
 
+def test_ops_are_found_by_name_and_by_dialect():
+    with context():
+        module = ir.Module.parse(TEXT)
+        root = module.operation
+
+        def found(*names):
+            return [op.name for op in _mgx.ops_inside(root, names)]
+
+        assert found("mgx.neg") == ["mgx.neg"] * 2
+        assert found("mgx.*", "func.func") == ["mgx.neg"] * 2 + ["func.func"]
+        assert found("mgx.ne", "mg.*", "neg") == []
+        assert found("*") == ["mgx.neg", "mgx.neg", "func.return", "func.func", "builtin.module"]
+
+
 def test_a_failing_pass_raises_its_diagnostics():
     with context():
         module = ir.Module.parse("func.func @f() { return }")

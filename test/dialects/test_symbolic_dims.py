@@ -1,10 +1,14 @@
 """Names of dimensions, through inference."""
 
+import math
+
 import pytest
 from mlir import ir
 
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.dialects.types import dims_of, element_type, tensor_type
+from mgx_mlir.rewriting import symbolic
+from mgx_mlir.sizes.arithmetic import Symbol, bounds
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +95,18 @@ def test_attributes_show_their_parts():
 def test_refuses_impossible_dimensions(arguments, message):
     with pytest.raises(ValueError, match=message):
         mgx.DimAttr.get(*arguments)
+
+
+def test_sizes_have_the_bounds_that_hold_where_they_are_asked_for():
+    f32 = ir.F32Type.get()
+    own = mgx.tensor_type([mgx.DimAttr.get("b", 1), 3], f32)
+
+    def most():
+        return bounds(symbolic.shape_of(own)[0])[1]
+
+    for limit in (8, 16):
+        with symbolic.symbols_of([mgx.tensor_type([mgx.DimAttr.get("b", 1, limit)], f32)]):
+            assert most() == most() == limit
+            with symbolic.multiples([Symbol("b", 1, limit)], 4):
+                assert str(symbolic.shape_of(own)[0]) == "4*((b)//4)"
+    assert most() == math.inf

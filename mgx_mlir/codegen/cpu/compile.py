@@ -22,6 +22,7 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
+from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import functions
 from mgx_mlir.codegen.cpu.functions import called_functions
@@ -149,15 +150,7 @@ def _hoist_stack_memory(module: ir.Module) -> None:
     A loop counts as a scope of such memory in MLIR, but nothing gives it back when loops are
     branches: each trip would take more of the stack.
     """
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.alloca":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+    for op in _mgx.ops_inside(module.operation, ["memref.alloca"]):
         outer = op
         while outer.parent is not None and outer.parent.name != "func.func":
             outer = outer.parent
@@ -167,17 +160,9 @@ def _hoist_stack_memory(module: ir.Module) -> None:
 
 def _check_lowered(module: ir.Module) -> None:
     """Raises for ops outside the LLVM dialect: translating them would end the process."""
-    left: dict[str, ir.Operation] = {}
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in _mgx.ops_inside(module.operation, ["*"]):
         if not op.name.startswith("llvm.") and op.name != "builtin.module":
-            left.setdefault(op.name, op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    if left:
-        name, op = next(iter(left.items()))
-        raise CompilerError(f"{op.location}: {name} was left after lowering to the LLVM dialect")
+            raise CompilerError(f"{op.location}: {op.name} was left, which is none of LLVM's")
 
 
 def _fuse_in_f64(module: ir.Module) -> None:
@@ -186,24 +171,21 @@ def _fuse_in_f64(module: ir.Module) -> None:
     Reductions of angles rely on that; libm's function, which LLVM would call, is slower.
     """
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        type_ = op.results[0].type if op.name == "llvm.intr.fma" else None
-        if type_ is not None and isinstance(getattr(type_, "element_type", type_), ir.F32Type):
-            wide: ir.Type = ir.F64Type.get()
-            if isinstance(type_, ir.VectorType):
-                wide = ir.VectorType.get(type_.shape, wide)
+    def made(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
+        return ir.Operation.create(f"llvm.{name}", [result], list(operands)).result
 
-            def made(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
-                return ir.Operation.create(f"llvm.{name}", [result], list(operands)).result
-
-            with ir.InsertionPoint(op), op.location:
-                a, b, c = (made("fpext", wide, x) for x in op.operands)
-                total = made("fadd", wide, made("fmul", wide, a, b), c)
-                op.results[0].replace_all_uses_with(made("fptrunc", type_, total))
-            op.erase()
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.POST_ORDER)
+    for op in _mgx.ops_inside(module.operation, ["llvm.intr.fma"]):
+        type_ = op.results[0].type
+        if not isinstance(getattr(type_, "element_type", type_), ir.F32Type):
+            continue
+        wide: ir.Type = ir.F64Type.get()
+        if isinstance(type_, ir.VectorType):
+            wide = ir.VectorType.get(type_.shape, wide)
+        with ir.InsertionPoint(op), op.location:
+            a, b, c = (made("fpext", wide, x) for x in op.operands)
+            total = made("fadd", wide, made("fmul", wide, a, b), c)
+            op.results[0].replace_all_uses_with(made("fptrunc", type_, total))
+        op.erase()
 
 
 def _state_independence(module: ir.Module) -> None:

@@ -21,6 +21,7 @@ from typing import TypeVar
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.loops.body import Body, Function
 from mgx_mlir.codegen.loops.nest import Facts, Nest, constant_of
@@ -163,22 +164,15 @@ def _tried(build: Callable[[], T]) -> T | None:
 
 
 # A masked lane divides 0 by 0.
-_DIVISIONS = frozenset(
+_DIVISIONS = [
     f"arith.{name}i" for name in ("divs", "divu", "rems", "remu", "floordivs", "ceildivs")
-)
+]
 
 
 def _divides(op: ir.Operation) -> bool:
     """Whether vectors of integers are divided in an op."""
-    found: list[str] = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        if inner.name in _DIVISIONS and isinstance(inner.results[0].type, ir.VectorType):
-            found.append(inner.name)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return bool(found)
+    found = _mgx.ops_inside(op, _DIVISIONS)
+    return any(isinstance(inner.results[0].type, ir.VectorType) for inner in found)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import gpu, llvm, rocdl
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import gpu_module_of
@@ -132,13 +133,12 @@ class _Merged:
         threads = part.launch.block[0]
         if part.launch.block[1:] != (1, 1):
             return Refusal("a work-group of two dimensions")
-        for op in _all_ops(function):  # gfx12 has two halves of a barrier
-            if op.name in _HALVES:
-                if op.name == _HALVES[0]:
-                    with ir.InsertionPoint(op):
-                        rocdl.s_barrier()
-                op.erase()
-        ops = _all_ops(function)
+        for op in _mgx.ops_inside(function, _HALVES):  # gfx12 has two halves of a barrier
+            if op.name == _HALVES[0]:
+                with ir.InsertionPoint(op):
+                    rocdl.s_barrier()
+            op.erase()
+        ops = _mgx.ops_inside(function, ["*"])
         found = {op.name for op in ops if _POSITIONS.match(op.name)}
         for op in (op for op in ops if op.name == _BUFFER):
             flags: Any = op.operands[3].owner
@@ -188,7 +188,7 @@ class _Merged:
         groups = [block.add_argument(i32, here) for _ in range(3)]
         thread, lds = block.add_argument(i32, here), block.add_argument(lds_type, here)
         count = block.add_argument(ir.Type.parse("!llvm.ptr<5>"), here)
-        for op in _all_ops(function):
+        for op in _mgx.ops_inside(function, ["*"]):
             if op.name in _GROUP_IDS:
                 op.results[0].replace_all_uses_with(groups[_GROUP_IDS[op.name]])
             elif op.name == _THREAD_ID:
@@ -255,7 +255,7 @@ class _Merged:
 def _stored_past(function: ir.Operation, bits: int) -> bool:
     """Gives the stores to buffers of a function some bits; whether all have them."""
     i32 = ir.IntegerType.get_signless(32)
-    for op in (op for op in _all_ops(function) if op.name == llvm.StoreOp.OPERATION_NAME):
+    for op in _mgx.ops_inside(function, [llvm.StoreOp.OPERATION_NAME]):
         x, place = op.operands
         base: Any = place.owner
         while isinstance(base, ir.Operation | ir.OpView) and base.name == _GEP:
@@ -277,17 +277,6 @@ def _stored_past(function: ir.Operation, bits: int) -> bool:
             rocdl.raw_ptr_buffer_store(llvm.bitcast(word, x), buffer, at, zero, flags)
         op.erase()
     return True
-
-
-def _all_ops(function: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return found
 
 
 def _name(op: ir.OpView) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith, math, scf, vector
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.codegen.meaning.arithmetic import Arithmetic, scalar_type
 
 Function = Callable[..., ir.Value]
@@ -63,18 +64,13 @@ def expand(
     table = {**_F32, **more}
     found: list[tuple[ir.Operation, Function]] = []
     left: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith("math."):
-            is_wide = isinstance(scalar_type(op.results[0]), ir.F64Type)
-            function = (wide if is_wide else table).get(op.name)
-            if function is not None:
-                found.append((op, function))
-            elif is_wide:
-                left.add(op.name.removeprefix("math."))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    for op in _mgx.ops_inside(module.operation, ["math.*"]):
+        is_wide = isinstance(scalar_type(op.results[0]), ir.F64Type)
+        function = (wide if is_wide else table).get(op.name)
+        if function is not None:
+            found.append((op, function))
+        elif is_wide:
+            left.add(op.name.removeprefix("math."))
     for op, function in found:
         with ir.InsertionPoint(op), op.location:
             result = _computed(op, function)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from contraction_kernels import Product
 from convolution_kernels import Convolution
@@ -12,6 +15,7 @@ from row_kernels import RowKernel
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import Choice, Offer, best_offer, heard, least, terms
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.families.contraction import cost
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from test.codegen.attention_kernels import AttentionCase
@@ -67,6 +71,46 @@ def test_the_first_of_equal_candidates_is_chosen_heard_or_not() -> None:
     assert choice.describe(1).splitlines()[-1].split() == "3 5 clocks THREE (length 5)".split()
     assert least(words, estimate, str.upper) == "two"
     assert len(found.choices) == 1
+
+
+def test_a_bound_spares_estimates() -> None:
+    asked: list[int] = []
+
+    def estimate(number: int) -> float:
+        asked.append(number)
+        return (5, 3, 9, 3, 8)[number]
+
+    assert least(range(5), estimate, str, (4, 2, 3.5, 3, 8).__getitem__) == 1
+    assert asked == [1, 3]
+    assert least(range(2), lambda _: math.inf, str) == 0
+    assert least([], estimate, str) is None
+
+
+@pytest.mark.parametrize("chip", ["gfx908", "gfx942", "gfx1100", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Product((512, 512, 512), "nt"),
+        Product((128, 768, 3072), "nn", "f32", epilogue="gelu"),
+        Product((24, 4096, 8192), "nt", "i8"),
+        Convolution((8, 256, 14, 14), 512, (3, 3), pads=(1, 1, 1, 1), last=True),
+    ],
+    ids=lambda x: x.name,
+)
+def test_no_estimate_is_below_its_bound(
+    case: Product | Convolution, chip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratios: list[float] = []
+
+    def checked(candidates: Any, estimate: Any, words: Any, bound: Any) -> Any:
+        ratios.extend(bound(one) / estimate(one) for one in candidates)
+        return least(candidates, estimate, words, bound)
+
+    monkeypatch.setattr(cost, "least", checked)
+    _module, kernel = case.kernel()
+    compiler(kernel)(Target.get(chip))
+    assert len(ratios) > 20
+    assert 0.5 < max(ratios) < 1 + 1e-9
 
 
 def test_all_variants_of_a_product_are_listed() -> None:

@@ -93,11 +93,10 @@ def expand_math(module: ir.Module) -> None:
     exp, log, sqrt, floor and others that take a chip an instruction or a short sequence are
     left to LLVM, functions of f64 to AMD's library.
     """
-    computes = _computes(module)
-    wide = expand(module, _F32, _F64) if computes else frozenset()
-    run_passes(module, (expand_pass(wide), "canonicalize", "cse"))
-    if not computes:
+    if not _mgx.ops_inside(module.operation, ["math.*", arith.RemFOp.OPERATION_NAME]):
+        run_passes(module, ("canonicalize", "cse"))
         return
+    run_passes(module, (expand_pass(expand(module, _F32, _F64)), "canonicalize", "cse"))
     module.context.get_dialect_descriptor("llvm")  # loads it
     for op in ops_inside(module.operation, arith.RemFOp, *_INTRINSICS):
         if not isinstance(op, arith.RemFOp) and not isinstance(op.result.type, ir.FloatType):
@@ -110,19 +109,6 @@ def expand_math(module: ir.Module) -> None:
                 new = llvm.CallIntrinsicOp(type_, name, list(op.operands), [], []).result
         op.result.replace_all_uses_with(new)
         op.operation.erase()
-
-
-def _computes(module: ir.Module) -> bool:
-    """Whether there is any math to replace."""
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = op.name.startswith("math.") or op.name == arith.RemFOp.OPERATION_NAME
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _remainder(op: arith.RemFOp) -> ir.Value:
@@ -155,16 +141,8 @@ def _widened(value: ir.Value) -> ir.Value:
 
 def calls_device_library(module: ir.Module) -> bool:
     """Whether math is left that only AMD's device library (OCML) has: functions of f64."""
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        if op.name.startswith("math.") and op.name not in _NATIVE_F64:
-            found = isinstance(op.results[0].type, ir.F64Type)
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    left = (x for x in _mgx.ops_inside(module.operation, ["math.*"]) if x.name not in _NATIVE_F64)
+    return any(isinstance(op.results[0].type, ir.F64Type) for op in left)
 
 
 def chip_passes(chip: str, index_bits: int, device_library: bool) -> tuple[str, ...]:

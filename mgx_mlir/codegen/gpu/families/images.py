@@ -25,6 +25,7 @@ from typing import TypeAlias
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.schedule import Schedule
@@ -212,15 +213,11 @@ def _move(
     if "known_grid_size" in function.attributes:
         del function.attributes["known_grid_size"]
     entry = function.regions[0].blocks[0]
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.block_id" and str(op.attributes["dimension"]) == "#gpu<dim x>":
-            found.append(op)
-        assert op.name not in ("gpu.grid_dim", "gpu.global_id")
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
+    assert not _mgx.ops_inside(function, ["gpu.grid_dim", "gpu.global_id"])
+    found = [
+        op for op in _mgx.ops_inside(function, ["gpu.block_id"])
+        if str(op.attributes["dimension"]) == "#gpu<dim x>"
+    ]  # fmt: skip
     index, i64 = ir.IndexType.get(), ir.IntegerType.get_signless(64)
     with ir.InsertionPoint.at_block_begin(entry), ir.Location.unknown():
         attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}

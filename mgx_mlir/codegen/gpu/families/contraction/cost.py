@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 from mgx_mlir.artifact.target import Target
@@ -36,6 +36,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import (
     MOST_TERMS,
     ProductSchedule,
     schedules,
+    split,
     splits,
 )
 from mgx_mlir.codegen.gpu.families.contraction.tile import transposed_block
@@ -199,7 +200,6 @@ def choose(
         Way(any(not source.along_k for source in sources), width)
         for sources, width in zip(zip(*operands, strict=True), (first, second), strict=True)
     ]
-
     of_product = Estimate(problem, unit, target, tuple(ways), epilogue)
 
     def estimate(schedule: ProductSchedule) -> float:
@@ -210,39 +210,40 @@ def choose(
 
     transposed = max(sum(not source.along_k for source in sources) for sources in operands)
     more = besides(unit, [source.element for sources in operands for source in sources], transposed)
-    legal: dict[tuple[int, ...], ProductSchedule] = {}
-    for s in _legal(unit, target, (first, second), more):
-        # Schedules of one shape differ only in prefetch distance; the first has the longest.
-        shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
-        if near or shape not in legal:
-            legal[shape] = s
-    candidates = list(legal.values())
+    legal = _legal(unit, target, (first, second), more, near)
+    candidates = list(legal)
     if candidates and cut:
         tiles = math.gcd(*parts)
+        counts = list(splits(tiles))
         candidates += _straight(terms, operands, unit, target)
-        for s in legal.values():
+        for s in legal:
             blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
             room = 2 * target.compute_units // (blocks * problem.batch)
-            candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
-    best = least(candidates, estimate, words)
+            candidates += [split(s, n) for n in counts if room // 4 < n <= room]
+    best = least(candidates, estimate, words, of_product.bound)
     if best is None or not cut:
         return best
     if best is None or problem.accumulator != "f32" or MOST_TERMS * best.splits >= problem.K:
         return best
     # As many parts as a precise sum needs, or as there may be.
-    counts = list(splits(tiles))
     enough = next((n for n in counts if MOST_TERMS * n >= problem.K), max(counts, default=1))
     return replace(best, splits=max(best.splits, enough))
 
 
 @cache  # one enumeration for the many products of a model
 def _legal(
-    unit: Unit, target: Target, widths: tuple[int, int], more: int
+    unit: Unit, target: Target, widths: tuple[int, int], more: int, near: bool
 ) -> tuple[ProductSchedule, ...]:
-    """The legal schedules without split-K, in a fixed order (see constraints.schedule_refusal)."""
-    return tuple(
-        s for s in schedules(unit.kind) if not schedule_refusal(s, unit, target, widths, more)
-    )
+    """The legal schedules without split-K, in a fixed order (see constraints.schedule_refusal).
+
+    Schedules of one shape differ only in prefetch distance: the longest one, or with `near` the
+    shortest."""
+    found: dict[ProductSchedule, ProductSchedule] = {}
+    for s in schedules(unit.kind):
+        if not schedule_refusal(s, unit, target, widths, more):
+            shape = replace(s, prefetch=1)
+            found[shape] = s if near else found.get(shape, s)
+    return tuple(found.values())
 
 
 # Waves that share k, the most first; tiles of a wave along rows, and along columns; distances.
@@ -281,7 +282,7 @@ def _straight(
         most = 2 * target.compute_units // (blocks * first.batch)
         steps = math.gcd(*(x.K // depth for x in terms))
         yield own
-        yield from (replace(own, splits=n) for n in splits(steps) if n <= most)
+        yield from (split(own, n) for n in splits(steps) if n <= most)
 
 
 def _sources(problem: Contraction, depth: int) -> tuple[Source, Source]:
@@ -320,7 +321,10 @@ class Estimate:
         epilogue: int,
     ) -> None:
         self.problem, self.unit, self.target, self.epilogue = problem, unit, target, epilogue
-        self.ways = ways
+        self.ways = ways or tuple(
+            Way(not x.along_k, x.width(unit.chunk)) for x in _sources(problem, unit.tile_depth)
+        )
+        self.tile = _tiles(unit, target, self.ways)
         operands = problem.a, problem.b
         decoded = {element for element in emit.BYTE_FLOATS if element != unit.element}
         self.work = [operations(x) + DECODING * (x.element in decoded) for x in operands]
@@ -332,27 +336,43 @@ class Estimate:
         return self.footprints + partial
 
     def __call__(self, schedule: ProductSchedule) -> float:
-        problem, unit, target, splits = self.problem, self.unit, self.target, schedule.splits
-        rows, columns = schedule.rows(unit), schedule.columns(unit)
-        blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch * splits
-        a_unit = ceil_div(blocks, target.compute_units)
-        tiles = ceil_div(problem.K, schedule.depth(unit)) // splits
+        steps = self._steps(schedule)
         if schedule.waves_k:
-            return self._straight(schedule, blocks, a_unit, tiles)
-        if self.ways is None:
-            self.ways = tuple(
-                Way(not x.along_k, x.width(unit.chunk)) for x in _sources(problem, unit.tile_depth)
-            )
-        one = replace(schedule, splits=1) if splits > 1 else schedule
-        return self._clocks(schedule, _tile(one, unit, target, self.ways), blocks, a_unit, tiles)
+            return self._straight(schedule, *steps)
+        return self._clocks(schedule, self.tile(schedule), *steps)
+
+    def bound(self, schedule: ProductSchedule) -> float:
+        """A number that the estimate is not below, which takes a fraction of its time."""
+        unit, splits, (blocks, a_unit, tiles) = self.unit, schedule.splits, self._steps(schedule)
+        results = schedule.rows(unit) * schedule.columns(unit)
+        if schedule.waves_k:
+            matrix = 2 * results * schedule.step(unit) / unit.flops
+            work = tiles * max(a_unit * matrix, GLOBAL_LATENCY / schedule.prefetch) + START_LATENCY
+        else:
+            tile = self.tile(schedule)
+            rounds = ceil_div(a_unit, tile.held(tiles, a_unit))
+            first = START_LATENCY + min(tiles, schedule.prefetch) * ISSUE_CLOCKS * tile.issued
+            work = tiles * max(a_unit * tile.busy, rounds * tile.alone) + rounds * first
+        results *= ceil_div(blocks // splits, self.target.compute_units)
+        work += self.epilogue * results / LANES_A_CLOCK
+        size = emit.element_bytes(self.problem.accumulator)
+        adding = GLOBAL_LATENCY + splits * results * size / LINE_BYTES if splits > 1 else 0
+        return max(work, self.footprints) + adding
+
+    def _steps(self, schedule: ProductSchedule) -> tuple[int, int, int]:
+        """A schedule's work-groups, those of a compute unit, and the tiles along k of each."""
+        problem, unit = self.problem, self.unit
+        across = ceil_div(problem.M, schedule.rows(unit))
+        across *= ceil_div(problem.N, schedule.columns(unit))
+        blocks = across * problem.batch * schedule.splits
+        tiles = ceil_div(problem.K, schedule.depth(unit)) // schedule.splits
+        return blocks, ceil_div(blocks, self.target.compute_units), tiles
 
     def _clocks(
         self, schedule: ProductSchedule, tile: _Tile, blocks: int, a_unit: int, tiles: int
     ) -> float:
         """Of a schedule whose work-groups have so many tiles along k."""
-        problem, unit, target, rows, columns = (
-            self.problem, self.unit, self.target, tile.rows, tile.columns
-        )  # fmt: skip
+        unit, target, rows, columns = self.unit, self.target, tile.rows, tile.columns
         # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
         held, simds = tile.held(tiles, a_unit), target.gpu.simds
         waves = schedule.waves * held
@@ -366,18 +386,7 @@ class Estimate:
             for extent, work in zip((rows, columns), self.work, strict=True)
         )
         busy = together(matrix * uneven, lds, memory, vector * uneven, 0, 0)
-        # Alone, a wave waits for its own instructions and for LDS; without room for the fragments
-        # of two steps, it multiplies nothing meanwhile, unless another wave of its SIMD does.
-        steps = unit.row_chunks // unit.step_chunks
-        turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
-        alone = together(
-            matrix * turns + (0 if tile.roomy or schedule.waves > simds else tile.read),
-            lds + (steps + 1) * LDS_LATENCY,
-            memory,
-            vector * turns,
-            ISSUE_CLOCKS * tile.issued,
-            GLOBAL_LATENCY / schedule.prefetch,
-        )
+        alone = _alone(tile, schedule, unit, simds, memory, vector)
         rounds = ceil_div(a_unit, held)
         # Work-groups that a unit holds at a time overlap nearly.
         whole = a_unit * busy, rounds * alone
@@ -387,33 +396,15 @@ class Estimate:
         start = rounds * START_LATENCY + first * together(
             rounds * ISSUE_CLOCKS * tile.issued, a_unit * memory / 2
         )
-        # One of the work-groups of a tile has the epilogue.
-        done = blocks // schedule.splits
-        results = ceil_div(done, target.compute_units) * rows * columns * uneven
-        stored = self.epilogue * results / LANES_A_CLOCK
-        roof = self.roof(schedule.splits)
-        adding = 0.0
-        if schedule.splits > 1:
-            adding = _adding_clocks(problem, schedule, unit, target, done)
         each = a_unit * tiles
-        of_loop = {
-            "matrix": each * matrix,
-            "lds": each * lds,
-            "memory": each * memory,
-            "loop": loop,
-        }
+        parts = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory}
         if vector:
-            of_loop["vector"] = each * vector
-        if stored:
-            of_loop["epilogue"] = stored
-        terms(**of_loop, start=start, roof=roof, adding=adding)
-        work = loop + start + stored
-        # The work and the memory overlap, but not quite.
-        return max(work, roof) + min(work, roof) / 16 + adding
+            parts["vector"] = each * vector
+        return self._whole(schedule, blocks, uneven, loop, start, parts)
 
     def _straight(self, schedule: ProductSchedule, blocks: int, a_unit: int, steps: int) -> float:
         """Of a schedule whose waves share k, of so many work-groups with so many steps."""
-        problem, unit, target = self.problem, self.unit, self.target
+        unit, target = self.unit, self.target
         waves, simds = schedule.waves_k, target.gpu.simds
         rows, columns, depth = schedule.rows(unit), schedule.columns(unit), schedule.step(unit)
         size = emit.element_bytes(unit.element)
@@ -442,21 +433,35 @@ class Estimate:
         loop = steps * max(a_unit * busy, rounds * alone)
         ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
         start = rounds * START_LATENCY + a_unit * ending
-        done = blocks // schedule.splits
-        own = schedule.results()
-        stored = (
-            self.epilogue * ceil_div(done, target.compute_units) * rows * columns / LANES_A_CLOCK
-        )
-        stored *= max(1, simds / own.waves)
-        adding = 0.0
-        if schedule.splits > 1:
-            adding = _adding_clocks(problem, own, unit, target, done)
-        roof = self.roof(schedule.splits)
-        of_loop = {"matrix": a_unit * steps * matrix, "lds": a_unit * ending, "loop": loop}
+        own, each = schedule.results(), a_unit * steps
+        parts = {"matrix": each * matrix, "lds": a_unit * ending, "memory": each * memory}
+        return self._whole(own, blocks, max(1, simds / own.waves), loop, start, parts)
+
+    def _whole(
+        self,
+        schedule: ProductSchedule,
+        blocks: int,
+        uneven: float,
+        loop: float,
+        start: float,
+        parts: dict[str, float],
+    ) -> float:
+        """The estimate of the loop of all work-groups with what follows it; `parts` are its terms.
+
+        uneven: so many times as long takes the epilogue, which one of the work-groups of a tile
+        has.
+        """
+        unit, target, splits = self.unit, self.target, schedule.splits
+        done, size = blocks // splits, schedule.rows(unit) * schedule.columns(unit)
+        results = ceil_div(done, target.compute_units) * size
+        stored = self.epilogue * results * uneven / LANES_A_CLOCK
+        roof = self.roof(splits)
+        adding = _adding_clocks(self.problem, schedule, unit, target, done) if splits > 1 else 0.0
         if stored:
-            of_loop["epilogue"] = stored
-        terms(**of_loop, memory=a_unit * steps * memory, start=start, roof=roof, adding=adding)
+            parts["epilogue"] = stored
+        terms(**parts, loop=loop, start=start, roof=roof, adding=adding)
         work = loop + start + stored
+        # The work and the memory overlap, but not quite.
         return max(work, roof) + min(work, roof) / 16 + adding
 
 
@@ -465,8 +470,9 @@ class _Tile:
     """What estimates take of a schedule, whatever the sizes: of a work-group's tile.
 
     Clocks of LDS for the reads and for the writes, of matrix cores, and of lines and scales that
-    are read from caches; a wave's instructions; and the work-groups that a compute unit has the
-    registers for, and the LDS for with one buffer, and with more.
+    are read from caches; a wave's instructions; the work-groups that a compute unit has the
+    registers for, and the LDS for with one buffer, and with more; and the least clocks of a tile
+    along k, of one of many work-groups and of one alone.
     """
 
     rows: int
@@ -480,6 +486,8 @@ class _Tile:
     roomy: bool
     by_registers: int
     by_lds: tuple[int, ...]
+    busy: float
+    alone: float
 
     def held(self, tiles: int, wanted: int) -> int:
         """Work-groups that a compute unit holds at a time (its occupancy), of those it gets."""
@@ -487,7 +495,11 @@ class _Tile:
 
 
 @cache  # one for the many products of a model
-def _tile(schedule: ProductSchedule, unit: Unit, target: Target, ways: tuple[Way, ...]) -> _Tile:
+def _tiles(unit: Unit, target: Target, ways: tuple[Way, ...]) -> Callable[[ProductSchedule], _Tile]:
+    return cache(partial(_tile, unit, target, ways))
+
+
+def _tile(unit: Unit, target: Target, ways: tuple[Way, ...], schedule: ProductSchedule) -> _Tile:
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     extents = schedule.held(unit, target.wave_size)
     threads = schedule.waves * target.wave_size
@@ -514,10 +526,36 @@ def _tile(schedule: ProductSchedule, unit: Unit, target: Target, ways: tuple[Way
     waves = target.gpu.lane_vgprs // registers(schedule, unit, target) * target.gpu.simds
     lds = [target.lds_bytes // (n * sum(extents) * unit.row_bytes) for n in range(1, BUFFERS + 1)]
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
-    return _Tile(
+    tile = _Tile(
         rows, columns, read, written, matrix, lines, scales, work, schedule.roomy(unit),
-        waves // schedule.waves, tuple(lds),
+        waves // schedule.waves, tuple(lds), 0, 0,
     )  # fmt: skip
+    memory, simds = lines + scales, target.gpu.simds
+    busy = together(matrix, read + written, memory)
+    return replace(tile, busy=busy, alone=_alone(tile, schedule, unit, simds, memory))
+
+
+def _alone(
+    tile: _Tile,
+    schedule: ProductSchedule,
+    unit: Unit,
+    simds: int,
+    memory: float,
+    vector: float = 0,
+) -> float:
+    """Clocks of a tile along k for a work-group alone: a wave waits for its own instructions and
+    for LDS; without room for the fragments of two steps, it multiplies nothing meanwhile, unless
+    another wave of its SIMD does."""
+    steps = unit.row_chunks // unit.step_chunks
+    turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
+    return together(
+        tile.matrix * turns + (0 if tile.roomy or schedule.waves > simds else tile.read),
+        tile.read + tile.written + (steps + 1) * LDS_LATENCY,
+        memory,
+        vector * turns,
+        ISSUE_CLOCKS * tile.issued,
+        GLOBAL_LATENCY / schedule.prefetch,
+    )
 
 
 def _footprint(operand: Matrix | Image) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 from mgx_mlir.artifact.target import Target
@@ -116,6 +117,12 @@ class Tiling:
     def threads(self) -> int:
         """Threads of a work-group."""
         return self.schedule.waves * self.target.wave_size
+
+
+@cache
+def split(schedule: ProductSchedule, splits: int) -> ProductSchedule:
+    """The schedule with so many work-groups for a tile of C."""
+    return replace(schedule, splits=splits)
 
 
 def schedules(kind: str) -> Iterator[ProductSchedule]:
