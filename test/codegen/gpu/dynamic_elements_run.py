@@ -310,12 +310,15 @@ TRANSPOSED = (
 OPEN = (
     repeated("a,b", "a,1", "f32"),
     repeated("a,b", "1", "f32"),
-    softmax("a,3,b", "f16"),
     softmax("3,a", "f32"),
-    below_maximum("a,3,b", "b"),
-    below_maximum("a,5,b", "a,1,b"),
     below_maximum("2,b,a", "b,1"),
     mean("2,a,b", "2,1,1", [1, 2], "f16"),
+)
+# The same of any number of rows.
+ROWS = (
+    softmax("a,3,b", "f16"),
+    below_maximum("a,3,b", "b"),
+    below_maximum("a,5,b", "a,1,b"),
 )
 # Rows that lie across memory.
 ACROSS = (
@@ -360,7 +363,7 @@ IMAGES = (
     resized("linear", "2,3,a,b", "2,3,5,7", "1.0, 1.0, inf, inf", "f32"),
     resized("nearest", "2,3,a,b", "2,3,b,a+3", "1.0, 1.0, inf, inf", "f32", nearest_mode="floor"),
     resized(
-        "cubic", "a,3,b,b", "a,3,4*b,4*b", "1.0, 1.0, 4.0, 4.0", "f32", coordinate_mode="asymmetric"
+        "cubic", "2,3,a,b", "2,3,4*a,4*b", "1.0, 1.0, 4.0, 4.0", "f32", coordinate_mode="asymmetric"
     ),
     resized(
         "linear",
@@ -386,11 +389,13 @@ SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
 # Lengths of rows that vectors divide and that they do not, which threads keep in registers and
 # which they do not: both sides of the ends of regimes.
 LENGTHS = ((2, 300), (1500, 1), (9000, 1), (3, 256), (264, 5), (1024, 3), (1032, 1), (4104, 1))
+# Many short rows, and few long ones.
+COUNTS = ((2, 300), (1500, 1), (3, 256), (264, 5), (3, 1032), (1, 4104))
 
 HEIGHTS = ((33, 40), (300, 8), (20, 131), (2, 512))
 WIDTHS = ((9, 48), (2, 16), (33, 80), (6, 56))
 SIDES = ((64, 40), (24, 131), (257, 8), (129, 67))
-MORE = ((OPEN, LENGTHS), (ACROSS, HEIGHTS), (TRANSPOSED, SIDES), (IMAGES, WIDTHS))
+MORE = ((OPEN, LENGTHS), (ROWS, COUNTS), (ACROSS, HEIGHTS), (TRANSPOSED, SIDES), (IMAGES, WIDTHS))
 
 
 def _size(text: str, known: dict[str, int]) -> int:
@@ -403,7 +408,7 @@ def _size(text: str, known: dict[str, int]) -> int:
 def main(chip: str) -> int:
     failed = 0
     rng = np.random.default_rng(0)
-    for case in (*CASES, *TRANSPOSED, *OPEN, *ACROSS, *MOVES, *IMAGES, *PRODUCTS):
+    for case in (*CASES, *TRANSPOSED, *OPEN, *ROWS, *ACROSS, *MOVES, *IMAGES, *PRODUCTS):
         words = "any sizes, "
         with context(), ir.Location.unknown():
             module = ir.Module.parse(case.text())

@@ -1,9 +1,9 @@
-"""Runs the GPU kernels of `gpu_kernels` through HIP, on one chip; prints what went wrong.
+"""Runs the GPU kernels of `gpu_kernels` through HIP, on chips; prints what went wrong.
 
 A program of its own, because a process that has opened a libamdhip64 keeps it:
 
-    ROCM_PATH=<folder with lib/libamdhip64.so> MGX_EMULATED_DEVICES=gfx942 \
-        python emulated_run.py gfx942
+    ROCM_PATH=<folder with lib/libamdhip64.so> MGX_EMULATED_DEVICES=gfx942,gfx1100 \
+        python emulated_run.py gfx942,gfx1100
 """
 
 from __future__ import annotations
@@ -129,4 +129,8 @@ def main(chip: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    failures = 0
+    for number, chip in enumerate(sys.argv[1].split(",")):
+        check(hip.hipSetDevice(number))
+        failures += main(chip)
+    sys.exit(min(failures, 1))
