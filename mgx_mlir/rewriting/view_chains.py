@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import combinations, pairwise
 from math import prod
 
 from mgx_mlir.rewriting.views import Factor, Factors, Layout, row_major
-from mgx_mlir.sizes.arithmetic import Size, exact
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, exact, substitute
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ def changes(layout: Layout, source: Sequence[int]) -> list[Change] | None:
 def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
     """The factors, split where a dimension of the source ends."""
     parted: list[Factor] = []
+    steps = _of_some(factors, source)
     for size, stride in factors:
         for end in row_major(source):
-            if not stride >= 1:
+            if not steps[stride] >= 1:
                 continue
             outer, inner = exact(size * stride, end), exact(end, stride)
             if outer not in (None, 1) and inner not in (None, 1):
@@ -55,7 +56,7 @@ def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
 
 def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | None:
     """The ops from a tensor of shape `now`, through one dimension for each factor, to `layout`."""
-    moving = _falling(f for f in factors if f[1] != 0)
+    moving = _falling((f for f in factors if f[1] != 0), now)
     if moving is None or not all(stride >= 0 for _, stride in moving):
         return None
     parts = _parts(moving, layout.offset, prod(now))
@@ -99,20 +100,30 @@ def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | N
     return steps
 
 
-def _falling(factors: Iterable[Factor]) -> list[Factor] | None:
+def _falling(factors: Iterable[Factor], source: Sequence[int]) -> list[Factor] | None:
     """Factors by falling stride; None where it is unknown which stride is larger."""
     found = list(factors)
-    if not any(isinstance(stride, Size) for _, stride in found):
+    steps = _of_some(found, source)
+    if not any(isinstance(stride, Size) for stride in steps):
         return sorted(found, key=lambda f: -f[1])
-    if not all(a[1] >= b[1] or b[1] >= a[1] for a, b in combinations(found, 2)):
+    if not all(a >= b or b >= a for a, b in combinations(steps.values(), 2)):
         return None
 
     def order(a: Factor, b: Factor) -> int:
         if a[1] == b[1]:
             return 0
-        return -1 if a[1] >= b[1] else 1
+        return -1 if steps[a[1]] >= steps[b[1]] else 1
 
     return sorted(found, key=cmp_to_key(order))
+
+
+def _of_some(factors: Iterable[Factor], source: Sequence[int]) -> dict[int, Number]:
+    """The strides, and what they are to proofs: of no elements views are right in any order, so
+    that no symbol is 0 that a dimension of the source is a multiple of."""
+    single = [n.terms[0][0] for n in source if isinstance(n, Size) and len(n.terms) == 1]
+    found = [atom for atoms in single for atom in atoms if isinstance(atom, Symbol)]
+    known = {s.name: Size.of(replace(s, low=max(s.low, 1))) for s in found}
+    return {n: substitute(n, known) if isinstance(n, Size) else n for _, n in factors}
 
 
 def _bounds_that_cut(
@@ -195,8 +206,9 @@ def inverse(layout: Layout, source: Sequence[int]) -> Layout | None:
     """
     if layout.offset or prod(layout.shape) != prod(source):
         return None
-    falling = _falling(layout.factors)
-    if falling is None or not all(stride >= 1 for _, stride in falling):
+    falling = _falling(layout.factors, source)
+    least = _of_some(layout.factors, source)
+    if falling is None or not all(stride >= 1 for stride in least.values()):
         return None  # and so the smallest is 1: the sizes' product is the source's
     if any(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(falling)):
         return None

@@ -256,8 +256,7 @@ class Program:
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None
     ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
         """The arrays of a run: inputs in order, and outputs by name."""
-        if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
-            check_names([spec.name for spec in self._inputs], inputs)
+        self._check_given(inputs)
         if outputs is None:
             outputs = {}
         else:
@@ -267,6 +266,11 @@ class Program:
         if self._all_output_bytes > _SMALL:
             self._check_outputs([spec for spec in self._outputs if spec.name not in outputs])
         return given, {s.name: self._output(s, outputs.get(s.name)) for s in self._outputs}
+
+    def _check_given(self, inputs: Any) -> None:
+        """Raises UsageError where inputs are no mapping, or unknown, or missing."""
+        if not isinstance(inputs, dict) or inputs.keys() != self._input_names:
+            check_names([spec.name for spec in self._inputs], inputs)
 
     def _filled(self, given: Sequence[np.ndarray], found: Any) -> Table:
         """A table of tensors that no other run uses, with these arrays."""

@@ -12,7 +12,6 @@ from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.errors import Edge
 from mgx_mlir.runtime.arrays import host_array
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.runtime.runnable import check_names
 
 
 class SizedProgram(Program):
@@ -66,8 +65,8 @@ class SizedProgram(Program):
 
     def program(self, inputs: Mapping[str, Any]) -> Program:
         """The program for inputs of these sizes; made where the last runs had none."""
-        check_names([spec.name for spec in self.inputs], inputs)
-        return self._for(tuple(_shape(inputs[s.name], s.name) for s in self.inputs))
+        self._check_given(inputs)
+        return self._for(tuple([_shape(inputs[s.name], s.name) for s in self._inputs]))
 
     def for_sizes(self, known: Mapping[str, int]) -> Program:
         """The program for symbols of these sizes. Raises KeyError where one is missing."""

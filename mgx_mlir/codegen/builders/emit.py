@@ -205,23 +205,23 @@ def loop(
 def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., object]) -> None:
     """`for i in range(begin, end)`: body(i, *the digits of i), as `split` gives them.
 
-    Digits are counted: divisions by symbolic sizes take long.
+    The last digit that differs is a loop of its own: divisions by symbolic sizes take long.
     """
+    if not sizes:
+        loop(begin, end, 1, lambda number: body(number, number))
+        return
+    *others, size = sizes
+    if size == 1:
+        count(begin, end, others, lambda number, *digits: body(number, *digits, 0))
+        return
 
-    def one(number: Index, *digits: ir.Value) -> list[ir.Value]:
-        high, *low = digits
-        body(number, high, *(0 if size == 1 else x for x, size in zip(low, sizes, strict=True)))
-        more: Index = 1
-        following: list[Index] = []
-        for digit, size in zip(reversed(low), reversed(sizes), strict=True):
-            at = add(digit, more)
-            is_behind = compare("eq", at, size)
-            following.insert(0, select(is_behind, 0, at))
-            more = select(is_behind, 1, 0)
-        return [value(x) for x in (add(high, more), *following)]
+    def run(number: Index) -> None:
+        first, digits = mul(number, size), split(number, *others)
+        low, high = maximum(sub(begin, first), 0), minimum(sub(end, first), size)
+        loop(low, high, 1, lambda digit: body(add(first, digit), *digits, digit))
 
-    start = split(begin, *(maximum(size, 1) for size in sizes))
-    loop(begin, end, 1, one, [value(x) for x in start])
+    whole = maximum(size, 1)
+    loop(div(begin, whole), div(add(end, sub(whole, 1)), whole), 1, run)
 
 
 def _carried(x: ir.Value) -> ir.Value:

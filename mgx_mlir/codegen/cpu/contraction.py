@@ -215,7 +215,7 @@ class _Emitter:
 
         lines = 1 if self.line is None else self.line.lines
 
-        def item(number: Index, image: Index, line: Index, part: Index, row_block: Index) -> None:
+        def item(number: Index, image: Index, part: Index, line: Index, row_block: Index) -> None:
             batch = image if lines == 1 else emit.Digits(image, line, lines)
             block = emit.linear(part, (batch, column_blocks))
             columns = column_block(self.problem, self.schedule, part)
@@ -241,7 +241,7 @@ class _Emitter:
                 fresh = arith.ori(is_first, emit.compare("eq", number, begin))
             self._item(batch, first, rows, columns, fresh)
 
-        emit.count(begin, end, (lines, column_blocks, row_blocks), item)
+        emit.count(begin, end, (column_blocks, lines, row_blocks), item)
 
     def _item(
         self, batch: Index, first: Index, rows: Index, columns: Columns, fresh: ir.Value | bool
@@ -474,22 +474,21 @@ class _Emitter:
         """Stores a tile. `rows`: its first row, and from which to which of its rows."""
         lanes, (m, before, end) = self.lanes, rows
 
-        def row(left: Index, r: Index) -> None:
+        def row(mask: ir.Value | None, r: Index) -> None:
             for j in range(vectors):
                 here = emit.add(column, j * lanes)
                 place = emit.linear(emit.add(at, j * lanes), (r, self.sum_row))
                 x = emit.load_vector(self.sums, place, lanes)
-                to = x, batch, emit.add(m, r), emit.add(columns.first, here)
-                some, whole = emit.sub(left, j * lanes), partial(self.store, *to, None)
-                part = partial(self.store, *to, emit.lane_mask(some, lanes))
-                is_whole = not isinstance(some, int) and emit.compare("sge", some, lanes)
-                emit.when(is_whole, whole, part)
+                to = batch, emit.add(m, r), emit.add(columns.first, here)
+                self.store(x, *to, mask if j == vectors - 1 else None)
 
-        def all_rows(left: Index) -> None:
-            emit.loop(before, end, 1, partial(row, left))
-
-        left, whole = emit.sub(columns.count, column), vectors * lanes
+        # Only the last vector may have fewer columns. Stores of parts of vectors take many times as
+        # long on some processors.
+        left = emit.sub(columns.count, emit.add(column, (vectors - 1) * lanes))
         exact = isinstance(columns.count, int) and columns.count % lanes == 0
-        # Stores of parts of vectors take many times as long on some processors.
-        sides = partial(all_rows, whole), partial(all_rows, left)
-        emit.when(exact or emit.compare("sge", left, whole), *sides)
+        whole = partial(emit.loop, before, end, 1, partial(row, None))
+
+        def part() -> None:
+            emit.loop(before, end, 1, partial(row, emit.lane_mask(left, lanes)))
+
+        emit.when(exact or emit.compare("sge", left, lanes), whole, part)

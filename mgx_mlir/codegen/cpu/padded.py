@@ -223,7 +223,7 @@ class _Copy:
             if image.dims[axis].pad or not padding.sizes[axis] <= image.dims[axis].size:
                 inside = emit.both(inside, emit.compare("ult", at, image.dims[axis].size))
         before = image.dims[-1].pad
-        low = emit.minimum(before, width)
+        low = emit.minimum(before, width) if before else 0
         high = emit.maximum(emit.minimum(emit.add(image.dims[-1].size, before), width), low)
 
         def copied() -> None:

@@ -67,6 +67,12 @@ def test_windows_that_reach_behind_the_image(mode):
     HostKernel(text).check()
 
 
+@pytest.mark.parametrize("element", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("window", [16, 17, 20])
+def test_the_largest_of_more_elements_than_a_sum_has(window: int, element: str) -> None:
+    HostKernel(pooling("max", (1, 3, 44, 47), window, 2, 3, element=element)).check()
+
+
 def test_dilated_maximum():
     HostKernel(pooling("max", (1, 4, 30, 30), 3, 1, 2, dilation=2)).check()
 
