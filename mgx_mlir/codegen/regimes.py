@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import TypeVar
 
 from mgx_mlir.codegen.refusal import Refusal
@@ -30,6 +30,8 @@ from mgx_mlir.sizes.arithmetic import Number, bounds, is_more
 S = TypeVar("S")
 # A schedule that takes so much longer than the best one, by the estimates, saves a function.
 CLOSE = 1.1
+# One for larger sizes counts as so much slower: it has few work-groups, whose estimates are rough.
+SMALLER = 1.04
 
 
 @dataclass(frozen=True)
@@ -117,20 +119,23 @@ def _covered(
         best, regime = found[number]
         least = estimate(best, regime.usual)
         other = estimate(own, regime.usual) / least if least < math.inf else math.inf
-        return 1 if own == best else other
+        return 1 if own == best else other * (SMALLER if number < first[own] else 1)
 
-    estimate, close = cache(clocks), CLOSE
-    last = {own: number for number, (own, _) in enumerate(found)}
+    estimate, close, numbers = cache(clocks), CLOSE, range(len(found))
+    last = {found[number][0]: number for number in numbers}
+    first = {found[number][0]: number for number in reversed(numbers)}
     while True:
-        joined: list[tuple[S, Regime]] = []
-        while (first := len(joined)) < len(found):
-            served: dict[S, list[float]] = {}
+        # Of the regimes so far: the fewest functions, their least sum of ratios, and who serves.
+        ways: dict[int, tuple[int, float, list[S]]] = {0: (0, 0, [])}
+        for at in numbers:
+            functions, total, before = ways[at]
             for own in reversed(last):
                 end = len(found) if beyond or close > CLOSE else last[own] + 1
-                near = takewhile(close.__ge__, (ratio(own, n) for n in range(first, end)))
-                served[own] = list(near)
-            best = min(served, key=lambda one: (-len(served[one]), round(sum(served[one]), 3)))
-            joined += [(best, regime) for _, regime in found[first : first + len(served[best])]]
-        if len({schedule for schedule, _ in joined}) <= most or close > 1e3:
-            return joined
+                near = takewhile(close.__ge__, (ratio(own, n) for n in range(at, end)))
+                for served, more in enumerate(accumulate(near, initial=total)):
+                    way = functions + 1, round(more, 3), [*before, *[own] * served]
+                    ways[at + served] = min(ways.get(at + served, way), way, key=lambda x: x[:2])
+        functions, _, taken = ways[len(found)]
+        if functions <= most or close > 1e3:
+            return [(own, regime) for own, (_, regime) in zip(taken, found, strict=True)]
         close *= 1.05

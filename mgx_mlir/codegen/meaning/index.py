@@ -276,8 +276,8 @@ _symbols: ContextVar[Mapping[str, ir.Value]] = ContextVar("symbols")
 
 
 def symbol_values(values: Mapping[str, ir.Value]) -> AbstractContextManager[object]:
-    """Inside, sizes of these symbols can become values."""
-    return holding(_symbols, values)
+    """Inside, sizes of these symbols, and of those around, can become values."""
+    return holding(_symbols, {**_symbols.get({}), **values})
 
 
 class Real:

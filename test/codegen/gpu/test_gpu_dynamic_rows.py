@@ -48,6 +48,11 @@ def test_images_of_any_number(chip: str, which: str, tmp_path: Path) -> None:
     run_on(chip, "dynamic_images_run.py", tmp_path, which)
 
 
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_a_run_decides_into_how_many_parts_k_is_cut(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "parts_run.py", tmp_path)
+
+
 def tensor(shape: str, dims: str, element: str = "f16") -> str:
     named = re.sub(r"([a-z])", r"\1 : 1 ... ?", dims)
     return f"tensor<{shape}x{element}, #mgx.dims<[{named}]>>"

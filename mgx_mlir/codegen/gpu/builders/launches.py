@@ -6,7 +6,7 @@ memory, has at most 2^31 bytes: a launch beyond that is refused (see artifact.fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,7 @@ from mgx_mlir.codegen.meaning.element import I32, Element
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Number, bounds, ceil_div, minimum
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, ceil_div, minimum
 
 BLOCK = 256
 # HIP takes fewer threads along one dimension of a grid, and about as many work-groups along y.
@@ -214,14 +214,16 @@ class Launches:
         grid: tuple[Number, Number, Number],
         lds: Sequence[tuple[int, ir.Type]] = (),
         along: str | Callable[[], Index] = "x",
+        named: Mapping[str, Number] | None = None,
     ) -> Iterator[tuple[Frame, Index]]:
         """The next function of a kernel with symbolic sizes: its tensors, moved to the part that
         the number of its work-group names, along a dimension of the grid, or as `along` computes
-        it; and that number."""
+        it; and that number. named: further symbols that code computes with, and their values."""
         moves = [self._placed(move) for move in moves]
         x, y, z = self._share * grid[0], grid[1], grid[2]
         self.limit(MAX_GRID - 1 - x * threads, *(move.limit for move in moves))
-        counts = Counts(self._formulas, self._symbols)
+        own = {name: Size.of(Symbol(name)) for name in self._symbols}
+        counts = Counts(self._formulas, own | dict(named or {}))
         for move in moves:
             counts.add(*move.numbers)
         name = f"{self._name}_{len(self._launches)}"

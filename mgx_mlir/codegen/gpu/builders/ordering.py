@@ -46,13 +46,13 @@ def acquire() -> None:
     llvm.FenceOp(llvm.AtomicOrdering.acquire, syncscope=_AGENT)
 
 
-def counted_last(counter: ir.Value, count: int, lane: Index) -> ir.Value:
+def counted_last(counter: ir.Value, count: Index, lane: Index) -> ir.Value:
     """Counts a wave; whether it is the last one of `count`, after which the counter is 0 again.
 
     counter: a pointer to an i32 that was 0 before.
     """
     i32 = ir.IntegerType.get_signless(32)
-    last = arith.constant(i32, count - 1)
+    last = arith.index_cast(i32, emit.value(emit.sub(count, 1)))
 
     def counted() -> list[ir.Value]:
         wraps, order = llvm.AtomicBinOp.uinc_wrap, llvm.AtomicOrdering.monotonic

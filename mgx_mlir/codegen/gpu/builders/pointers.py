@@ -93,11 +93,14 @@ def value_of(size: Number, known: Mapping[str, Symbol], usual: int) -> int:
 
 
 class Counts:
-    """The numbers that a launch passes: symbols first, then the numbers that need 64 bits."""
+    """The numbers that a launch passes: those with names first, then the ones that need 64 bits.
 
-    def __init__(self, formulas: Formulas, symbols: Sequence[str]) -> None:
-        self.formulas, self.symbols = formulas, tuple(symbols)
-        self.numbers: list[Number] = [Size.of(Symbol(name)) for name in symbols]
+    named: the values of symbols that code computes with; of a kernel's own, these themselves.
+    """
+
+    def __init__(self, formulas: Formulas, named: Mapping[str, Number]) -> None:
+        self.formulas, self.symbols = formulas, tuple(named)
+        self.numbers = list(named.values())
 
     def add(self, *numbers: Number) -> None:
         """Adds numbers to those that a launch passes."""

@@ -13,7 +13,7 @@ from mgx_mlir.capabilities import FEW_ROWS
 from mgx_mlir.codegen.gpu.builders.pointers import USUAL, Move, value_of
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
-from mgx_mlir.codegen.gpu.families.contraction.cost import choose
+from mgx_mlir.codegen.gpu.families.contraction.cost import choose, clocks
 from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.operands import Packed, of_rows
@@ -22,11 +22,18 @@ from mgx_mlir.codegen.gpu.families.contraction.recipes.broad import as_broad
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks
 from mgx_mlir.codegen.gpu.families.contraction.recipes.resident import as_resident
 from mgx_mlir.codegen.gpu.families.contraction.recipes.skinny import Skinny, as_skinny
-from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import Tiles, tiles_plan
+from mgx_mlir.codegen.gpu.families.contraction.recipes.tiles import tiles_plan
 from mgx_mlir.codegen.gpu.families.contraction.results import epilogue_work
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
 from mgx_mlir.codegen.gpu.families.contraction.variants import most_lanes, usual_product
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Dimension, Image, Windows
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Contraction,
+    Dimension,
+    Image,
+    Windows,
+    vector_width,
+)
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, in_ranges
 from mgx_mlir.dialects import mgx
@@ -46,7 +53,9 @@ ROWS = (
 )  # fmt: skip
 _MANY = 1 << 40
 # Schedules of a kernel: each is a function, which takes time to compile.
-MOST, MOST_OF_ROWS = 3, 6
+MOST, MOST_OF_ROWS = 4, 6
+# As so many instructions counts a store of one result: stores of several take as many lines.
+SINGLE = 32
 
 
 @dataclass(frozen=True)
@@ -148,7 +157,7 @@ class Choice:
         if isinstance(request, Refusal):
             return request
         if self.own.ranges is ROWS:
-            tiles = tiles_plan(request)
+            tiles = tiles_plan(request, fills=self._fills)
             few = few_rows(request) if usual <= FEW_ROWS else None
             if isinstance(tiles, Refusal):
                 return Other(usual, few) if few else tiles
@@ -156,14 +165,28 @@ class Choice:
         if refusal := expanding_refusal(self.variant.match.terms, request.unit.tile_depth):
             return refusal
         given = all(isinstance(term.K, int) for term in self.variant.match.terms)
-        terms, work = request.match.terms, epilogue_work(request.match)
-        schedule = choose(terms, request.unit, self.own.target, work, given, near=self.odd)
+        terms, work, fills = request.match.terms, self._epilogue(request), self._fills
+        schedule = choose(
+            terms, request.unit, self.own.target, work, given, near=self.odd, fills=fills
+        )
         if schedule is None:
             return Refusal(f"no schedule fits {self.own.target.name}")
         tiling, blocks = Tiling(schedule, request.unit, self.own.target), self._blocks
         if blocks is not None and self.clocks(blocks, usual) < self.clocks(tiling, usual):
             return blocks
         return tiling
+
+    def _epilogue(self, request: Request) -> int:
+        """About how many instructions the epilogue takes for one element."""
+        place = self.variant.result
+        width = vector_width(place.column, place.row, place.batch, offset=place.offset, limit=2)
+        return epilogue_work(request.match) + SINGLE * (width == 1)
+
+    @property
+    def _fills(self) -> Sequence[int]:
+        """Work-groups that split-K makes where there are fewer."""
+        units = self.own.target.compute_units
+        return units, 2 * units
 
     @cached_property
     def _blocks(self) -> Other | None:
@@ -207,7 +230,8 @@ class Choice:
         request = self._request(usual)
         if isinstance(request, Refusal):
             return math.inf
-        return Tiles(request.product, way).work
+        tiling = way.schedule, way.unit, way.target
+        return clocks(request.match.problem, *tiling, self._epilogue(request), cached=True)
 
 
 def ranges_of(

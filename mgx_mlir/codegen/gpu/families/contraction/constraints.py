@@ -8,7 +8,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import LEAST_DEPTH, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.units import Unit, unit_for
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import BUFFERS, ProductSchedule
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
@@ -17,8 +17,6 @@ from mgx_mlir.sizes.arithmetic import Number
 
 # blockIdx.z counts batches.
 MAX_BATCH = 65535
-# Tiles of the double buffer in LDS: one is read while the other is written.
-BUFFERS = 2
 
 
 def buffers(tiles: Number) -> int:

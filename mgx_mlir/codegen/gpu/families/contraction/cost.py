@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
+from typing import cast
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
@@ -22,7 +23,6 @@ from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction import finish
 from mgx_mlir.codegen.gpu.families.contraction.blocks import in_halves
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
-    BUFFERS,
     besides,
     buffers,
     registers,
@@ -33,6 +33,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import WorkGroups
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source, Strided, Windowed
 from mgx_mlir.codegen.gpu.families.contraction.space import (
+    BUFFERS,
     MOST_TERMS,
     ProductSchedule,
     schedules,
@@ -181,12 +182,14 @@ def choose(
     cut: bool = True,
     ending: Callable[[ProductSchedule], float] = lambda _: 0,
     near: bool = False,
+    fills: Sequence[int] = (),
 ) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     The sums of all terms are added; their sizes are equal but for K. `epilogue`: instructions for
     an element. cut: with schedules of split-K. ending: the clocks of what follows the product.
-    near: with the shortest prefetch distances, whose code is the shortest.
+    near: with the shortest prefetch distances, whose code is the shortest. fills: with schedules
+    whose split-K a run decides, of so many work-groups.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [ceil_div(term.K, depth) for term in terms]
@@ -215,19 +218,23 @@ def choose(
     if candidates and cut:
         tiles = math.gcd(*parts)
         counts = list(splits(tiles))
-        candidates += _straight(terms, operands, unit, target)
+        candidates += _straight(terms, operands, unit, target, fills)
         for s in legal:
             blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
+            if fills and len(terms) == 1 and tiles % s.turn == 0:
+                of_run = (replace(s, fill=n) for n in fills)
+                candidates += [x for x in of_run if x.cut(tiles, blocks * problem.batch)[0] != 1]
+                continue
             room = 2 * target.compute_units // (blocks * problem.batch)
             candidates += [split(s, n) for n in counts if room // 4 < n <= room]
     best = least(candidates, estimate, words, of_product.bound)
     if best is None or not cut:
         return best
-    if best is None or problem.accumulator != "f32" or MOST_TERMS * best.splits >= problem.K:
+    if problem.accumulator != "f32" or MOST_TERMS * best.splits >= problem.K:
         return best
     # As many parts as a precise sum needs, or as there may be.
     enough = next((n for n in counts if MOST_TERMS * n >= problem.K), max(counts, default=1))
-    return replace(best, splits=max(best.splits, enough))
+    return replace(best, splits=max(best.splits, enough), fill=0)
 
 
 @cache  # one enumeration for the many products of a model
@@ -259,6 +266,7 @@ def _straight(
     operands: Sequence[tuple[Source, Source]],
     unit: Unit,
     target: Target,
+    fills: Sequence[int],
 ) -> Iterator[ProductSchedule]:
     """The legal schedules whose waves share k and read fragments without LDS."""
     read = [source for sources in operands for source in sources]
@@ -282,6 +290,11 @@ def _straight(
         most = 2 * target.compute_units // (blocks * first.batch)
         steps = math.gcd(*(x.K // depth for x in terms))
         yield own
+        if fills and len(terms) == 1:
+            turns = [n for n in _FAR if n <= distance and steps % n == 0][:2]
+            of_run = (replace(own, prefetch=n, fill=fill) for n in turns for fill in fills)
+            yield from (x for x in of_run if x.cut(steps, blocks * first.batch)[0] != 1)
+            continue
         yield from (split(own, n) for n in splits(steps) if n <= most)
 
 
@@ -336,6 +349,7 @@ class Estimate:
         return self.footprints + partial
 
     def __call__(self, schedule: ProductSchedule) -> float:
+        schedule = self._of_run(schedule)
         steps = self._steps(schedule)
         if schedule.waves_k:
             return self._straight(schedule, *steps)
@@ -343,6 +357,7 @@ class Estimate:
 
     def bound(self, schedule: ProductSchedule) -> float:
         """A number that the estimate is not below, which takes a fraction of its time."""
+        schedule = self._of_run(schedule)
         unit, splits, (blocks, a_unit, tiles) = self.unit, schedule.splits, self._steps(schedule)
         results = schedule.rows(unit) * schedule.columns(unit)
         if schedule.waves_k:
@@ -361,12 +376,23 @@ class Estimate:
 
     def _steps(self, schedule: ProductSchedule) -> tuple[int, int, int]:
         """A schedule's work-groups, those of a compute unit, and the tiles along k of each."""
-        problem, unit = self.problem, self.unit
-        across = ceil_div(problem.M, schedule.rows(unit))
-        across *= ceil_div(problem.N, schedule.columns(unit))
-        blocks = across * problem.batch * schedule.splits
-        tiles = ceil_div(problem.K, schedule.depth(unit)) // schedule.splits
+        blocks = self._across(schedule) * schedule.splits
+        tiles = ceil_div(ceil_div(self.problem.K, schedule.depth(self.unit)), schedule.splits)
         return blocks, ceil_div(blocks, self.target.compute_units), tiles
+
+    def _across(self, schedule: ProductSchedule) -> int:
+        """Tiles of C."""
+        problem, unit = self.problem, self.unit
+        across = ceil_div(problem.M, schedule.rows(unit)) * problem.batch
+        return across * ceil_div(problem.N, schedule.columns(unit))
+
+    def _of_run(self, schedule: ProductSchedule) -> ProductSchedule:
+        """The schedule with the factor of split-K that a run of the problem has."""
+        if not schedule.fill:
+            return schedule
+        steps = ceil_div(self.problem.K, schedule.depth(self.unit))
+        parts, _ = schedule.cut(steps, self._across(schedule))
+        return replace(schedule, splits=cast(int, parts), fill=0)
 
     def _clocks(
         self, schedule: ProductSchedule, tile: _Tile, blocks: int, a_unit: int, tiles: int

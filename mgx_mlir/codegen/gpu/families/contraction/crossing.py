@@ -51,22 +51,19 @@ class CrossedImages:
         more, strides = minimum(self.count, most) - 1, [s for _, s in move.parts.factors[-1:]]
         return replace(move, reach=move.reach + more * sum(strides))
 
-    def _pixel(self, size: tuple[int, int], splits: int) -> Index:
+    def _pixel(self, size: tuple[int, int]) -> Index:
         """The first pixel of a work-group's tile."""
-        block = block_number(self.along, MAX_THREADS)
-        if self.along == "x":
-            return emit.mul(emit.div(block, splits), size[0])
-        return emit.mul(block, size[1])
+        return emit.mul(block_number(self.along, MAX_THREADS), size["xy".index(self.along)])
 
-    def image(self, size: tuple[int, int], splits: int) -> Index:
+    def image(self, size: tuple[int, int]) -> Index:
         """The image in which a work-group's tile begins."""
-        return emit.div(self._pixel(size, splits), self.pixels)
+        return emit.div(self._pixel(size), self.pixels)
 
-    def first(self, size: tuple[int, int], splits: int, image: Index) -> Index:
+    def first(self, size: tuple[int, int], image: Index) -> Index:
         """The pixel of its image at which the tile begins."""
         if isinstance(self.pixels, int) and self.pixels == 1:
             return 0
-        return emit.sub(self._pixel(size, splits), emit.mul(image, self.pixels))
+        return emit.sub(self._pixel(size), emit.mul(image, self.pixels))
 
 
 def crossed(product: Product) -> tuple[Product, Along] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from mlir import ir
 
@@ -47,7 +47,9 @@ from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.plain import PlainPipeline
 from mgx_mlir.codegen.gpu.families.contraction.results import Lane, Results
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
+from mgx_mlir.codegen.gpu.families.contraction.sources import Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, Tiling
+from mgx_mlir.codegen.gpu.families.contraction.split_k import SplitK
 from mgx_mlir.codegen.gpu.families.contraction.straight import Straight, shared
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.problem.match import used_arguments
@@ -77,11 +79,9 @@ def generate(
 class TilesGenerator:
     """Builds the functions. Sizes may be symbols where one function is emitted alone.
 
-    along: the dimension of the grid along which tiles cross from image to image. cut: the factor of
-    split-K where work-groups along x count it, and not those along z.
+    along: the dimension of the grid along which tiles cross from image to image. split: split-K,
+    where a run decides.
     """
-
-    cut = 1
 
     def __init__(
         self,
@@ -91,6 +91,7 @@ class TilesGenerator:
         name: str,
         along: Along | None = None,
         ending: Beside | None = None,
+        split: SplitK | None = None,
     ) -> None:
         self.ending = ending
         self.normal: WaveRows | None = None
@@ -98,6 +99,7 @@ class TilesGenerator:
         self.tiling, self.name, self.sizes = tiling, name, sizes
         self.target, self.threads = tiling.target, tiling.threads
         self.schedule, self.unit = schedule, unit = tiling.schedule, tiling.unit
+        self.split = split or SplitK(schedule.splits, schedule.splits)
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
         self.held = schedule.held(unit, self.target.wave_size)
         # Rows and columns; pixels of several images past the last ones are outside of its buffers.
@@ -120,9 +122,8 @@ class TilesGenerator:
         self.joined = 2 if wide and not schedule.waves_k else 1
         # How waves divide the results; not as they divide the sums, where they share k.
         self.divided = schedule.results() if schedule.waves_k else schedule
-        self.shared = finish.Shared(
-            replace(tiling, schedule=self.divided), self.problem.accumulator
-        )
+        own = replace(tiling, schedule=self.divided), self.problem.accumulator
+        self.shared = finish.Shared(*own, self.split.count)
 
     def run(self) -> GpuProgram:
         module, functions = gpu_module()
@@ -140,8 +141,9 @@ class TilesGenerator:
             scratch_bytes, counters = scratch_bytes + own, self.grid[0]
         if self.schedule.splits > 1:
             place = Argument("scratch", scratch_bytes)
-            results.append(Parameter(self.shared.element, self.shared.elements, place))
-            scratch_bytes += aligned(tiles * self.shared.bytes)
+            sums, element = cast(int, self.shared.elements), self.shared.element
+            results.append(Parameter(element, sums, place))
+            scratch_bytes += aligned(tiles * sums * emit.element_bytes(element))
             counters += tiles * self.shared.counters
         if counters:
             results.append(Parameter("i32", counters, Argument("counters", counters)))
@@ -190,17 +192,17 @@ class TilesGenerator:
 
     def emit(self, tensors: Tensors) -> None:
         """Builds the body of the function that multiplies, on its tensors."""
-        problem, splits = self.problem, self.schedule.splits
+        problem, is_cut = self.problem, self.split.count != 1
         held = tensors.results
-        if splits > 1:
+        if is_cut:
             held = [memory.early(pointer) for pointer in held]
             pointers = {n: memory.early(pointer) for n, pointer in tensors.pointers.items()}
             tensors = replace(tensors, pointers=pointers)
         tensors = replace(tensors, results=held[: len(self.match.result_elements)])
         thread = thread_number(self.threads)
         many = self.along is not None
-        x = block_number("x", MAX_THREADS if many else self.grid[0] * self.cut)
-        m0 = emit.mul(emit.div(x, self.cut), self.rows)
+        x = block_number("x", MAX_THREADS if many else self.grid[0])
+        m0 = emit.mul(x, self.rows)
         y = block_number("y", MAX_THREADS if many else self.grid[1])
         n0 = emit.mul(y, self.columns)
         if self.along == "x":
@@ -208,16 +210,16 @@ class TilesGenerator:
         elif self.along == "y":
             n0 = tensors.first
         extent_m, extent_n = self.extents
-        batch = block_number("z", problem.batch * splits) if self.cut == 1 else emit.rem(x, splits)
-        split = emit.div(batch, problem.batch) if splits > 1 else 0
-        matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
+        z, split = self.split.place(self.beside[1])
+        matrix: Index = z if problem.batch > 1 else 0
         self.tensors, self.all = tensors, replace(tensors, results=held)
         wave, number = self._wave(thread)
         epilogue = Epilogue(self.match, self.product.result, tensors.inputs, tensors.outputs)
         lane, straight = self._lane(thread, self.divided), self.schedule.waves_k > 0
         cut = self.divided, self.unit, self.joined
         results = Results(epilogue, self.match, cut, matrix, (m0, n0), lane)
-        if straight and splits == 1:
+        early = straight and (not is_cut or self.split.named is not None)
+        if early:
             results.prepare()
         sums: list[ir.Value] | None = None
         for term in self.match.terms:
@@ -231,16 +233,15 @@ class TilesGenerator:
         assert sums is not None
 
         def store(sums: Callable[[], Sequence[ir.Value]]) -> None:
-            if splits > 1:
+            if is_cut and not early:
                 results.prepare()
             results.store(sums(), (extent_m, extent_n), (self.rows, self.columns))
 
         def finish(sums: Sequence[ir.Value]) -> None:
-            if splits == 1:
+            if not is_cut:
                 store(lambda: sums)
                 return
-            z = matrix if self.cut == 1 else block_number("z", MAX_THREADS)
-            row = emit.linear(z, (emit.div(x, self.cut), self.beside[1]))
+            row = emit.linear(z, (x, self.beside[1]))
             tile = emit.linear(y, (row, self.beside[0]))
             self.shared.emit(sums, (held[-2], held[-1]), (tile, split, wave, number), store)
 
@@ -252,8 +253,8 @@ class TilesGenerator:
         if self.normal is not None:
             self.normal.store()
         if isinstance(self.ending, Ending):
-            size = self.rows, self.threads, self.grid[1] * splits
-            own = self.grid[0] * self.grid[1] * self.shared.counters if splits > 1 else 0
+            size = self.rows, self.threads, self.grid[1] * self.schedule.splits
+            own = self.grid[0] * self.grid[1] * self.shared.counters if is_cut else 0
             self.ending.emit(self.all, (x, m0), size, own)
 
     def _limit(self, number: int, own: int) -> int | None:
@@ -311,14 +312,14 @@ class TilesGenerator:
         extent_m, extent_n = self.extents
         a.begin(matrix, rows, k, extent_m if extent_m % self.rows else None)
         b.begin(matrix, columns, k, extent_n if extent_n % self.columns else None)
-        steps = ceil_div(term.K, depth) // schedule.splits
+        assert isinstance(a, Strided) and isinstance(b, Strided)
         loop = Straight(unit, schedule, a, b)
         if isinstance(self.ending, Beginning):
             part, across = emit.linear(group, (wave, unit.groups)), emit.div(n0, self.columns)
             own = rows, k, lane.row, part, (across, self.grid[1])
             self.normal = WaveRows(self.ending, self.all, schedule, *own)
             loop = replace(loop, normal=self.normal)
-        return loop.run(steps, emit.mul(split, steps * depth), before)
+        return self.split.sums(loop, schedule, unit, (term.K, split), before)
 
     def _share(
         self,
@@ -360,8 +361,7 @@ class TilesGenerator:
         scales = self._scales(term, a, b, lane) if unit.scaled else ()
         kind = PlainPipeline if unit.kind == "fma" else Pipeline
         pipeline = kind(unit, self.schedule, a, b, rows, columns, self._tile_columns(), scales)
-        tiles = ceil_div(term.K, unit.tile_depth) // self.schedule.splits
-        return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
+        return self.split.sums(pipeline, self.schedule, unit, (term.K, split), before)
 
     def _scales(self, term: Contraction, a: Tile, b: Tile, lane: Lane) -> tuple[Scales, Scales]:
         """The readers of the scales of rows, and of columns."""

@@ -12,7 +12,6 @@ one after another.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -27,10 +26,10 @@ from mgx_mlir.codegen.gpu.builders.layouts import LdsReader
 from mgx_mlir.codegen.gpu.builders.multiply import Fragment
 from mgx_mlir.codegen.gpu.builders.ordering import await_lds, await_loads, barrier, fence
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS, MAX_READS
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
-from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.codegen.gpu.families.contraction.space import BUFFERS, ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.meaning.index import index_constant
 from mgx_mlir.sizes.arithmetic import Number, ceil_div
@@ -86,11 +85,6 @@ class Pipeline:
         """Elements of one half of LDS."""
         return (self.a.rows + self.b.rows) * self.unit.tile_depth
 
-    @property
-    def _turn(self) -> int:
-        """Tiles of an iteration of the loop."""
-        return math.lcm(BUFFERS, self.schedule.prefetch)
-
     def run(
         self, tiles: Number, start: Index, before: Sequence[ir.Value] | None = None
     ) -> list[ir.Value]:
@@ -106,8 +100,9 @@ class Pipeline:
         if isinstance(tiles, int):
             return self._run(sums, tiles, min(tiles, far))
         # Whole turns of the loop: tiles beyond the last one are zeros. Few tiles need no loop.
-        whole, run = ceil_div(tiles, self._turn) * self._turn, partial(self._run, sums)
-        few = schedule.prefetch > 1 and emit.compare("sle", tiles, BUFFERS)
+        whole, run = ceil_div(tiles, schedule.turn) * schedule.turn, partial(self._run, sums)
+        many = schedule.prefetch == 1 or tiles > BUFFERS
+        few = not many and emit.compare("sle", tiles, BUFFERS)
         ways = partial(run, BUFFERS, BUFFERS), partial(run, whole, far)
         return emit.choose(few, *ways, [x.type for x in sums])
 
@@ -146,9 +141,11 @@ class Pipeline:
         memory. Not so where operands are computed: LLVM makes one loop of the two, whose counter
         is a vector register.
         """
-        depth, turn, distance = self.unit.tile_depth, self._turn, BUFFERS + self.schedule.prefetch
+        depth, turn = self.unit.tile_depth, self.schedule.turn
+        distance = BUFFERS + self.schedule.prefetch
         plain = isinstance(self.a.source, Strided) and isinstance(self.b.source, Strided)
-        blind = distance // turn * turn if plain and distance < tiles < _FEW else 0
+        few = tiles > distance and not tiles >= _FEW
+        blind = distance // turn * turn if plain and few else 0
         first = (tiles - blind) % turn if isinstance(tiles, int) else 0
         for t in range(first):
             carried = tile(t * depth, t % BUFFERS * self.half, carried, True)

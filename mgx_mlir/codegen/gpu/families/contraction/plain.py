@@ -9,8 +9,8 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.ordering import barrier
-from mgx_mlir.codegen.gpu.families.contraction.constraints import BUFFERS
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
+from mgx_mlir.codegen.gpu.families.contraction.space import BUFFERS
 from mgx_mlir.sizes.arithmetic import Number
 
 

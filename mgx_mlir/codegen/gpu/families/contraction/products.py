@@ -56,6 +56,7 @@ from mgx_mlir.codegen.gpu.families.contraction.operands import (
 from mgx_mlir.codegen.gpu.families.contraction.plan import OneFunction
 from mgx_mlir.codegen.gpu.families.contraction.recipes.images import ImageBlocks
 from mgx_mlir.codegen.gpu.families.contraction.space import Tiling
+from mgx_mlir.codegen.gpu.families.contraction.split_k import SplitK
 from mgx_mlir.codegen.gpu.families.contraction.variants import matrices, variants
 from mgx_mlir.codegen.gpu.families.family import Family, Matched
 from mgx_mlir.codegen.meaning.element import element_of
@@ -122,6 +123,7 @@ class _Way:
     variant: Product
     tiling: Tiling
     share: Number
+    split: SplitK
     sums: Move | None
 
 
@@ -168,10 +170,8 @@ class ProductKernel(SymbolicKernel):
                 if isinstance(plan, Other):
                     others.append((plan, regime.share * part))
                 else:
-                    ways.append(_Way(choice.variant, plan, regime.share * part, self._sums(plan)))
-        bytes_ = sum(
-            (way.share * way.sums.size * way.sums.tensor.bytes for way in ways if way.sums), 0
-        )
+                    ways.append(self._way(choice.variant, plan, regime.share * part))
+        bytes_ = sum((way.sums.size * way.sums.tensor.bytes for way in ways if way.sums), 0)
         columns = [way.tiling.schedule.columns(way.tiling.unit) for way in ways]
         limits = [MAX_BATCH - ceil_div(self.whole.N, min(columns))] if columns else []
         if self.images is None:
@@ -197,15 +197,21 @@ class ProductKernel(SymbolicKernel):
         sizes = "number of rows" if self.ranges is ROWS else "sizes"
         return Generated(launches.program(), f"any {sizes}, {', or '.join(words)}")
 
-    def _sums(self, tiling: Tiling) -> Move | None:
-        """Scratch memory for the partial sums of split-K."""
-        shared = Shared(tiling, self.product.match.problem.accumulator)
-        if tiling.schedule.splits == 1:
-            return None
+    def _way(self, variant: Product, tiling: Tiling, share: Number) -> _Way:
+        schedule, unit, problem = tiling.schedule, tiling.unit, variant.match.problem
+        steps, tiles = ceil_div(problem.K, schedule.depth(unit)), math.prod(self._tiles(tiling))
+        split = SplitK.of(schedule, steps, tiles)
+        if split.count == 1:
+            return _Way(variant, tiling, share, split, None)
+        groups = tiles * split.most
+        if split.named:
+            # The most that runs with several parts have; others have no partial sums.
+            groups = schedule.fill - schedule.fill * is_more(tiles, schedule.fill // 2)
+        shared = Shared(tiling, problem.accumulator, split.most)
         element = element_of(ir.RankedTensorType.get([1], emit.element_type(shared.element)))
-        size = math.prod(self._tiles(tiling)) * shared.elements
-        tensor = Tensor(1, element, written=True)
-        return Move(SCRATCH, tensor, 0, Axis(()), size, shared.elements, self._start)
+        size = share * groups * schedule.rows(unit) * schedule.columns(unit)
+        how = Tensor(1, element, written=True), 0, Axis(()), size, shared.elements, self._start
+        return _Way(variant, tiling, share, split, Move(SCRATCH, *how))
 
     def _tiles(self, tiling: Tiling) -> tuple[Number, Number, Number]:
         """The tiles along each dimension of the grid."""
@@ -223,22 +229,20 @@ class ProductKernel(SymbolicKernel):
         size = schedule.rows(unit), schedule.columns(unit)
         x, y, z = self._tiles(way.tiling)
         images = self.images
-        parts: str | Callable[[], Index] = "z"
-        if images is not None:
-            parts = partial(images.image, size, schedule.splits)
         along = images.along if images else None
-        generator = TilesGenerator(way.variant, self.counts, way.tiling, self.name, along)
-        generator.cut = schedule.splits
+        how = way.variant, self.counts, way.tiling, self.name, along, None, way.split
+        generator = TilesGenerator(*how)
         generator.beside = cast(Index, y), cast(Index, z)
+        number = partial(images.image, size) if images else lambda: way.split.place(z)[0]
         first, moves = self.first, list(self.moves)
         if way.sums:
-            count = way.share * x * y * z * generator.shared.counters
-            moves += [way.sums, launches.counters(count)]
-        grid = way.share * x * schedule.splits, y, z
+            tiles = schedule.fill // 2 if way.split.named else way.share * x * y * z
+            moves += [way.sums, launches.counters(tiles * generator.shared.counters)]
+        grid, threads = (way.share * x, y, z * way.split.in_run), way.tiling.threads
         lds = generator.lds()
-        with launches.moved(moves, way.tiling.threads, grid, lds, parts) as (frame, part):
+        with launches.moved(moves, threads, grid, lds, number, way.split.named) as (frame, part):
             inputs: dict[int, ir.Value] = dict(enumerate(frame.pointers[:first]))
-            pixel = images.first(size, schedule.splits, part) if images else 0
+            pixel = images.first(size, part) if images else 0
             generator.emit(Tensors(inputs, frame.pointers[first:], frame.lds[0], first=pixel))
 
     def _emit_other(self, launches: Launches, plan: OneFunction, share: Number) -> None:

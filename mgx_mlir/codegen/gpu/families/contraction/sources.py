@@ -52,7 +52,12 @@ class Source(Protocol):
 
 
 class Strided:
-    """Rows of a matrix; `tile_depth` elements along k are read in one step."""
+    """Rows of a matrix; `tile_depth` elements along k are read in one step.
+
+    ends: whether no step past the last one is read.
+    """
+
+    ends = False
 
     def __init__(
         self,
@@ -85,12 +90,16 @@ class Strided:
 
     @property
     def _even(self) -> bool:
-        """Whether a step's offsets are one offset of the step plus offsets that no step changes."""
+        return self.is_even(self.tile_depth)
+
+    def is_even(self, tile_depth: int) -> bool:
+        """Whether the offsets of a step of this depth are one offset of the step plus offsets that
+        no step changes."""
         factors = self.k.factors
         if isinstance(self.depth, Size):
             return False  # steps beyond the last one read zeros
         inner = factors[-1][0] if len(factors) > 1 else self.depth
-        steps = self.depth % self.tile_depth == 0 and inner % self.tile_depth == 0
+        steps = self.depth % tile_depth == 0 and inner % tile_depth == 0
         return steps and all(stride >= 0 for _, stride in factors)
 
     @property
@@ -110,8 +119,7 @@ class Strided:
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
         if self._even:
-            # Past the last step, the last one is read again: its rows' bounds are known to hold.
-            step = self.k.offset(emit.minimum(k0, self.depth - self.tile_depth))
+            step = self.k.offset(self._step(k0))
             return [
                 self._at(emit.add(row, part * self._stride), width, step)
                 for row in self.rows
@@ -125,6 +133,11 @@ class Strided:
             place = self.k.offset(k)
             offsets.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
         return [self._at(emit.add(row, place), width) for row in self.rows for place in offsets]
+
+    def _step(self, k0: Index) -> Index:
+        """A step's first k. Past the last step, the last one is read again: its rows' bounds are
+        known to hold."""
+        return k0 if self.ends else emit.minimum(k0, self.depth - self.tile_depth)
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         buffer = self.buffer
@@ -146,10 +159,9 @@ class Windowed(Strided):
         # Elements of a vector have one window and one tap.
         return math.gcd(super().width(limit), self.matrix.run) if self.along_k else 1
 
-    @property
-    def _even(self) -> bool:
-        """Whether all elements of a step have the same tap, and differ only in channel."""
-        return self.matrix.run % self.tile_depth == 0
+    def is_even(self, tile_depth: int) -> bool:
+        """Whether all elements of such a step have the same tap, and differ only in channel."""
+        return self.matrix.run % tile_depth == 0
 
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
         start = self.matrix.start(batch)
@@ -166,12 +178,21 @@ class Windowed(Strided):
                 bits[0] = arith.select(inside, bits[0], emit.value(-1))
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        if self._even:
+            # Parts of a step are neighbours of one place.
+            near = [part * self._stride for part in parts]
+            parts = [0]
+        else:
+            near = [0]
         steps, beyond = self._offsets(k0, parts)
         places = [emit.add(row, step) for row in self.rows for step in steps]
-        return [
-            self._at(arith.ori(emit.value(place), bit), width)
-            for place, bit in zip(places, beyond, strict=True)
-        ]
+        found = []
+        for place, bit in zip(places, beyond, strict=True):
+            place = arith.ori(emit.value(place), bit)
+            if any(edge.pad for edge in self.matrix.edges):
+                place = memory.opaque(place)  # its terms may be negative
+            found += [self._at(emit.add(place, more), width) for more in near]
+        return found
 
     def beyond(self, k0: Index, parts: Sequence[int]) -> list[ir.Value]:
         """For each of `loads`, a value that is not 0 where the read lies beyond an edge."""
@@ -182,8 +203,7 @@ class Windowed(Strided):
         steps: list[Index] = []
         found: list[tuple[list[Index], list[ir.Value]]] = []
         if self._even:
-            # Past the last step, the last one is read again.
-            k0 = emit.minimum(k0, self.depth - self.tile_depth)
+            k0 = self._step(k0)
             step, taps = self.k.offset(k0), self._taps(k0)
             steps = [emit.add(step, part * self._stride) for part in parts]
             found = [(taps, [])] * len(parts)
@@ -219,8 +239,6 @@ class Windowed(Strided):
         return arith.andi(reduce(arith.ori, [*flags, *past]), highest)
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
-        if any(edge.pad for edge in self.matrix.edges):
-            place = memory.opaque(place)  # its terms may be negative
         buffer = self.buffer
         assert buffer is not None
         return lambda: memory.load_far(buffer, place, step, width)

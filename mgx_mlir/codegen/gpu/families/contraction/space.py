@@ -10,13 +10,15 @@ from itertools import product
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.units import Unit
-from mgx_mlir.sizes.arithmetic import ceil_div
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, maximum, minimum
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 # 5 and 7 fill rounds of work-groups; estimates of few waves are too rough for them but on CDNA.
 _TILES, _TILES_OF_MFMA = (1, 2, 3, 4, 6, 8), tuple(range(1, 9))
 _DISTANCES = (4, 2, 1)
-_MOST_SPLITS = 32
+MOST_SPLITS = 32
+# Tiles of the double buffer in LDS: one is read while the other is written.
+BUFFERS = 2
 # Products along k that one float may add up: the error of a sum grows with their number.
 MOST_TERMS = 1 << 15
 # Registers for sums and the fragments of two steps.
@@ -32,6 +34,7 @@ class ProductSchedule:
     of split-K: so many work-groups compute the same tile of C, each over its part of k, and
     the last one adds their sums. Where `waves_k` is more than 0, so many waves share k of one tile,
     and read fragments to registers without LDS (see straight); `prefetch` is then in their steps.
+    With `fill`, a run decides about split-K: to about so many work-groups in all.
     """
 
     waves_m: int
@@ -41,6 +44,34 @@ class ProductSchedule:
     prefetch: int = 1
     splits: int = 1
     waves_k: int = 0
+    fill: int = 0
+
+    @property
+    def turn(self) -> int:
+        """Steps along k of an iteration of the loop."""
+        return self.prefetch if self.waves_k else math.lcm(BUFFERS, self.prefetch)
+
+    @property
+    def least(self) -> int:
+        """Iterations of each part, at least, where a run decides about split-K."""
+        return 1 if self.waves_k else (BUFFERS + self.prefetch) // self.turn + 1
+
+    def most(self, steps: Number) -> int:
+        """The greatest factor of split-K that a run may have, of so many steps along k."""
+        turns = ceil_div(steps, self.turn)
+        assert isinstance(turns, int)
+        return max(1, min(MOST_SPLITS, turns // self.least))
+
+    def cut(self, steps: Number, tiles: Number) -> tuple[Number, Number]:
+        """Split-K of so many steps along k for so many tiles of C: its factor, and the steps of a
+        part, at most. Where a run decides, parts are whole iterations, some of them one more."""
+        if not self.fill:
+            return self.splits, steps // self.splits
+        # fill // tiles, and a number where a run has no tiles.
+        wanted = (64 * self.fill + 63) // (64 * tiles + 1)
+        turns, parts = ceil_div(steps, self.turn), minimum(wanted, self.most(steps))
+        each = 1 + (turns - 1) // maximum(parts, 1)
+        return 1 + (turns - 1) // each, each * self.turn
 
     def step(self, unit: Unit) -> int:
         """k that the waves which share it take at a time."""
@@ -101,6 +132,7 @@ class ProductSchedule:
             f"tile {self.rows(unit)}x{self.columns(unit)}x{self.depth(unit)}, "
             f"{waves}, prefetch distance {self.prefetch}, "
             f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
+            f"{f'k in parts for {self.fill} work-groups, ' if self.fill else ''}"
             f"{unit.kind} of {unit.element}{' in scaled blocks' if unit.scaled else ''}"
         )
 
@@ -137,4 +169,4 @@ def schedules(kind: str) -> Iterator[ProductSchedule]:
 
 def splits(tiles: int) -> Iterator[int]:
     """The possible factors of split-K, for so many tiles along k: the parts are equal."""
-    return (n for n in range(2, min(tiles, _MOST_SPLITS) + 1) if tiles % n == 0)
+    return (n for n in range(2, min(tiles, MOST_SPLITS) + 1) if tiles % n == 0)

@@ -8,8 +8,10 @@ multiplies. Waves wait for one another once, when their sums are added in LDS, i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mlir import ir
 from mlir.dialects import arith
@@ -20,8 +22,9 @@ from mgx_mlir.codegen.gpu.builders import memory, multiply
 from mgx_mlir.codegen.gpu.builders.ordering import barrier, fence
 from mgx_mlir.codegen.gpu.builders.units import Unit
 from mgx_mlir.codegen.gpu.families.contraction.beginning import WaveRows
-from mgx_mlir.codegen.gpu.families.contraction.sources import Source
+from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
+from mgx_mlir.sizes.arithmetic import Number, Size, minimum
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,12 @@ class Straight:
 
     unit: Unit
     schedule: ProductSchedule
-    a: Source
-    b: Source
+    a: Strided
+    b: Strided
     normal: WaveRows | None = None
 
     def run(
-        self, steps: int, start: Index, before: Sequence[ir.Value] | None = None
+        self, steps: Number, start: Index, before: Sequence[ir.Value] | None = None
     ) -> list[ir.Value]:
         """Emits `steps` steps of a wave from offset `start` along k; gives the sums.
 
@@ -45,33 +48,48 @@ class Straight:
         schedule, depth = self.schedule, self.schedule.step(self.unit)
         count = schedule.tiles_m * schedule.tiles_n
         sums = list(before or [multiply.zero(self.unit)] * count)
-        distance = min(schedule.prefetch, steps)
+        distance = cast(int, minimum(schedule.prefetch, steps))
+        common = distance if isinstance(steps, Size) else math.gcd(distance, steps)
+        each, near = self._read_together(common)
 
-        def step(k: Index, carried: list[ir.Value], following: bool) -> list[ir.Value]:
+        def step(carried: list[ir.Value], loads: Sequence[Load]) -> list[ir.Value]:
             sums, values = carried[:count], carried[count:]
-            self._multiply(sums, values[:each])
-            if following:
+            self._multiply(sums, values[:held])
+            if loads:
                 fence()
-                values += self._load(emit.add(k, distance * depth), self.a, self.b)
-            return [*sums, *values[each:]]
+                values += _read(loads)
+            return [*sums, *values[held:]]
+
+        def some(k: Index, carried: Sequence[ir.Value], following: bool) -> list[ir.Value]:
+            """The steps that are read together."""
+            ahead = emit.add(k, distance * depth)
+            loads = self._loads(ahead, near, self.a, self.b) if following else [[]] * each
+            values = list(carried)
+            for own in loads:
+                values = step(values, own)
+            return values
 
         def turn(k: Index, *carried: ir.Value) -> list[ir.Value]:
             values = list(carried)
-            for t in range(distance):
-                values = step(emit.add(k, t * depth), values, True)
+            for t in range(0, distance, each):
+                values = some(emit.add(k, t * depth), values, True)
             return values
 
-        first = self._first([emit.add(start, t * depth) for t in range(distance)])
-        each, carried = len(first[0]), [*sums, *(x for values in first for x in values)]
+        starts = [emit.add(start, t * depth) for t in range(0, distance, each)]
+        first = self._first(starts, near)
+        held, carried = len(first[0]), [*sums, *(x for values in first for x in values)]
         fence()
         # The last ones read nothing: each step before them reads for the one `distance` after it.
         reading = steps - distance
-        turns = reading // distance if reading > self._unrolled else 0
-        end = emit.add(start, turns * distance * depth)
-        if turns:
+        # Where a run gives the steps, they are whole turns.
+        rolled = not isinstance(steps, int) or reading > self._unrolled
+        turned = reading // distance * distance if rolled else 0
+        if turned != 0:
+            end = emit.add(start, turned * depth)
             carried = emit.loop(start, end, distance * depth, turn, carried)
-        for t in range(turns * distance, steps):
-            carried = step(emit.add(start, t * depth), carried, t < reading)
+        for t in range(0, cast(int, steps - turned), each):
+            at = emit.add(start, (turned + t) * depth)
+            carried = some(at, carried, t < reading - turned)
         return carried[:count]
 
     @property
@@ -86,23 +104,38 @@ class Straight:
         unit = self.unit
         return [i * unit.chunk for i in range(0, unit.step_chunks, unit.groups)]
 
-    def _load(self, k0: Index, *sources: Source) -> list[ir.Value]:
-        """The chunks of a step: of each row of tiles, of each column. They come before those of the
-        steps after it, which LLVM would read among them."""
-        loads = [load for x in sources for load in x.loads(k0, self._parts, self.unit.chunk)]
-        values = [load() for load in loads]
-        fence()
-        return values
+    def _read_together(self, steps: int) -> tuple[int, list[int]]:
+        """How many of so many steps are read as one, with one address for each row and column; and
+        the distances of a lane's chunks in these."""
+        depth, sources = self.schedule.step(self.unit), (self.a, self.b)
+        fits = (n for n in range(steps, 1, -1) if steps % n == 0)
+        each = next((n for n in fits if all(x.is_even(n * depth) for x in sources)), 1)
+        for x in sources:
+            x.ends, x.tile_depth = True, each * depth
+        return each, [t * depth + part for t in range(each) for part in self._parts]
 
-    def _first(self, steps: Sequence[Index]) -> list[list[ir.Value]]:
+    def _loads(self, k0: Index, near: Sequence[int], *sources: Strided) -> list[list[Load]]:
+        """The reads of steps that are read together: of each row of tiles, of each column."""
+        own = len(self._parts)
+        found: list[list[Load]] = [[] for _ in range(len(near) // own)]
+        for x in sources:
+            for number, load in enumerate(x.loads(k0, near, self.unit.chunk)):
+                found[number // own % len(found)].append(load)
+        return found
+
+    def _first(self, starts: Sequence[Index], near: Sequence[int]) -> list[list[ir.Value]]:
         """The chunks of the first steps."""
+
+        def read(*sources: Strided) -> list[list[ir.Value]]:
+            return [_read(loads) for k0 in starts for loads in self._loads(k0, near, *sources)]
+
         if self.normal is None:
-            return [self._load(k0, self.a, self.b) for k0 in steps]
+            return read(self.a, self.b)
         # Rows come first: they are waited for while columns are on their way.
-        rows = [self._load(k0, self.a) for k0 in steps]
-        self.normal.read(steps, self._parts)
+        rows = read(self.a)
+        self.normal.read(starts, near)
         fence()
-        columns = [self._load(k0, self.b) for k0 in steps]
+        columns = read(self.b)
         rows = self.normal.normalised(rows)
         return [[*row, *column] for row, column in zip(rows, columns, strict=True)]
 
@@ -122,6 +155,14 @@ class Straight:
                     sums[at] = multiply.multiply(
                         unit, row[part], [column[part]], sums[at], elements
                     )
+
+
+def _read(loads: Sequence[Load]) -> list[ir.Value]:
+    """The chunks of a step. They come before those of the steps after it, which LLVM would read
+    among them."""
+    values = [load() for load in loads]
+    fence()
+    return values
 
 
 # Instructions that multiply, in steps that are repeated instead of a loop.

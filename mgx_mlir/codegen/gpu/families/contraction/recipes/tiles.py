@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
@@ -25,19 +26,11 @@ class Tiles:
 
     @property
     def clocks(self) -> float:
-        return self._clocks(cached=False)
-
-    @property
-    def work(self) -> float:
-        """The same where operands are in the last cache: what schedules differ in."""
-        return self._clocks(cached=True)
-
-    def _clocks(self, cached: bool) -> float:
         tiling, problem = self.tiling, self.product.match.problem
         packed = sum(packing.bytes for packing in self.product.packings.values())
         how = tiling.schedule, tiling.unit, tiling.target, epilogue_work(self.product.match)
         more = self.ending.of_tiling(tiling) if self.ending else 0
-        return clocks(problem, *how, cached) + more + packing_clocks(packed, tiling.target)
+        return clocks(problem, *how) + more + packing_clocks(packed, tiling.target)
 
     def describe(self) -> str:
         words = self.tiling.schedule.describe(self.tiling.unit)
@@ -48,9 +41,13 @@ class Tiles:
 
 
 def tiles_plan(
-    request: Request, schedule: ProductSchedule | None = None, ending: Beside | None = None
+    request: Request,
+    schedule: ProductSchedule | None = None,
+    ending: Beside | None = None,
+    fills: Sequence[int] = (),
 ) -> Tiles | Refusal:
-    """The plan by a schedule, or by the best one. ending: what becomes of the rows of results."""
+    """The plan by a schedule, or by the best one. ending: what becomes of the rows of results.
+    fills: as of `cost.choose`."""
     if refusal := expanding_refusal(request.exact.match.terms, request.unit.tile_depth):
         return refusal
     product, unit, target = request.exact, request.unit, request.target
@@ -60,6 +57,7 @@ def tiles_plan(
         target,
         epilogue=epilogue_work(product.match),
         ending=lambda x: ending.of_tiling(Tiling(x, unit, target)) if ending else 0,
+        fills=fills,
     )
     if chosen is None:
         return Refusal(f"no schedule fits {target.name}")
