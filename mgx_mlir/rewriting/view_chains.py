@@ -117,7 +117,7 @@ def _falling(factors: Iterable[Factor], source: Sequence[int]) -> list[Factor] |
     return sorted(found, key=cmp_to_key(order))
 
 
-def _of_some(factors: Iterable[Factor], source: Sequence[int]) -> dict[int, Number]:
+def _of_some(factors: Iterable[Factor], source: Sequence[Number]) -> dict[int, Number]:
     """The strides, and what they are to proofs: of no elements views are right in any order, so
     that no symbol is 0 that a dimension of the source is a multiple of."""
     single = [n.terms[0][0] for n in source if isinstance(n, Size) and len(n.terms) == 1]

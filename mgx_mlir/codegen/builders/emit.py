@@ -202,7 +202,7 @@ def loop(
     return list(map(_restored, op.results, types))
 
 
-def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., object]) -> None:
+def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., None]) -> None:
     """`for i in range(begin, end)`: body(i, *the digits of i), as `split` gives them.
 
     The last digit that differs is a loop of its own: divisions by symbolic sizes take long.
