@@ -13,7 +13,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.reference.meanings import enum
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
-from mgx_mlir.rewriting.queries import element_type, shape
+from mgx_mlir.rewriting.queries import element_type, has_sizes, shape
 
 # A maximum over this many elements takes longer than the extra passes over memory of its parts.
 _LARGE = 64
@@ -45,7 +45,7 @@ def pool_one_dimension_after_another(op: mgx.PoolingOp, context: PassContext) ->
     lengths, strides = list(op.lengths), list(op.strides)
     value: ir.Value = op.x
     rank, most = len(lengths), math.prod(lengths)
-    if enum(op.mode) != "max" or not op.x.type.has_static_shape:
+    if enum(op.mode) != "max" or not has_sizes(op):
         return None
     if most < _LARGE or most == max(lengths):
         return None
@@ -66,7 +66,7 @@ def pool_one_dimension_after_another(op: mgx.PoolingOp, context: PassContext) ->
             only(strides, 1),
             only(op.dilations, 1),
             ceil_mode=op.ceil_mode,
-            results=[ir.RankedTensorType.get(dims, element_type(op.y))],
+            results=[mgx.tensor_type(dims, element_type(op.y))],
         )
     return value
 

@@ -66,3 +66,14 @@ func.func @main(%x: tensor<1x2x20x20xf32>) -> tensor<1x2x5x5xf32> {
   %a = mgx.pooling max %x lengths = [9, 9] pads = [0, 0, 0, 0] strides = [3, 3] dilations = [1, 1] {ceil_mode = true} : tensor<1x2x20x20xf32> -> tensor<1x2x5x5xf32>
   return %a : tensor<1x2x5x5xf32>
 }
+
+// -----
+
+// Images of any size too.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.*]] = mgx.pooling max %{{.*}} lengths = [17, 1] {{.*}} strides = [2, 1] {{.*}} -> tensor<?x8x?x?xf32, #mgx.dims<[n : 0 ... ?, _, "(h+1)//2" : {{.*}}, w : 0 ... ?]>>
+// CHECK:         mgx.pooling max %[[A]] lengths = [1, 17]
+func.func @main(%x: tensor<?x8x?x?xf32, #mgx.dims<[n : 0 ... ?, _, h : 0 ... ?, w : 0 ... ?]>>) -> tensor<?x8x?x?xf32, #mgx.dims<[n : 0 ... ?, _, "(h+1)//2" : 0 ... ?, "(w+1)//2" : 0 ... ?]>> {
+  %a = mgx.pooling max %x lengths = [17, 17] pads = [8, 8, 8, 8] strides = [2, 2] dilations = [1, 1] : tensor<?x8x?x?xf32, #mgx.dims<[n : 0 ... ?, _, h : 0 ... ?, w : 0 ... ?]>> -> tensor<?x8x?x?xf32, #mgx.dims<[n : 0 ... ?, _, "(h+1)//2" : 0 ... ?, "(w+1)//2" : 0 ... ?]>>
+  return %a : tensor<?x8x?x?xf32, #mgx.dims<[n : 0 ... ?, _, "(h+1)//2" : 0 ... ?, "(w+1)//2" : 0 ... ?]>>
+}
