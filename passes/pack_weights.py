@@ -1,7 +1,9 @@
-"""mgx-pack-weights: weights of 4 or 2 bits that products expand share bytes in memory."""
+"""mgx-pack-weights: weights of 4 or 2 bits that products expand share bytes in memory; zero points
+take a byte."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,7 +41,15 @@ class PackWeights(Pass):
              %d = mgx.dequantizelinear %t, ... : tensor<64x32xf16>
              %y = mgx.dot %x, %d ...
 
-    Only weights that the product's kernel expands as it reads them (see `prologues`).
+    Only weights that the product's kernel expands as it reads them (see `prologues`). On a GPU
+    floats of which each serves a block of weights, and that are whole numbers, are stored as bytes
+    too: a run for one token reads all of them, and converts them for nothing.
+
+    Before:  %z = mgx.literal "z" : tensor<64x4x1xf16>      // whole numbers
+             %b = mgx.multibroadcast %z : tensor<64x4x1xf16> -> tensor<64x4x32xf16>
+    After:   %z = mgx.literal "..." : tensor<64x4x1xui8>
+             %w = mgx.multibroadcast %z : tensor<64x4x1xui8> -> tensor<64x4x32xui8>
+             %b = mgx.convert %w : tensor<64x4x32xui8> -> tensor<64x4x32xf16>
     """
 
     symbolic: ClassVar[bool] = True
@@ -51,15 +61,50 @@ class PackWeights(Pass):
                 for number in (0, 1) if isinstance(op, mgx.DotOp) else ():
                     tree = prologue_of(op, number)
                     for leaf in tree.leaves if tree else ():
-                        if _is_loose(leaf):
+                        if _is_loose(leaf, op.operands[number]):
                             _pack(leaf, op, number, context)
+                        elif context.kind == "gpu" and _is_shared(leaf, op.operands[number]):
+                            _narrow(leaf, context)
 
 
-def _is_loose(value: ir.Value) -> bool:
-    """Whether a value is weights of few bits, each in a byte of its own."""
+def _is_loose(value: ir.Value, operand: ir.Value) -> bool:
+    """Whether a value is weights of few bits, each in a byte of its own: one for each element of a
+    product's operand."""
     if not isinstance(definition(value), mgx.SOURCES) or not has_one_use(value):
         return False
-    return element_bits(value) < 8 and len(shape(value)) > 1
+    whole = math.prod(shape(value)) == math.prod(shape(operand))
+    return whole and element_bits(value) < 8 and len(shape(value)) > 1
+
+
+def _is_shared(value: ir.Value, operand: ir.Value) -> bool:
+    """Whether a value is floats, each of which serves some elements of a product's operand."""
+    few = 8 * math.prod(shape(value)) <= math.prod(shape(operand))
+    known = isinstance(definition(value), mgx.LiteralOp) and has_one_use(value)
+    return few and known and isinstance(element_type(value), ir.FloatType)
+
+
+def _narrow(value: ir.Value, context: PassContext) -> None:
+    """Stores floats that are whole numbers as bytes, which become floats behind their views."""
+    array = stored_array(value, context.weights)
+    if array is None or not np.all((array >= 0) & (array <= 255) & (array == np.rint(array))):
+        return
+    source, wide = definition(value), element_type(value)
+    assert source is not None
+    bytes_ = ir.IntegerType.get_unsigned(8)
+    with ir.InsertionPoint(source), source.location:
+        made = new_literal(array.astype(np.uint8), bytes_, context.weights)
+    while mgx.is_view(view := users(value)[0]) and has_one_use(value):
+        attributes = {name: view.attributes[name] for name in view.attributes}
+        value = view.operation.results[0]
+        with ir.InsertionPoint(view), view.location:
+            made = ir.Operation.create(
+                view.operation.name,
+                results=[mgx.tensor_type(shape(value), bytes_)],
+                operands=[made],
+                attributes=attributes,
+            ).results[0]
+    with ir.InsertionPoint.after(made.owner), source.location:
+        value.replace_all_uses_with(mgx.convert(made, wide))
 
 
 def _pack(value: ir.Value, dot: ir.OpView, number: int, context: PassContext) -> None:

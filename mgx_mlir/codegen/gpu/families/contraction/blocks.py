@@ -24,6 +24,9 @@ from mlir.dialects import arith, math, vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.meaning import native
+from mgx_mlir.codegen.meaning.arithmetic import Arithmetic
+from mgx_mlir.codegen.meaning.convert import convert
+from mgx_mlir.codegen.meaning.element import element_named
 from mgx_mlir.codegen.problem.computed import repeats
 from mgx_mlir.codegen.problem.problem import Computed, Read
 from mgx_mlir.dialects import mgx
@@ -32,7 +35,7 @@ from mgx_mlir.dialects import mgx
 Shared: TypeAlias = "Read | ir.Attribute"
 # Of numbers, how many a byte holds, and what makes the ones of a byte not negative.
 _NUMBERS = {"i4": (2, 0x88), "i8": (1, 0x80), "ui4": (2, 0), "ui8": (1, 0)}
-_SHARED = frozenset(("bf16", "f16", "f32", "i8", "ui8"))
+_SHARED = frozenset(("bf16", "f16", "f32", "i4", "i8", "ui4", "ui8"))
 # f16 holds integers up to this exactly beside 1024.
 _MOST_ADDED = 512
 # The numbers of a word of 4 bits each, as `_halves_of` gives them where they are not `ordered`.
@@ -136,6 +139,7 @@ def in_halves(matrix: Computed, lanes: int) -> Blocks | None:
     if found is None or found.numbers.per_byte == 1:
         return None
     others = [x.element for x in (found.zero, found.scale) if isinstance(x, Read)]
+    others = [x for x in others if x not in _NUMBERS]  # f16 holds them exactly
     types = [x.type for op in matrix.op.regions[0].blocks[0] for x in op.results]
     f16 = all(x == ir.F16Type.get() for x in types) and all(x == "f16" for x in others)
     return found if f16 else None
@@ -151,7 +155,8 @@ def _known(attribute: ir.Attribute) -> float:
 def _number(x: Shared | None, element: str, values: Mapping[Read, ir.Value]) -> ir.Value | None:
     """What a block shares as a float."""
     if isinstance(x, Read):
-        return emit.convert(memory.element(values[x], 0), x.element, element)
+        kinds = element_named(x.element), element_named(element)
+        return convert(Arithmetic(), *kinds, memory.element(values[x], 0))
     return None if x is None else emit.constant(_known(x), element)
 
 

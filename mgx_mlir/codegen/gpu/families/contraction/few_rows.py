@@ -28,10 +28,12 @@ def vectors(
     inside: ir.Value,
     lanes: int,
     per_byte: int = 1,
+    uniform: bool = False,
 ) -> list[ir.Value]:
     """`lanes` neighbours along the matrix' rows from `start` on, in reads of up to 16 bytes.
 
-    start: (batch, row, column), of a row that lanes divide.
+    start: (batch, row, column), of a row that lanes divide. uniform: batch and column are those of
+    all lanes of a wave, and the instruction adds their offset; `inputs` are plain pointers.
     """
     size, width = emit.element_bytes(matrix.element), lanes
     if per_byte == 1:
@@ -39,15 +41,22 @@ def vectors(
         width = vector_width(matrix.row, *others, offset=matrix.offset, limit=lanes)
     width = min(width, CHUNK_BYTES // size * per_byte)
     batch, row, column = start
-    place, factors = matrix.at(*start), matrix.row.factors
+    along, factors = matrix.row, matrix.row.factors
+    place, far = along.offset(row), emit.div(matrix.at(batch, 0, column), per_byte)
+    buffer, count = inputs[matrix.argument], width // per_byte
     found = []
     for first in range(0, lanes, width):
         if len(factors) < 2 or factors[-1][0] % lanes == 0:
             at = emit.add(place, first * (factors[-1][1] if factors else 0))
         else:
-            at = matrix.at(batch, emit.add(row, first), column)
-        at = memory.guarded(emit.div(at, per_byte), [inside], size)
-        found.append(memory.load(inputs[matrix.argument], at, width // per_byte))
+            at = along.offset(emit.add(row, first))
+        at = emit.div(at, per_byte)
+        if uniform:
+            at = memory.guarded(at, [inside], size)
+            found.append(memory.load_far(buffer, at, far, count))
+        else:
+            at = memory.guarded(emit.add(far, at), [inside], size)
+            found.append(memory.load(buffer, at, count))
     return found
 
 

@@ -105,9 +105,8 @@ class Skinny(OneFunction):
     @property
     def blocks(self) -> Blocks | None:
         """B as numbers that share scales, where an instruction multiplies two of them by f16."""
-        b = self.problem.b
-        found = blocks_of(b, self.lanes) if isinstance(b, Computed) and self.pairs else None
-        return found if self.lanes % 8 == 0 else None
+        b, whole = self.problem.b, self.pairs and self.lanes % 8 == 0
+        return blocks_of(b, self.lanes) if whole and isinstance(b, Computed) else None
 
     @property
     def rows(self) -> SharedRows | None:
@@ -249,7 +248,8 @@ def _lanes(problem: Contraction, b: Matrix) -> int:
 class _Wave:
     def __init__(self, cut: Skinny, tensors: Tensors) -> None:
         self.cut, self.problem, self.target = cut, cut.problem, cut.target
-        self.inputs, self.lds, self.arrays = tensors.inputs, tensors.lds, tensors.arrays
+        self.pointers, self.inputs = tensors.pointers, tensors.inputs
+        self.lds, self.arrays = tensors.lds, tensors.arrays
         self.shared, self.blocks = cut.rows, cut.blocks
         self.arranged = self.blocks.arranged if self.blocks else lambda x: x
         self.add = arith.addi if self.problem.accumulator == "i32" else arith.addf
@@ -259,11 +259,10 @@ class _Wave:
             self.element = "f16" if cut.pairs else self.problem.a.element
 
     def emit(self, epilogue: Epilogue) -> None:
-        problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
-        groups = cut.groups
+        problem, cut, groups = self.problem, self.cut, self.cut.groups
+        wave_size = self.target.wave_size
         thread = thread_number(groups.threads)
-        block = block_number("x", groups.grid[0])
-        batch = block_number("z", groups.grid[2])
+        block, batch = block_number("x", groups.grid[0]), block_number("z", groups.grid[2])
         wave = across.uniform(emit.div(thread, wave_size))
         lane = emit.rem(thread, wave_size)
         part, group = emit.rem(wave, cut.shared), emit.div(wave, cut.shared)
@@ -366,11 +365,13 @@ class _Wave:
         b = self.problem.b
         assert isinstance(b, Matrix)
         reads = b.tensors if isinstance(b, Computed) else [Read(b, b.element)]
+        uniform = all(s >= 0 for read in reads for _, s in read.matrix.row.factors)
+        inputs = self.pointers if uniform else self.inputs
         inside = emit.compare("slt", k, self.problem.K)
         found: list[ir.Value] = []
         for n, read in product(columns, reads):
-            place = self.inputs, read.matrix, (batch, k, n), inside
-            found += vectors(*place, lanes_of(read, self.cut.lanes), read.per_byte)
+            place = inputs, read.matrix, (batch, k, n), inside
+            found += vectors(*place, lanes_of(read, self.cut.lanes), read.per_byte, uniform)
         return found
 
     def _row(self, x: ir.Value) -> Row:
