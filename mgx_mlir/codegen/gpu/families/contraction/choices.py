@@ -186,7 +186,7 @@ class Choice:
     def _fills(self) -> Sequence[int]:
         """Work-groups that split-K makes where there are fewer."""
         units = self.own.target.compute_units
-        return units, 2 * units
+        return units, 2 * units, 4 * units
 
     @cached_property
     def _blocks(self) -> Other | None:
