@@ -82,24 +82,24 @@ def server_for(targets: Sequence[Target]) -> Server:
     return Server(dict.fromkeys(module for kind in kinds for module in MODULES.get(kind, ())))
 
 
-class _Contexts(threading.local):
-    """The context of MLIR that a thread reads kernels into: all load the same dialects,
-    which takes a tenth of the time of a small kernel."""
-
-    _context: Any = None
-    _uses = 0
-
-    def take(self) -> Any:
-        from mgx_mlir.dialects import context
-
-        # A context keeps every type and constant that it has seen.
-        if self._uses % _CONTEXT_USES == 0:
-            self._context = context()
-        self._uses += 1
-        return self._context
+# Contexts of MLIR that no kernel is in, and how many were: all load the same dialects, which takes
+# a tenth of the time of a small kernel.
+_free_contexts: list[tuple[Any, int]] = []
 
 
-_contexts = _Contexts()
+@contextmanager
+def _context() -> Iterator[Any]:
+    """A context for one kernel; a later one may have it where this one did not fail."""
+    from mgx_mlir.dialects import context
+
+    try:
+        own, uses = _free_contexts.pop()
+    except IndexError:
+        own, uses = context(), 0
+    yield own
+    # A context keeps every type and constant that it has seen.
+    if uses + 1 < _CONTEXT_USES:
+        _free_contexts.append((own, uses + 1))
 
 
 def finalize_kernel(bytecode: bytes, target: Target) -> CodeObject:
@@ -125,23 +125,23 @@ def finalize_kernel_for(
     """
     from mgx_mlir.rewriting.portable import read_kernel, required_features, with_interface
 
-    context = _contexts.take()
-    module, kernel = read_kernel(bytecode, context)
-    features = required_features(kernel)
-    compilers: dict[str, Compiler] = {}
-    found = []
-    for target in targets:
-        try:
-            if target.kind not in compilers:
-                compilers[target.kind] = backend_of(target)(kernel)
-            code = _scheduled(compilers[target.kind], target, tuned.get(target.identity))
-        except MgxError as error:
-            raise type(error)(f"for {target.word}: {error}") from error
-        lacking = ", ".join(sorted(features - target.features))
-        why = f"{target.word} lacks {lacking}: computed in other types" if lacking else ""
-        why = "; ".join(filter(None, (code.why, why)))
-        found.append(with_interface(replace(code, arch=target.identity, why=why), kernel))
-    del module  # kept until here: the kernel lives in it
+    with _context() as context:
+        module, kernel = read_kernel(bytecode, context)
+        features = required_features(kernel)
+        compilers: dict[str, Compiler] = {}
+        found = []
+        for target in targets:
+            try:
+                if target.kind not in compilers:
+                    compilers[target.kind] = backend_of(target)(kernel)
+                code = _scheduled(compilers[target.kind], target, tuned.get(target.identity))
+            except MgxError as error:
+                raise type(error)(f"for {target.word}: {error}") from error
+            lacking = ", ".join(sorted(features - target.features))
+            why = f"{target.word} lacks {lacking}: computed in other types" if lacking else ""
+            why = "; ".join(filter(None, (code.why, why)))
+            found.append(with_interface(replace(code, arch=target.identity, why=why), kernel))
+        del module  # kept until here: the kernel lives in it
     return found
 
 
