@@ -29,6 +29,7 @@ CASES = (
     ("rows CumSum", "gfx1100", 1.2),
     ("images AveragePool", "gfx1100", 1.3),
     ("images GlobalAveragePool", "gfx942", 1.25),
+    ("images GlobalAveragePool", "gfx1100", 1.25),
     ("images Resize", "gfx942", 1.25),
     ("attention 16x1024x64", "gfx942", 1.2),
     ("decoder of 2 layers", "gfx942", 1.2),

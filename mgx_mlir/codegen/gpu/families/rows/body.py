@@ -125,7 +125,8 @@ class RowsBody:
         initial: list[Partial],
     ) -> list[Partial]:
         """Steps over all chunks in a loop, `UNROLL` at a time; the remainder follows it. Of a
-        symbolic length the loop has it too, but of long rows that are read once."""
+        symbolic length the loop has it too. Before it goes one over the most of a long row that
+        is read once, with twice as many at a time and no conditions."""
         sizes = [len(partial) for partial in initial]
 
         def grouped(values: Sequence[ir.Value]) -> list[Partial]:
@@ -135,19 +136,24 @@ class RowsBody:
         def flat(partials: Sequence[Partial]) -> list[ir.Value]:
             return [x for partial in partials for x in partial]
 
-        is_open = isinstance(self.rows.columns, Size)
-        checked = is_open or (not isinstance(self.first, int) and not self.full)
-        whole = (self.schedule.chunks if checked else self.full) // UNROLL * UNROLL
-        once = len(self.reductions) == 1 and not any(x.whole for x in self.rows.results)
-        apart = is_open and once and self.schedule.chunks >= 8 * UNROLL
-        if is_open:  # the last ones may lie outside
-            columns, turn, checked = self.rows.columns, self.step * UNROLL, not apart
-            whole = (columns // turn if apart else ceil_div(columns, turn)) * UNROLL
+        def over(
+            first: Index, end: Index, carried: list[Partial], checked: bool, count: int = UNROLL
+        ) -> list[Partial]:
+            def body(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+                chunks = [self._chunk(emit.add(number, i), checked) for i in range(count)]
+                return flat(step(chunks, grouped(carried)))
 
-        def body(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            chunks = [self._chunk(emit.add(number, i), checked) for i in range(UNROLL)]
-            return flat(step(chunks, grouped(carried)))
+            return grouped(emit.loop(first, end, count, body, flat(carried)))
 
-        carried = grouped(emit.loop(0, whole, UNROLL, body, flat(initial)))
-        rest = range(UNROLL if apart else 0 if is_open else self.schedule.chunks - whole)
-        return step([self._chunk(whole + i, whole + i >= self.full) for i in rest], carried)
+        columns, chunks = self.rows.columns, self.schedule.chunks
+        if isinstance(columns, Size):  # the last ones may lie outside
+            once = len(self.reductions) == 1 and not any(x.whole for x in self.rows.results)
+            wide = 2 * UNROLL if once and chunks >= 8 * UNROLL else 0
+            whole = columns // (self.step * wide) * wide if wide else 0
+            carried = over(0, whole, initial, False, wide)
+            return over(whole, ceil_div(columns, self.step * UNROLL) * UNROLL, carried, True)
+        checked = not isinstance(self.first, int) and not self.full
+        whole = (chunks if checked else self.full) // UNROLL * UNROLL
+        carried = over(0, whole, initial, checked)
+        rest = range(whole, chunks)
+        return step([self._chunk(number, number >= self.full) for number in rest], carried)
