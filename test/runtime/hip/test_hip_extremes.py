@@ -1,4 +1,4 @@
-"""Zeros with a sign on emulated chips."""
+"""Numbers at the ends of floats on emulated chips: large scores, zeros with a sign."""
 
 from __future__ import annotations
 
@@ -31,6 +31,27 @@ def run(chip: str, nodes: list[NodeProto], **feeds: Array) -> Array:
     opset = helper.make_opsetid("", 23)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=11)
     return np.asarray(mgx_mlir.compile(model, chip).run(feeds)["y"])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("element", "size"), [("f4", 1e9), ("f4", 1e30), ("f2", 3e7)])
+def test_large_scores_have_a_softmax(chip: str, element: str, size: float, masked: bool) -> None:
+    """Their products with a scale round by more than exponents may; small rows are beside them."""
+    random = np.random.default_rng(0)
+    q, k, v = (random.standard_normal((1, 2, n, 64)) for n in (16, 48, 48))
+    q, k = q * size**0.5, k * size**0.5
+    q[:, :, ::2] /= size
+    q, k, v = (x.astype(element) for x in (q, k, v))
+    feeds = {"q": q, "k": k, "v": v}
+    scores = q.astype("f8") @ k.astype("f8").swapaxes(2, 3) / 8
+    if masked:
+        feeds["mask"] = np.where(random.random((16, 48)) < 0.5, 0, -np.inf).astype(element)
+        scores += feeds["mask"]
+    found = run(chip, [helper.make_node("Attention", [*feeds], ["y"])], **feeds)
+    shares = np.exp(scores - scores.max(3, keepdims=True))
+    want = shares / shares.sum(3, keepdims=True) @ v.astype("f8")
+    np.testing.assert_allclose(found, want, atol=3e-3 if element == "f2" else 1e-3)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

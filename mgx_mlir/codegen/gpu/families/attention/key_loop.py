@@ -145,9 +145,9 @@ class KeyLoop:
             products = work.zeros(work.key_tiles)
             streams.run(work.products(queries, products), lean)
             scores = work.scores(products, key, self.range.unmasked, extras)
-            work.raise_row_maxima(scores, now)
+            _, origins = work.raise_row_maxima(scores, now)
             shares: Shares = []
-            streams.run(work.softmax(scores, now, shares))
+            streams.run(work.softmax(scores, origins, now, shares))
             fence()  # else values would be live together with all scores
             if lean:
                 barrier()  # no wave reads keys any more
@@ -200,12 +200,12 @@ class KeyLoop:
         to_keys, rest = before.prefetched[: k.reads], before.prefetched[k.reads :]
         to_values, extras = rest[: v.reads], rest[v.reads :]
         scores = work.scores(before.products, key, self.range.unmasked, extras)
-        owed = work.raise_row_maxima(scores, state, before.owed)
+        owed, origins = work.raise_row_maxima(scores, state, before.owed)
         shares: Shares = []
         products = work.zeros(work.key_tiles)
         next_keys: list[ir.Value] = []
         next_values: list[ir.Value] = []
-        softmax = work.softmax(scores, state, shares)
+        softmax = work.softmax(scores, origins, state, shares)
         moves = chain(k.storing(to_keys), k.loading(emit.add(key, 2 * keys), next_keys))
         streams.weave(work.add_values(before.shares, state.values), moves, MOVES_SHARE, softmax)
         barrier()

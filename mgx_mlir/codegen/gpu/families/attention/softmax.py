@@ -26,8 +26,8 @@ from mgx_mlir.codegen.problem.attention import Attention
 LOG2_E = math.log2(math.e)
 # The lowest finite f32: the initial row maximum.
 LOWEST = -3.4028234663852886e38
-# The same where scores are scaled later: the product is finite, and exact with any scale.
-LOW = -(2.0**100)
+# The largest scaled row maximum whose product may round: by 2^-8.
+LARGE = 2.0**16
 # Clocks of a SIMD of CDNA for an exponential, about.
 POWER_CLOCKS = 16
 # How far a score may exceed the row maximum in use, as a power of 2, before the row maximum is
@@ -114,9 +114,9 @@ def divided(x: ir.Value, total: ir.Value, attention: Attention) -> ir.Value:
     return arith.select(any_, y, zero)
 
 
-def at_most(a: ir.Value, b: ir.Value) -> ir.Value:
-    """a <= b, or one of them is NaN."""
-    return arith.cmpf(arith.CmpFPredicate.ULE, a, b)
+def below(a: ir.Value, b: ir.Value) -> ir.Value:
+    """a < b, or one of them is NaN."""
+    return arith.cmpf(arith.CmpFPredicate.ULT, a, b)
 
 
 def equal(a: ir.Value, b: ir.Value) -> ir.Value:

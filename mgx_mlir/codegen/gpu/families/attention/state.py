@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlir import ir
 from mlir.dialects import vector
@@ -23,27 +23,31 @@ _WORDS = CHUNK_BYTES // 4
 
 @dataclass
 class State:
-    """For each tile of queries: the row maximum so far, the sum of the exponentials, and the
-    sums of values by tile of columns."""
+    """For each tile of queries: the row maximum so far, the sum of the exponentials, the sums of
+    values by tile of columns, and in the loop the score from which on the maximum is raised."""
 
     row_maxima: list[ir.Value]
     sums: list[ir.Value]
     values: list[list[ir.Value]]
+    limits: list[ir.Value] = field(default_factory=list)
 
     def take(self, flat: Sequence[ir.Value]) -> None:
         """Replaces the values by the first ones of `flat`."""
-        other = self.like(flat)
-        self.row_maxima, self.sums, self.values = other.row_maxima, other.sums, other.values
+        self.__dict__.update(self.like(flat).__dict__)
 
     def flat(self) -> list[ir.Value]:
-        return [*self.row_maxima, *self.sums, *(x for row in self.values for x in row)]
+        values = (x for row in self.values for x in row)
+        return [*self.row_maxima, *self.sums, *values, *self.limits]
 
     def like(self, flat: Sequence[ir.Value]) -> State:
         """The same structure of other values, the first of `flat`."""
-        tiles = len(self.row_maxima)
-        rest, columns = flat[2 * tiles :], len(self.values[0])
-        rows = [list(rest[i * columns :][:columns]) for i in range(tiles)]
-        return State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
+        rest = iter(flat)
+
+        def taken(values: Sequence[ir.Value]) -> list[ir.Value]:
+            return [next(rest) for _ in values]
+
+        ends = taken(self.row_maxima), taken(self.sums)
+        return State(*ends, [taken(row) for row in self.values], taken(self.limits))
 
 
 def part(split: int, splits: int, columns: int) -> range:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith, vector
+from mlir.dialects import math as mlir_math
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
@@ -25,9 +27,11 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import seen
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.sizes.arithmetic import ceil_div
 
+# A lane's vectors by tile of queries.
+Tiles: TypeAlias = "list[list[ir.Value]]"
 # A lane's first operands of a product. `Queries` gives those of one step, by tile of queries and
 # instruction; `Shares` lists them by tile of queries, step and instruction.
-Queries: TypeAlias = Callable[[int], list[list[ir.Value]]]
+Queries: TypeAlias = "Callable[[int], Tiles]"
 Shares: TypeAlias = "list[list[list[ir.Value]]]"
 
 
@@ -70,6 +74,7 @@ class Work:
         # Neighbouring keys whose scores a lane holds.
         self.run_keys = layout.run_keys(unit)
         self.factor = plain_scale(attention)
+        self.scale = softmax.LOG2_E * (self.factor or 1.0)
 
     @property
     def columns(self) -> int:
@@ -77,77 +82,103 @@ class Work:
         return ceil_div(self.attention.E, self.unit.columns)
 
     def initial(self) -> State:
-        lowest = emit.constant(softmax.LOWEST if self.factor is None else softmax.LOW, "f32")
+        lowest = emit.constant(softmax.LOWEST, "f32")
         nothing = emit.constant(0, "f32", 2)
         count = self.schedule.tiles
-        return State([lowest] * count, [nothing] * count, self.zeros(self.columns))
+        limits = [emit.constant(-math.inf, "f32")] * count
+        return State([lowest] * count, [nothing] * count, self.zeros(self.columns), limits)
 
-    def zeros(self, count: int) -> list[list[ir.Value]]:
+    def zeros(self, count: int) -> Tiles:
         """Zero accumulators of `count` tiles, for each tile of queries."""
         return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
 
     def raise_row_maxima(
-        self, scores: list[list[ir.Value]], state: State, owed: list[ir.Value] | None = None
-    ) -> list[ir.Value]:
-        """Raises a row maximum where a score exceeds that of `state` by more than the headroom.
+        self, scores: Tiles, state: State, owed: list[ir.Value] | None = None
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Raises a row maximum where a score reaches the limit that `state` has for it.
 
         Few blocks need it: a wave-wide branch skips the rest. A factor for each query rescales
         the sums of exponentials. It rescales the values too where `owed` is None; otherwise the
-        factor `owed` by the block before rescales them. Returns this block's factors.
+        factor `owed` by the block before rescales them. Returns this block's factors, and the
+        origin of each query's scores: its row maximum. The product of a large one with the scale
+        would round by more than exponents may: all blocks take the branch then, `scores` become
+        distances from the row maximum, and the origin is 0.
         """
         lanes, tiles = self.offsets.lanes, self.query_tiles
-        scale = softmax.LOG2_E * (self.factor or 1.0)
-        headroom = emit.constant(softmax.HEADROOM / scale, "f32")
+        headroom, most = (
+            emit.constant(x / self.scale, "f32") for x in (softmax.HEADROOM, softmax.LARGE)
+        )
+        one, zero, never = (emit.constant(x, "f32") for x in (1, 0, -math.inf))
         highest = [softmax.largest(row) for row in scores]
-        limits = [softmax.add(x, headroom) for x in state.row_maxima]
-        kept = [softmax.at_most(*pair) for pair in zip(highest, limits, strict=True)]
-        one = emit.constant(1, "f32")
+        kept = [softmax.below(*pair) for pair in zip(highest, state.limits, strict=True)]
         if owed is not None:
             kept += [softmax.equal(x, one) for x in owed]
 
         def grown() -> list[ir.Value]:
             now = state.like(state.flat())
-            factors = []
+            factors, exact = [], []
             for tile in tiles:
-                old = state.row_maxima[tile]
-                row_maximum = lanes.over_keys(highest[tile], "max")
-                row_maximum = arith.select(
-                    softmax.at_most(row_maximum, limits[tile]), old, row_maximum
-                )
+                old, limit = state.row_maxima[tile], state.limits[tile]
+                found = lanes.over_keys(highest[tile], "max")
+                raised = softmax.maximum(found, old)
+                row_maximum = arith.select(softmax.below(found, limit), old, raised)
                 factor = precision.exp2(self.exponent(old, row_maximum))
                 factors.append(factor)
+                exact.append(softmax.below(mlir_math.absf(row_maximum), most))
+                limit = softmax.add(row_maximum, headroom)
                 now.row_maxima[tile] = row_maximum
+                now.limits[tile] = arith.select(exact[tile], limit, never)
                 now.sums[tile] = softmax.multiply(now.sums[tile], emit.splat(factor, 2))
             self.rescale(now, factors if owed is None else owed)
-            return [*now.flat(), *factors]
 
-        flat = [*state.flat(), *[one] * len(tiles)]
+            def distances() -> list[ir.Value]:
+                large = [arith.select(exact[tile], zero, now.row_maxima[tile]) for tile in tiles]
+                spread = [emit.splat(x, self.run_keys) for x in large]
+                found = [
+                    softmax.subtract(x, y)
+                    for row, y in zip(scores, spread, strict=True)
+                    for x in row
+                ]
+                return [*map(softmax.subtract, now.row_maxima, large), *found]
+
+            plain = [*now.row_maxima, *(x for row in scores for x in row)]
+            types = [x.type for x in plain]
+            chosen = emit.choose(lanes.everywhere(exact), lambda: plain, distances, types)
+            return [*now.flat(), *factors, *chosen]
+
+        flat = [*state.flat(), *[one] * len(tiles), *state.row_maxima]
+        flat += [x for row in scores for x in row]
         types = [x.type for x in flat]
         found = emit.choose(lanes.everywhere(kept), lambda: flat, grown, types)
+        rest = iter(found[len(state.flat()) :])
         state.take(found)
-        return found[-len(tiles) :]
+        factors, origins = ([next(rest) for _ in tiles] for _ in range(2))
+        scores[:] = [[next(rest) for _ in row] for row in scores]
+        return factors, origins
 
-    def softmax(self, scores: list[list[ir.Value]], state: State, shares: Shares) -> Stream:
-        """Adds the exponentials of `scores` to the sums of `state`; appends the lane's first
-        operands of the second product to `shares`."""
+    def softmax(
+        self, scores: Tiles, origins: list[ir.Value], state: State, shares: Shares
+    ) -> Stream:
+        """Adds the exponentials of `scores`, relative to `origins`, to the sums of `state`; appends
+        the lane's first operands of the second product to `shares`."""
         for tile, row in enumerate(scores):
-            row_maximum = state.row_maxima[tile]
+            below = softmax.multiply(origins[tile], emit.constant(-self.scale, "f32"))
             total = Total(state.sums[tile], self.target)
             pairs: list[ir.Value] = []
             narrow: list[ir.Value] = []
             parts = [memory.part(x, i, 2) for x in row for i in range(0, self.run_keys, 2)]
-            next_exponents = self.exponent(parts[0], row_maximum)
+            next_exponents = self._exponents(parts[0], below)
             yield 4
             for following in [*parts[1:], None]:
                 # The next exponents are computed one pair early: results of exponentials and of
                 # packed pairs take some time.
                 exponents = next_exponents
                 if following is not None:
-                    next_exponents = self.exponent(following, row_maximum)
+                    next_exponents = self._exponents(following, below)
                     yield 4
                 pair = []
-                for exponent in (memory.element(exponents, j) for j in range(2)):
-                    pair.append(precision.exp2(exponent))
+                for j in range(2):
+                    pair.append(precision.exp2(memory.element(exponents, j)))
                     yield softmax.POWER_CLOCKS
                 pairs.append(memory.joined(pair))
                 yield from self._narrowed(pairs[:-1], narrow, total)
@@ -174,7 +205,7 @@ class Work:
             scaled = emit.splat(factor, self.unit.values)
             state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
 
-    def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
+    def products(self, queries: Queries, sums: Tiles) -> Products:
         """Adds the products with each tile of keys, for each tile of queries."""
 
         def read(step: int, tile: int) -> list[ir.Value]:
@@ -182,7 +213,7 @@ class Work:
 
         return self._multiplied(queries, self.depth_steps, read, sums)
 
-    def add_values(self, shares: Shares, sums: list[list[ir.Value]], distance: int = 1) -> Products:
+    def add_values(self, shares: Shares, sums: Tiles, distance: int = 1) -> Products:
         """Adds the products of shares and values, for each tile of queries.
 
         distance: the prefetch distance of operands from LDS, in groups of columns.
@@ -191,7 +222,7 @@ class Work:
         def read(step: int, column: int) -> list[ir.Value]:
             return self.value_rows.read(column * self.unit.columns, step)
 
-        def rows(step: int) -> list[list[ir.Value]]:
+        def rows(step: int) -> Tiles:
             return [steps[step] for steps in shares]
 
         return self._multiplied(rows, self.key_steps, read, sums, distance)
@@ -201,7 +232,7 @@ class Work:
         rows: Queries,
         steps: int,
         read: Callable[[int, int], list[ir.Value]],
-        sums: list[list[ir.Value]],
+        sums: Tiles,
         distance: int = 1,
     ) -> Products:
         """sums[tile][column] += rows(step)[tile] * read(step, column), for all steps.
@@ -217,7 +248,7 @@ class Work:
             for first in range(0, count, self.read_columns)
         ]
 
-        def load(number: int) -> list[list[ir.Value]]:
+        def load(number: int) -> Tiles:
             step, columns = items[number]
             return [read(step, column) for column in columns]
 
@@ -269,11 +300,11 @@ class Work:
 
     def scores(
         self,
-        products: list[list[ir.Value]],
+        products: Tiles,
         key: Index,
         whole: tuple[Index, Index],
         extras: Sequence[ir.Value],
-    ) -> list[list[ir.Value]]:
+    ) -> Tiles:
         """The operands of the softmax, for the keys of each step of the second product.
 
         whole: the keys from the first number to below the second are seen by all queries.
@@ -290,9 +321,7 @@ class Work:
             inside = arith.andi(inside, emit.compare("sge", key, whole[0]))
         return self._masked(result, self._keys_from(self._first_key(key)), inside)
 
-    def _masked(
-        self, scores: list[list[ir.Value]], keys: list[Index], inside: ir.Value
-    ) -> list[list[ir.Value]]:
+    def _masked(self, scores: Tiles, keys: list[Index], inside: ir.Value) -> Tiles:
         """The scores, with -inf for keys beyond the end and for masked keys.
 
         inside: a condition under which the block has no such key.
@@ -323,19 +352,14 @@ class Work:
         return [chosen[i * len(keys) :][: len(keys)] for i in self.query_tiles]
 
     def exponent(self, x: ir.Value, row_maximum: ir.Value) -> ir.Value:
-        """log2(exp(x) / exp(row_maximum)), scaled as the body asks. row_maximum: a scalar."""
-        lanes = ir.VectorType(x.type).shape[0] if isinstance(x.type, ir.VectorType) else 0
+        """log2(exp(x) / exp(row_maximum)), scaled as the body asks."""
+        distance = softmax.subtract(x, row_maximum)
+        return softmax.multiply(distance, emit.constant(self.scale, "f32"))
 
-        def spread(y: ir.Value) -> ir.Value:
-            return emit.splat(y, lanes) if lanes else y
-
-        if self.factor is None:
-            factor = emit.constant(softmax.LOG2_E, "f32", lanes)
-            return softmax.multiply(softmax.subtract(x, spread(row_maximum)), factor)
-        scale = self.factor * softmax.LOG2_E
-        # One multiply-add for each score; the product with the row maximum is one scalar.
-        below = spread(softmax.multiply(row_maximum, emit.constant(-scale, "f32")))
-        return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
+    def _exponents(self, x: ir.Value, below: ir.Value) -> ir.Value:
+        """One multiply-add for each score of a pair; `below`: the origin's product, one scalar."""
+        scaled = softmax.multiply(x, emit.constant(self.scale, "f32", 2))
+        return softmax.add(scaled, emit.splat(below, 2))
 
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
         """The lane's first operands of the second product for the keys of one step, from pairs
