@@ -179,3 +179,10 @@ def test_four_waves_share_k_where_all_they_read_is_on_its_way() -> None:
     _, kernel = Product((49, 512, 2048), "nt").kernel()
     why = compiler(kernel)(Target.get("gfx942")).why
     assert "4 waves that share k without LDS" in why, why
+
+
+def test_the_rate_of_the_l2_cache_bounds_all_units_together() -> None:
+    """Small tiles read it more often, which costs nothing where the memory takes longer."""
+    _, kernel = Product((16, 4096, 4096), "nt").kernel()
+    why = compiler(kernel)(Target.get("gfx1100")).why
+    assert "tile 16x16x32, 1x1 waves" in why, why

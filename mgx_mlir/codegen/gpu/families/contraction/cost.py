@@ -74,28 +74,7 @@ LINE_BYTES = 64
 WAVES_A_SIMD = 8
 
 
-@dataclass(frozen=True)
-class Share:
-    """Clocks of a compute unit's parts for one work-group, or for one step of it.
-
-    Of one wave also those of its instructions, one after another, and of its waits.
-    """
-
-    matrix: float = 0
-    lds: float = 0
-    memory: float = 0
-    vector: float = 0
-    issue: float = 0
-    latency: float = 0
-
-    @property
-    def busy(self) -> float:
-        """The clocks of all together."""
-        waits = self.issue, self.latency
-        return together(self.matrix, self.lds, self.memory, self.vector, *waits)
-
-
-def together(*clocks: float, power: int = 4) -> float:
+def together(*clocks: float, power: float = 4) -> float:
     """The clocks of parts that overlap, but imperfectly: the better, the higher the power."""
     total: float = sum(x**power for x in clocks) ** (1 / power)
     return total
@@ -160,7 +139,7 @@ class Stream:
         vector = groups.threads * self.work / LANES_A_CLOCK
         # A step's reads are on their way while the one before is done.
         waits = rounds * GLOBAL_LATENCY / 2
-        step = max(a_unit * Share(memory=memory, vector=vector).busy, waits)
+        step = max(a_unit * together(memory, vector), waits)
         start = max(rounds * START_LATENCY, a_unit * BLOCK_CLOCKS)
         return self.steps * step + start
 
@@ -342,11 +321,38 @@ class Estimate:
         decoded = {element for element in emit.BYTE_FLOATS if element != unit.element}
         self.work = [operations(x) + DECODING * (x.element in decoded) for x in operands]
         self.footprints = sum(map(_footprint, operands)) / target.memory_bytes_a_clock
+        self.l2_bytes = target.gpu.l2_bytes_a_clock * target.compute_units  # in a clock
 
-    def roof(self, splits: int) -> float:
-        """Clocks in which operands, and the partial sums of split-K, pass the memory, each once."""
-        partial = _partial_clocks(self.problem, splits, self.target) if splits > 1 else 0
-        return self.footprints + partial
+    def roof(self, schedule: ProductSchedule, tiles: int) -> float:
+        """Clocks in which operands, and the partial sums of split-K, pass the memory, each once, or
+        in which the L2 cache, at the rate of all units together, gives the work-groups of so many
+        tiles what they read."""
+        unit, splits = self.unit, schedule.splits
+        partial = self._partial(splits) if splits > 1 else 0
+        extents = schedule.rows(unit) + schedule.columns(unit)
+        read = tiles * extents * self.problem.K * unit.row_bytes / unit.tile_depth
+        return max(self.footprints + partial, read / self.l2_bytes)
+
+    def _partial(self, splits: int) -> float:
+        """Clocks in which the partial sums are written, or read: they stay in the last cache if
+        they take at most half of it, beside operands."""
+        problem, target = self.problem, self.target
+        sums = splits * problem.batch * problem.M * problem.N
+        moved = sums * emit.element_bytes(problem.accumulator)
+        cached = 2 * moved <= target.cache_bytes
+        return moved / (target.cache_bytes_a_clock if cached else target.memory_bytes_a_clock)
+
+    def _adding(self, schedule: ProductSchedule, tiles: int) -> float:
+        """Clocks of the last waves of `tiles` tiles, which add the partial sums of split-K (see
+        finish): they write theirs, count, and read all."""
+        target, splits = self.target, schedule.splits
+        size = schedule.rows(self.unit) * schedule.columns(self.unit)
+        size *= emit.element_bytes(self.problem.accumulator)
+        vectors = ceil_div(size, schedule.waves * target.wave_size * CHUNK_BYTES)
+        waits = 1 + splits // finish.most_together(splits, vectors)
+        path = ceil_div(tiles, target.compute_units) * splits * size / LINE_BYTES
+        reading = max(path, tiles * splits * size / self.l2_bytes, self._partial(splits))
+        return _MARGIN + waits * GLOBAL_LATENCY + reading
 
     def __call__(self, schedule: ProductSchedule) -> float:
         schedule = self._of_run(schedule)
@@ -398,21 +404,18 @@ class Estimate:
         self, schedule: ProductSchedule, tile: _Tile, blocks: int, a_unit: int, tiles: int
     ) -> float:
         """Of a schedule whose work-groups have so many tiles along k."""
-        unit, target, rows, columns = self.unit, self.target, tile.rows, tile.columns
-        # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
+        unit, target = self.unit, self.target
+        # One wave keeps one of a compute unit's SIMDs busy.
         held, simds = tile.held(tiles, a_unit), target.gpu.simds
         waves = schedule.waves * held
-        uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
-        matrix, lds = tile.matrix, tile.read + tile.written
-        # The rate of the L2 cache is that of all units together, however work-groups fill them.
-        rate = target.gpu.l2_bytes_a_clock * target.compute_units * a_unit
-        memory = max(tile.lines, blocks * (rows + columns) * unit.row_bytes / rate) + tile.scales
+        uneven = simds * ceil_div(waves, simds) / waves
+        matrix, lds, memory = tile.matrix, tile.read + tile.written, tile.lines + tile.scales
         vector = sum(
             extent * unit.tile_depth * work / LANES_A_CLOCK
-            for extent, work in zip((rows, columns), self.work, strict=True)
+            for extent, work in zip((tile.rows, tile.columns), self.work, strict=True)
         )
-        busy = together(matrix * uneven, lds, memory, vector * uneven, 0, 0)
-        alone = _alone(tile, schedule, unit, simds, memory, vector)
+        busy = together(matrix * uneven, lds, memory, vector * uneven, power=_power(unit))
+        alone = _alone(tile, schedule, unit, target, vector)
         rounds = ceil_div(a_unit, held)
         # Work-groups that a unit holds at a time overlap nearly.
         whole = a_unit * busy, rounds * alone
@@ -426,6 +429,7 @@ class Estimate:
         parts = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory}
         if vector:
             parts["vector"] = each * vector
+        uneven = max(uneven, ISSUE_CLOCKS / waves)
         return self._whole(schedule, blocks, uneven, loop, start, parts)
 
     def _straight(self, schedule: ProductSchedule, blocks: int, a_unit: int, steps: int) -> float:
@@ -433,18 +437,15 @@ class Estimate:
         unit, target = self.unit, self.target
         waves, simds = schedule.waves_k, target.gpu.simds
         rows, columns, depth = schedule.rows(unit), schedule.columns(unit), schedule.step(unit)
-        size = emit.element_bytes(unit.element)
         fragments = schedule.prefetch * (schedule.tiles_m + schedule.tiles_n) * unit.fragment
         registers = schedule.tiles_m * schedule.tiles_n * unit.sums + fragments + 24
         held = target.gpu.lane_vgprs // registers * simds // waves
         lds = waves * rows * columns * emit.element_bytes(unit.accumulator)
         held = max(1, min(held, target.lds_bytes // lds, a_unit))
         rounds = ceil_div(a_unit, held)
-        moved = (rows + columns) * depth * size
-        shared = blocks * moved / (target.gpu.l2_bytes_a_clock * target.compute_units * a_unit)
         # Each read touches a line of the cache for each of its rows.
         lines = max(unit.lane_chunks, unit.step_chunks * CHUNK_BYTES / LINE_BYTES)
-        memory = max((rows + columns) * waves * lines, shared)
+        memory = (rows + columns) * waves * lines
         matrix = 2 * rows * columns * depth / unit.flops
         reads = (schedule.tiles_m + schedule.tiles_n) * unit.lane_chunks
         products = schedule.tiles_m * schedule.tiles_n * depth / waves / unit.depth
@@ -457,11 +458,13 @@ class Estimate:
             power=4 if unit.kind == "mfma" and rounds == 1 else 2,
         )  # fmt: skip
         loop = steps * max(a_unit * busy, rounds * alone)
-        ending = 2 * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
-        start = rounds * START_LATENCY + a_unit * ending
         own, each = schedule.results(), a_unit * steps
+        # Few waves add the sums, and have the results: each issues one instruction in 4 clocks.
+        fewer = max(1, ISSUE_CLOCKS / own.waves)
+        ending = (1 + fewer) * lds / LDS_BYTES_A_CLOCK + 3 * LDS_LATENCY
+        start = rounds * START_LATENCY + a_unit * ending
         parts = {"matrix": each * matrix, "lds": a_unit * ending, "memory": each * memory}
-        return self._whole(own, blocks, max(1, simds / own.waves), loop, start, parts)
+        return self._whole(own, blocks, fewer, loop, start, parts)
 
     def _whole(
         self,
@@ -481,8 +484,8 @@ class Estimate:
         done, size = blocks // splits, schedule.rows(unit) * schedule.columns(unit)
         results = ceil_div(done, target.compute_units) * size
         stored = self.epilogue * results * uneven / LANES_A_CLOCK
-        roof = self.roof(splits)
-        adding = _adding_clocks(self.problem, schedule, unit, target, done) if splits > 1 else 0.0
+        roof = self.roof(schedule, done)
+        adding = self._adding(schedule, done) if splits > 1 else 0.0
         if stored:
             parts["epilogue"] = stored
         terms(**parts, loop=loop, start=start, roof=roof, adding=adding)
@@ -556,31 +559,32 @@ def _tile(unit: Unit, target: Target, ways: tuple[Way, ...], schedule: ProductSc
         rows, columns, read, written, matrix, lines, scales, work, schedule.roomy(unit),
         waves // schedule.waves, tuple(lds), 0, 0,
     )  # fmt: skip
-    memory, simds = lines + scales, target.gpu.simds
-    busy = together(matrix, read + written, memory)
-    return replace(tile, busy=busy, alone=_alone(tile, schedule, unit, simds, memory))
+    busy = together(matrix, read + written, lines + scales, power=_power(unit))
+    return replace(tile, busy=busy, alone=_alone(tile, schedule, unit, target))
+
+
+def _power(unit: Unit) -> float:
+    """Vector instructions that multiply overlap little with those that move operands."""
+    return 1.5 if unit.kind == "fma" else 4
 
 
 def _alone(
-    tile: _Tile,
-    schedule: ProductSchedule,
-    unit: Unit,
-    simds: int,
-    memory: float,
-    vector: float = 0,
+    tile: _Tile, schedule: ProductSchedule, unit: Unit, target: Target, vector: float = 0
 ) -> float:
     """Clocks of a tile along k for a work-group alone: a wave waits for its own instructions and
     for LDS; without room for the fragments of two steps, it multiplies nothing meanwhile, unless
     another wave of its SIMD does."""
-    steps = unit.row_chunks // unit.step_chunks
+    steps, simds = unit.row_chunks // unit.step_chunks, target.gpu.simds
+    converting = vector * LANES_A_CLOCK / (schedule.waves * target.wave_size)
     turns = ceil_div(schedule.waves, simds) * simds / schedule.waves
     return together(
         tile.matrix * turns + (0 if tile.roomy or schedule.waves > simds else tile.read),
         tile.read + tile.written + (steps + 1) * LDS_LATENCY,
-        memory,
+        tile.lines + tile.scales,
         vector * turns,
-        ISSUE_CLOCKS * tile.issued,
+        ISSUE_CLOCKS * (tile.issued + converting),
         GLOBAL_LATENCY / schedule.prefetch,
+        power=_power(unit),
     )
 
 
@@ -593,29 +597,6 @@ def _footprint(operand: Matrix | Image) -> float:
     count = math.prod(size for size, stride in factors if stride)
     span = 1 + sum((size - 1) * abs(stride) for size, stride in factors)
     return min(count, span) * emit.element_bytes(operand.element)
-
-
-def _partial_clocks(problem: Contraction, splits: int, target: Target) -> float:
-    """Clocks in which the partial sums are written, or read: they stay in the last cache if they
-    take at most half of it, beside operands."""
-    sums = splits * problem.batch * problem.M * problem.N
-    moved = sums * emit.element_bytes(problem.accumulator)
-    cached = 2 * moved <= target.cache_bytes
-    return moved / (target.cache_bytes_a_clock if cached else target.memory_bytes_a_clock)
-
-
-def _adding_clocks(
-    problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target, tiles: int
-) -> float:
-    """The estimate for the last waves of `tiles` tiles, which add the partial sums of split-K
-    (see finish): they write theirs, count, and read all."""
-    size = schedule.rows(unit) * schedule.columns(unit) * emit.element_bytes(problem.accumulator)
-    vectors = ceil_div(size, schedule.waves * target.wave_size * CHUNK_BYTES)
-    waits = 1 + schedule.splits // finish.most_together(schedule.splits, vectors)
-    path = ceil_div(tiles, target.compute_units) * schedule.splits * size / LINE_BYTES
-    shared = tiles * schedule.splits * size / (target.gpu.l2_bytes_a_clock * target.compute_units)
-    reading = max(path, shared, _partial_clocks(problem, schedule.splits, target))
-    return _MARGIN + waits * GLOBAL_LATENCY + reading
 
 
 def operations(operand: Matrix | Image) -> float:

@@ -143,7 +143,7 @@ class Narrow(images.ImageBlocks):
             waves = gpu.lane_vgprs // (self.registers + 96) * gpu.simds
         held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
         rounds = ceil_div(a_unit, held)
-        busy = START_CLOCKS / 2 + cost.Share(matrix, lds, moved).busy
+        busy = START_CLOCKS / 2 + cost.together(matrix, lds, moved)
         alone = START_CLOCKS + matrix + lds + moved
         terms(matrix=a_unit * matrix, lds=a_unit * lds, memory=a_unit * moved)
         return rounds * cost.BLOCK_LATENCY + max(a_unit * busy, rounds * alone)
