@@ -46,6 +46,23 @@ def test_indices_of_maxima(pool: str, x: str) -> None:
     check(own, (2, 3, 9, 11), *([(1, 2, 6, 8)] if "c" in x else [(5, 3, 9, 11)]))
 
 
+@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("nodes", ["y, z = MaxPool", "y = AveragePool", "y = LpPool"])
+def test_a_window_that_lacks_less_than_a_stride(nodes: str, target: str) -> None:
+    windows = "kernel_shape = [3, 3], strides = [3, 2], dilations = [2, 1], ceil_mode = 1"
+    results = "float[a, b, d, e] y" + ", int64[a, b, d, e] z" * ("z" in nodes)
+    own = model(f"{nodes} <{windows}> (x)", "float[n, 2, h, 9]", results)
+    session = onnxruntime.InferenceSession(own.SerializeToString())
+    for height in (4, 3, 2):  # of 5 that a window has
+        x = np.random.default_rng(height).standard_normal((1, 2, height, 9)).astype(np.float32)
+        wanted = session.run(None, {"x": x})
+        assert wanted[0].shape == (1, 2, int(height > 2), 4)
+        for options in (FULL, CompileOptions(dim_params={"n": 1, "h": height})):
+            found = mgx_mlir.compile(own, target, options).run({"x": x})
+            for have, want in zip(found.values(), wanted, strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-6)
+
+
 @pytest.mark.parametrize("x", ("float[n, c, h, w]", "float[n, 3, 8, 10]"))
 def test_maxima_go_back(x: str) -> None:
     pool = "kernel_shape = [2, 2], strides = [2, 2]"

@@ -45,11 +45,14 @@ struct Window {
       return success();
     }
     int64_t room = dim.size + margin - 1;
-    if (room < 0)
+    int64_t count = (roundUp ? llvm::divideCeilSigned(room, strides[i])
+                             : llvm::divideFloorSigned(room, strides[i])) +
+                    1;
+    // Rounded up, a window that is larger than x is one where a part of a stride is missing.
+    if (roundUp ? count < 0 : room < 0)
       return inferenceError(location, op, "the window of ", extent(i, length.size),
                             " elements does not fit into spatial dimension ", i, " of size ",
                             dim.size, " with pads ", before(i), " and ", after(i));
-    int64_t count = (roundUp ? llvm::divideCeil(room, strides[i]) : room / strides[i]) + 1;
     // A window must not start in the padding after x.
     if (roundUp && (count - 1) * strides[i] >= dim.size + before(i))
       --count;

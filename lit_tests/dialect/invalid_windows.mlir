@@ -60,6 +60,16 @@ func.func @window_larger_than_x(%x: tensor<1x3x2x8xf32>, %w: tensor<4x3x3x3xf32>
 
 // -----
 
+func.func @window_that_lacks_two_strides(%x: tensor<1x3x1x8xf32>) {
+  // expected-error @+2 {{'mgx.pooling' op the window of 5 elements does not fit into spatial dimension 0 of size 1 with pads 0 and 0}}
+  // expected-error @+1 {{'mgx.pooling' op failed to infer returned types}}
+  %r = mgx.pooling max %x lengths = [5, 1] pads = [0, 0, 0, 0] strides = [2, 1] dilations = [1, 1] {ceil_mode = true}
+      : tensor<1x3x1x8xf32> -> tensor<1x3x0x8xf32>
+  return
+}
+
+// -----
+
 func.func @weights_of_another_rank(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3xf32>) {
   // expected-error @+2 {{'mgx.convolution' op x and w must have one rank, got 'tensor<1x3x8x8xf32>' and 'tensor<4x3x3xf32>'}}
   // expected-error @+1 {{'mgx.convolution' op failed to infer returned types}}

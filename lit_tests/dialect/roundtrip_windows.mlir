@@ -72,6 +72,14 @@ func.func @pooling_lpnorm(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32> {
   return %r : tensor<1x3x4x4xf32>
 }
 
+// CHECK-LABEL: func.func @pooling_ceil_of_one_window(
+// CHECK: mgx.pooling max %{{.+}} lengths = [3, 3] {{.+}} : tensor<1x3x3x2xf32> -> tensor<1x3x1x0xf32>
+func.func @pooling_ceil_of_one_window(%x: tensor<1x3x3x2xf32>) -> tensor<1x3x1x0xf32> {
+  %r = mgx.pooling max %x lengths = [3, 3] pads = [0, 0, 0, 0] strides = [3, 3] dilations = [2, 2] {ceil_mode = true}
+      : tensor<1x3x3x2xf32> -> tensor<1x3x1x0xf32>
+  return %r : tensor<1x3x1x0xf32>
+}
+
 // CHECK-LABEL: func.func @pooling_ceil(
 // CHECK: mgx.pooling max %{{.+}} lengths = [3, 3] pads = [0, 0, 0, 0] strides = [2, 2] dilations = [1, 1] {ceil_mode = true} : tensor<1x3x8x8xf32> -> tensor<1x3x4x4xf32>
 func.func @pooling_ceil(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32> {

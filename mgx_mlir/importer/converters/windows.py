@@ -285,6 +285,8 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
     if ceil := bool(node.attribute("ceil_mode", 0)):
         window.cut_to(tensors.dims(x)[2:])
     tensors.name_dims(y)
+    if 0 in tensors.dims(y):
+        return emit.filled(np.zeros((), np.int64), tensors.dims(y))
     taps, count = math.prod(window.lengths), len(window.lengths)
     budget.check_work(taps, "elements of a window, each a step of its own")
     ends = window.ends(x, y, ceil)

@@ -31,7 +31,9 @@ def _pooling(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
         for d in range(rank)
     ]
     # Elements beyond the pads that windows reach with ceil_mode: never counted.
-    reach = [(out[d] - 1) * strides[d] + (lengths[d] - 1) * dilations[d] + 1 for d in range(rank)]
+    reach = [
+        max(out[d] - 1, 0) * strides[d] + (lengths[d] - 1) * dilations[d] + 1 for d in range(rank)
+    ]
     around = [
         (0, 0),
         (0, 0),

@@ -62,9 +62,10 @@ def test_one_line_between_lines_of_padding(stride: int, element: str, mode: str)
 
 
 @pytest.mark.parametrize("mode", ["max", "average"])
-def test_windows_that_reach_behind_the_image(mode):
-    text = pooling(mode, (1, 4, 24, 24), 3, 2, attributes="{ceil_mode = true}", ceil=True)
-    HostKernel(text).check()
+@pytest.mark.parametrize(("size", "dilation"), [(24, 1), (6, 3)])
+def test_windows_that_reach_behind_the_image(size: int, dilation: int, mode: str) -> None:
+    how = {"dilation": dilation, "attributes": "{ceil_mode = true}", "ceil": True}
+    HostKernel(pooling(mode, (1, 4, size, size), 3, 2, **how)).check()
 
 
 @pytest.mark.parametrize("element", ["f32", "f16", "i8"])

@@ -79,8 +79,9 @@ def Mgx_PoolingOp : Mgx_PureOp<"pooling"> {
   let summary = "Average, maximum or p-norm of the windows of x (N, C, spatial...)";
   let description = [{
     An average divides by the elements inside x, or by the window's size with
-    `count_include_pad`. With `ceil_mode` the result's size rounds up, and a window
-    that starts in the padding after x is left out.
+    `count_include_pad`. With `ceil_mode` the result's size rounds up, so that the last
+    window, which may be the only one, reads as much as there is; a window that starts
+    in the padding after x is left out.
 
     Example:
     ```
