@@ -166,6 +166,36 @@ def test_products_of_one_input_are_one(gated: bool, zeros: bool, target: str) ->
         np.testing.assert_allclose(y, want, rtol=2e-2, atol=2e-2 * np.abs(want).max())
 
 
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("name", ["MatMulNBits of 4", "MatMulNBits of 4 with zero points"])
+def test_infinity_times_weights_of_few_bits(name: str, target: str) -> None:
+    """It is infinite, or NaN where the weight is 0."""
+    model, weights = MODELS[name](1)
+    x = np.random.default_rng(4).uniform(-1, 1, (1, K)).astype(np.float16)
+    x[0, 5] = np.inf
+    (y,) = mgx_mlir.compile(compile_to_bytecode(model), target=target).run({"x": x}).values()
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(y[0], np.inf * weights[:, 5])
+
+
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100"])
+def test_differences_of_bytes_wrap(target: str) -> None:
+    rng = np.random.default_rng(6)
+    codes, zeros = rng.integers(0, 256, (N, K), np.uint8), rng.integers(0, 256, (N, 1), np.uint8)
+    nodes = [
+        helper.make_node("Sub", ["w", "z"], ["d"]),
+        helper.make_node("Cast", ["d"], ["f"], to=TensorProto.FLOAT16),
+        helper.make_node("Transpose", ["f"], ["t"]),
+        helper.make_node("MatMul", ["x", "t"], ["y"]),
+    ]
+    model = _model(nodes, [numpy_helper.from_array(zeros, "z")], 1, TensorProto.FLOAT16)
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.UINT8, (N, K)))
+    x = rng.uniform(-1, 1, (1, K)).astype(np.float16)
+    program = mgx_mlir.compile(compile_to_bytecode(model), target=target)
+    (y,) = program.run({"x": x, "w": codes}).values()
+    np.testing.assert_allclose(y, x.astype(float) @ (codes - zeros).T, rtol=2e-3, atol=1)
+
+
 def _bytes(artifact: mgx_mlir.Artifact) -> int:
     return sum(weight.nbytes for weight in artifact.weights.values())
 

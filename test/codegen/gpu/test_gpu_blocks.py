@@ -27,6 +27,9 @@ BODIES = {
     "%f = mgx.sub %e, %z : f16, f16 -> f16",
     "subtracted from the zero point": MADE + "%e = mgx.sub %z, %d : f16, f16 -> f16\n"
     "%f = mgx.mul %e, %s : f16, f16 -> f16",
+    "less an integer, which wraps": "%i = mgx.constant 3 : ui4\n"
+    "%e = mgx.sub %c, %i : ui4, ui4 -> ui4\n"
+    "%f = mgx.convert %e : ui4 -> f16",
     "squared": LESS + "%f = mgx.mul %e, %e : f16, f16 -> f16",
 }
 

@@ -3,13 +3,13 @@
     0x6400 | n, read as f16, is 1024 + n; with n four bits further up, 1024 + 16 n.
 
 One operation masks numbers of 4 bits in both halves of a register and sets the exponents, and one
-multiply-add gives both numbers exactly. It may also subtract a zero point that is known. Where
-neighbours have to be neighbours, one permutation puts their byte into both halves before.
+multiply-add gives both numbers exactly, less a zero point that is whole. Where neighbours have to
+be neighbours, one permutation puts their byte into both halves before.
 
-    sum of x[k] * (q[k] - zero) * scale = scale * (sum of x[k] * q[k] - zero * sum of x[k])
+    sum of x[k] * (q[k] - zero) * scale = scale * (sum of x[k] * (q[k] - zero))
 
-Sums of few rows take numbers as factors, and a block's zero point and scale once. Matrix
-instructions take elements, which are computed in f16, two an instruction.
+Sums of few rows take a block's scale once. Matrix instructions take elements, which are computed in
+f16, two an instruction.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from mgx_mlir.dialects import mgx
 Shared: TypeAlias = "Read | ir.Attribute"
 # Of numbers, how many a byte holds, and what makes the ones of a byte not negative.
 _NUMBERS = {"i4": (2, 0x88), "i8": (1, 0x80), "ui4": (2, 0), "ui8": (1, 0)}
+# Floats that hold all of these numbers.
+_FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type
 _SHARED = frozenset(("bf16", "f16", "f32", "i4", "i8", "ui4", "ui8"))
 # f16 holds integers up to this exactly beside 1024.
 _MOST_ADDED = 512
@@ -50,14 +52,6 @@ class Blocks:
     zero: Shared | None = None
     scale: Shared | None = None
 
-    @property
-    def added(self) -> int | None:
-        """What is added to each number at once: less a known zero point. None for another one."""
-        if self.zero is None:
-            return 0
-        zero = _known(self.zero) if isinstance(self.zero, ir.Attribute) else 0.5
-        return -round(zero) if zero == round(zero) and abs(zero) <= _MOST_ADDED else None
-
     def arranged(self, x: ir.Value) -> ir.Value:
         """The elements of a row in the order in which `factors` has numbers."""
         if self.numbers.per_byte == 1:
@@ -66,31 +60,28 @@ class Blocks:
         order = [first + i for first in range(0, count, len(_ORDER)) for i in _ORDER]
         return vector.ShuffleOp(x, x, order).result
 
-    def factors(
-        self, values: Mapping[Read, ir.Value]
-    ) -> tuple[ir.Value, ir.Value | None, ir.Value]:
-        """The numbers as f16, in an order of their own; the zero point and the scale in f32.
+    def factors(self, values: Mapping[Read, ir.Value]) -> tuple[ir.Value, ir.Value | None]:
+        """The numbers less the zero point as f16, in an order of their own; the scale in f32.
 
         values: those of each read, as memory holds them.
         """
-        halves = self._halves(values, False)
-        scale = _number(self.scale, "f32", values)
-        return halves, self._zero("f32", values), scale or emit.constant(1, "f32")
+        return self._halves(values, False), _number(self.scale, "f32", values)
 
     def elements(self, values: Mapping[Read, ir.Value]) -> ir.Value:
         """The elements, in order, computed in f16."""
-        x = self._halves(values, True)
-        zero, scale = self._zero("f16", values), _number(self.scale, "f16", values)
+        x, scale = self._halves(values, True), _number(self.scale, "f16", values)
         lanes = ir.VectorType(x.type).shape[0]
-        if zero is not None:  # added, so that CDNA does two at a time
-            x = arith.addf(x, emit.splat(arith.negf(zero), lanes))
         return x if scale is None else arith.mulf(x, emit.splat(scale, lanes))
 
     def _halves(self, values: Mapping[Read, ir.Value], ordered: bool) -> ir.Value:
-        return _halves_of(values[self.numbers], self.numbers.element, self.added or 0, ordered)
-
-    def _zero(self, element: str, values: Mapping[Read, ir.Value]) -> ir.Value | None:
-        return _number(self.zero, element, values) if self.added is None else None
+        """The numbers less the zero point as f16."""
+        numbers, zero = self.numbers, _number(self.zero, "f16", values)
+        # Added, so that CDNA does two at a time.
+        added = None if zero is None else arith.negf(zero)
+        if added is None or _is_whole(self.zero):
+            return _halves_of(values[numbers], numbers.element, added, ordered)
+        x = _halves_of(values[numbers], numbers.element, None, ordered)
+        return arith.addf(x, emit.splat(added, ir.VectorType(x.type).shape[0]))
 
 
 def blocks_of(matrix: Computed, lanes: int) -> Blocks | None:
@@ -117,7 +108,11 @@ def blocks_of(matrix: Computed, lanes: int) -> Blocks | None:
         match op, blocks, others:
             case mgx.ConstantOp(), _, _:
                 made = op.value
-            case mgx.ConvertOp(), _, _ if isinstance(op.result.type, ir.FloatType):
+            case mgx.YieldOp(), [x], _:
+                return x if _is_half(x.zero) else None
+            case _ if not isinstance(op.results[0].type, _FLOATS):  # integers wrap
+                return None
+            case mgx.ConvertOp(), _, _:
                 made = operands[0]
             case mgx.SubOp(), [Blocks(zero=None, scale=None) as x], [zero] if operands[0] == x:
                 made = replace(x, zero=zero)
@@ -125,8 +120,6 @@ def blocks_of(matrix: Computed, lanes: int) -> Blocks | None:
                 made = replace(x, scale=scale)
             case mgx.DequantizelinearOp(), [Blocks(zero=None, scale=None) as x], [scale, *zeros]:
                 made = replace(x, scale=scale, zero=zeros[0] if zeros else None)
-            case mgx.YieldOp(), [x], _:
-                return x
             case _:
                 return None
         values[op.results[0]] = made
@@ -138,11 +131,23 @@ def in_halves(matrix: Computed, lanes: int) -> Blocks | None:
     found = blocks_of(matrix, lanes) if matrix.element == "f16" and lanes % 8 == 0 else None
     if found is None or found.numbers.per_byte == 1:
         return None
-    others = [x.element for x in (found.zero, found.scale) if isinstance(x, Read)]
-    others = [x for x in others if x not in _NUMBERS]  # f16 holds them exactly
     types = [x.type for op in matrix.op.regions[0].blocks[0] for x in op.results]
-    f16 = all(x == ir.F16Type.get() for x in types) and all(x == "f16" for x in others)
+    f16 = all(x == ir.F16Type.get() for x in types) and _is_half(found.scale)
     return found if f16 else None
+
+
+def _is_whole(x: Shared | None) -> bool:
+    """Whether a zero point is an integer that f16 holds exactly beside 1024."""
+    if isinstance(x, Read):
+        return x.element in _NUMBERS
+    return x is not None and _known(x).is_integer() and abs(_known(x)) <= _MOST_ADDED
+
+
+def _is_half(x: Shared | None) -> bool:
+    """Whether f16 holds what a block shares exactly."""
+    if isinstance(x, Read):
+        return x.element == "f16" or x.element in _NUMBERS
+    return x is None or ir.FloatAttr.get(ir.F16Type.get(), _known(x)).value == _known(x)
 
 
 def _known(attribute: ir.Attribute) -> float:
@@ -160,10 +165,10 @@ def _number(x: Shared | None, element: str, values: Mapping[Read, ir.Value]) -> 
     return None if x is None else emit.constant(_known(x), element)
 
 
-def _halves_of(x: ir.Value, element: str, added: int, ordered: bool) -> ir.Value:
+def _halves_of(x: ir.Value, element: str, added: ir.Value | None, ordered: bool) -> ir.Value:
     """The numbers in a vector of bytes, plus `added`, as f16; in `_ORDER` if not `ordered`."""
     per_byte, bias = _NUMBERS[element]
-    change = added - bias % (1 << 8 // per_byte)
+    change = -(bias % (1 << 8 // per_byte))
     two = ir.VectorType.get([2], ir.F16Type.get())
     found = []
     for number in range(ir.VectorType(x.type).shape[0] // 4):
@@ -173,6 +178,8 @@ def _halves_of(x: ir.Value, element: str, added: int, ordered: bool) -> ir.Value
         for pair, times in _pairs(word, per_byte, ordered):
             half = vector.BitCastOp(two, emit.splat(pair, 1)).result
             shifts = _pair([change - 1024 / n for n in times])
+            if added is not None:
+                shifts = arith.addf(shifts, emit.splat(added, 2))
             found.append(math.fma(half, _pair([1 / n for n in times]), shifts))
     return memory.concatenated(found)
 

@@ -67,9 +67,8 @@ _ELEMENTS = frozenset(("bf16", "f16", "f32"))
 _SUMS = ("f32", "i32")
 # Instructions that make an f16 of a number of 4 or 8 bits, and those of a block for each row.
 _OF_NUMBER, _OF_BLOCK = 1.125, 6
-# Factors of sums: a row, and the sum of its elements; a column, its zero point and its scale.
-Row: TypeAlias = "tuple[ir.Value, ir.Value | None]"
-Column: TypeAlias = "tuple[ir.Value, ir.Value | None, ir.Value | None]"
+# Factors of sums: a column, and its scale.
+Column: TypeAlias = "tuple[ir.Value, ir.Value | None]"
 # Floats of 8 bits of which chips without instructions for them make f16.
 _HALVES = frozenset(("f8E4M3FN", "f8E5M2"))
 
@@ -289,7 +288,7 @@ class _Wave:
                 turn = emit.div(k0, self.step)
                 self.shared.write(values, self.arrays[0], thread, turn, self.arranged)
                 rows = self.shared.rows(self.arrays[0], own, turn)
-            left = [self._row(x) for x in rows]
+            left = [emit.convert(x, problem.a.element, self.element) for x in rows]
             right = [self._column(values) for _ in range(cut.columns)]
             added = [self._added(left[m], right[j], sums[at]) for at, (m, j) in enumerate(cells)]
             return [*added, *following]
@@ -310,15 +309,10 @@ class _Wave:
             row = memory.joined(sums[m * cut.columns :][: cut.columns])
             epilogue(row, batch, m, n, mine, False)
 
-    def _added(self, row: Row, column: Column, sums: ir.Value) -> ir.Value:
+    def _added(self, left: ir.Value, column: Column, sums: ir.Value) -> ir.Value:
         """The sums, and the products of a lane's elements of a row and of a column."""
-        (left, whole), (right, zero, scale) = row, column
-        width = ir.VectorType(sums.type).shape[0]
-        total, step = sums, width * self.cut.joined
-        if scale is not None:
-            total = emit.constant(0, "f32", 1)
-            if zero is not None and whole is not None:
-                total = emit.splat(arith.negf(arith.mulf(zero, memory.element(whole, 0))), 1)
+        (right, scale), width = column, ir.VectorType(sums.type).shape[0]
+        total, step = emit.constant(0, "f32", 1) if scale else sums, width * self.cut.joined
         for i in range(0, self.cut.lanes, step):
             total = self._multiply(memory.part(left, i, step), memory.part(right, i, step), total)
         if scale is None:
@@ -374,27 +368,16 @@ class _Wave:
             found += vectors(*place, lanes_of(read, self.cut.lanes), read.per_byte, uniform)
         return found
 
-    def _row(self, x: ir.Value) -> Row:
-        """A row's elements as factors, and their sum where that of a column's block needs it."""
-        x = emit.convert(x, self.problem.a.element, self.element)
-        if self.blocks is None or self.blocks.added is not None:
-            return x, None
-        ones = emit.constant(1, "f16", self.cut.joined)
-        total = emit.constant(0, "f32", 1)
-        for i in range(0, self.cut.lanes, self.cut.joined):
-            total = self._multiply(memory.part(x, i, self.cut.joined), ones, total)
-        return x, total
-
     def _column(self, values: list[ir.Value]) -> Column:
-        """The first column of `values`: its elements as factors, a zero point and a scale."""
+        """The first column of `values`: its elements as factors, and a scale."""
         b, lanes = self.problem.b, self.cut.lanes
         assert isinstance(b, Matrix)
         if not isinstance(b, Computed):
-            return emit.convert(taken(values, lanes), b.element, self.element), None, None
+            return emit.convert(taken(values, lanes), b.element, self.element), None
         parts = [taken(values, lanes_of(read, lanes), read.per_byte) for read in b.tensors]
         if self.blocks is not None:
             return self.blocks.factors(dict(zip(b.tensors, parts, strict=True)))
-        return emit.convert(expanded(b, parts, lanes), b.element, self.element), None, None
+        return emit.convert(expanded(b, parts, lanes), b.element, self.element), None
 
 
 RECIPE = Recipe("skinny", as_skinny)
