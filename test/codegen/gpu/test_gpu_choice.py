@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -186,3 +187,13 @@ def test_the_rate_of_the_l2_cache_bounds_all_units_together() -> None:
     _, kernel = Product((16, 4096, 4096), "nt").kernel()
     why = compiler(kernel)(Target.get("gfx1100")).why
     assert "tile 16x16x32, 1x1 waves" in why, why
+
+
+@pytest.mark.parametrize("turns", [1027, 1031])
+def test_parts_of_a_precise_sum_are_whole_steps_of_all_waves_that_share_k(turns: int) -> None:
+    """Twice as many steps of tiles in LDS have parts that these do not."""
+    _, kernel = Product((16, 16, 128 * turns), "nt").kernel()
+    why = compiler(kernel)(Target.get("gfx942")).why
+    found = re.search(r"tile 16x16x128, 4 waves that share k .*?(?:k in (\d+) parts|mfma)", why)
+    assert found is not None, why
+    assert turns % int(found[1] or 1) == 0, why

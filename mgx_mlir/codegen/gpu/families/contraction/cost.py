@@ -202,17 +202,19 @@ def choose(
             blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
             if fills and len(terms) == 1 and tiles % s.turn == 0:
                 of_run = (replace(s, fill=n) for n in fills)
-                candidates += [x for x in of_run if x.cut(tiles, blocks * problem.batch)[0] != 1]
+                candidates += [x for x in of_run if x.cut(tiles, blocks * problem.batch) != 1]
                 continue
             room = 2 * target.compute_units // (blocks * problem.batch)
             candidates += [split(s, n) for n in counts if room // 4 < n <= room]
     best = least(candidates, estimate, words, of_product.bound)
     if best is None or not cut:
         return best
-    if problem.accumulator != "f32" or MOST_TERMS * best.splits >= problem.K:
+    most = MOST_TERMS * max(1, best.waves_k)
+    if problem.accumulator != "f32" or most * best.splits >= problem.K:
         return best
-    # As many parts as a precise sum needs, or as there may be.
-    enough = next((n for n in counts if MOST_TERMS * n >= problem.K), max(counts, default=1))
+    # As many parts as a precise sum needs, or as there may be: of the steps of this schedule.
+    counts = list(splits(math.gcd(*(ceil_div(term.K, best.depth(unit)) for term in terms))))
+    enough = next((n for n in counts if most * n >= problem.K), max(counts, default=1))
     return replace(best, splits=max(best.splits, enough), fill=0)
 
 
@@ -272,7 +274,7 @@ def _straight(
         if fills and len(terms) == 1:
             turns = [n for n in _FAR if n <= distance and steps % n == 0][:2]
             of_run = (replace(own, prefetch=n, fill=fill) for n in turns for fill in fills)
-            yield from (x for x in of_run if x.cut(steps, blocks * first.batch)[0] != 1)
+            yield from (x for x in of_run if x.cut(steps, blocks * first.batch) != 1)
             continue
         yield from (split(own, n) for n in splits(steps) if n <= most)
 
@@ -397,7 +399,7 @@ class Estimate:
         if not schedule.fill:
             return schedule
         steps = ceil_div(self.problem.K, schedule.depth(self.unit))
-        parts, _ = schedule.cut(steps, self._across(schedule))
+        parts = schedule.cut(steps, self._across(schedule))
         return replace(schedule, splits=cast(int, parts), fill=0)
 
     def _clocks(

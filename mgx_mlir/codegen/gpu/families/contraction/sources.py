@@ -178,12 +178,10 @@ class Windowed(Strided):
                 bits[0] = arith.select(inside, bits[0], emit.value(-1))
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        near = [0]
         if self._even:
             # Parts of a step are neighbours of one place.
-            near = [part * self._stride for part in parts]
-            parts = [0]
-        else:
-            near = [0]
+            near, parts = [part * self._stride for part in parts], [0]
         steps, beyond = self._offsets(k0, parts)
         places = [emit.add(row, step) for row in self.rows for step in steps]
         found = []

@@ -62,16 +62,16 @@ class ProductSchedule:
         assert isinstance(turns, int)
         return max(1, min(MOST_SPLITS, turns // self.least))
 
-    def cut(self, steps: Number, tiles: Number) -> tuple[Number, Number]:
-        """Split-K of so many steps along k for so many tiles of C: its factor, and the steps of a
-        part, at most. Where a run decides, parts are whole iterations, some of them one more."""
+    def cut(self, steps: Number, tiles: Number) -> Number:
+        """The factor of split-K of so many steps along k, for so many tiles of C. Where a run
+        decides, parts are whole iterations, some of them one more."""
         if not self.fill:
-            return self.splits, steps // self.splits
+            return self.splits
         # fill // tiles, and a number where a run has no tiles.
         wanted = (64 * self.fill + 63) // (64 * tiles + 1)
         turns, parts = ceil_div(steps, self.turn), minimum(wanted, self.most(steps))
         each = 1 + (turns - 1) // maximum(parts, 1)
-        return 1 + (turns - 1) // each, each * self.turn
+        return 1 + (turns - 1) // each
 
     def step(self, unit: Unit) -> int:
         """k that the waves which share it take at a time."""

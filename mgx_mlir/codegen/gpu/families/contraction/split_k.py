@@ -41,10 +41,10 @@ class SplitK:
     @staticmethod
     def of(schedule: ProductSchedule, steps: Number, tiles: Number) -> SplitK:
         """The parts of so many steps along k, for so many tiles of C."""
-        count, _ = schedule.cut(steps, tiles)
-        if isinstance(count, int):
-            return SplitK(count, count)
-        most, named = schedule.most(steps), {_PARTS: count, _TURNS: steps // schedule.turn // count}
+        if not schedule.fill:
+            return SplitK(schedule.splits, schedule.splits)
+        most, count = schedule.most(steps), schedule.cut(steps, tiles)
+        named = {_PARTS: count, _TURNS: steps // schedule.turn // count}
         return SplitK(Size.of(Symbol(_PARTS, 1, most)), most, Size.of(Symbol(_TURNS)), named)
 
     @property
