@@ -79,7 +79,7 @@ class Padded(InPlace):
 
         def one(row: Index, *at: Index) -> None:
             place = emit.linear(start, *zip(at, steps, strict=True))
-            emit.store(arith.index_cast(i64, place), memory, emit.sub(row, first))
+            emit.store(arith.index_cast(i64, emit.value(place)), memory, emit.sub(row, first))
 
         emit.count(first, emit.add(first, rows), image.outputs, one)
         return memory

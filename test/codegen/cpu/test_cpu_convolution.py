@@ -67,6 +67,10 @@ def test_one_output_from_the_whole_image():
     HostKernel(convolution((2, 6, 5, 5), (40, 6, 5, 5))).check()
 
 
+def test_one_pixel_of_one_image():
+    HostKernel(convolution((1, 4, 1), (5, 4, 3), 1)).check()
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_depthwise(kernel, stride):
