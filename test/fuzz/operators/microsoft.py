@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from test.fuzz.operators.draw import BOOL, F32, F64, I8, I32, I64, U8, Draw, Fixed
+from test.fuzz.operators.draw import BOOL, F16, F32, F64, I8, I32, I64, U8, Draw, Fixed
 from test.fuzz.operators.form import Form, Input, contributed
 from test.fuzz.operators.quantized import result, scaled, scales
 
@@ -128,14 +128,15 @@ def _group_query(draw: Draw) -> Form:
 
 @contributed("MatMulNBits")
 def _matmul_bits(draw: Draw) -> Form:
-    block, m, n = draw.pick(16, 32), draw.pick(1, 3), draw.pick(2, 8)
-    k = block * draw.pick(1, 2)
-    packed = draw.array([n, k // block, block // 2], U8, 0, 255)
-    inputs: list[Input] = [draw.plain([m, k]), Fixed(packed)]
-    inputs.append(Fixed(scales(draw, [n * (k // block)])))
-    if draw.chance(0.4):
-        inputs.append(Fixed(draw.array([n * -(-(k // block) // 2)], U8, 0, 255)))
-    return Form(inputs, {"K": k, "N": n, "bits": 4, "block_size": block})
+    block, m, n, dtype = draw.pick(16, 32), draw.pick(1, 3), draw.pick(2, 8), draw.pick(F32, F16)
+    blocks, bits = draw.pick(1, 2, 32), draw.pick(4, 8)
+    packed = draw.array([n, blocks, block * bits // 8], U8, 0, 255)
+    inputs: list[Input] = [draw.array([m, block * blocks], dtype), Fixed(packed)]
+    inputs.append(Fixed(scales(draw, [n * blocks], dtype)))
+    if draw.chance(0.6):
+        zeros = draw.array([n * -(-blocks * bits // 8)], U8, 0, 255)
+        inputs.append(Fixed(draw.pick(zeros, draw.plain([n, blocks], dtype))))
+    return Form(inputs, {"K": block * blocks, "N": n, "bits": bits, "block_size": block})
 
 
 @contributed("QLinearAdd", "QLinearMul")

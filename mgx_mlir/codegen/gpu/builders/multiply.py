@@ -89,23 +89,15 @@ def dot_product(
     return call.results[0]
 
 
-def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
-    """Adds to each sum, in f32, the products of two neighbours of f16."""
+def dot_products(
+    a: ir.Value, b: ir.Value, sums: ir.Value, element: str = "f16", *, signs: bool = False
+) -> ir.Value:
+    """Adds to each sum the products of its neighbours: two of f16, or four bytes."""
     totals = []
     for i in range(ir.VectorType(sums.type).shape[0]):
-        factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
-        totals.append(dot_product("f16", *factors, memory.element(sums, i)))
-    return memory.joined(totals)
-
-
-def byte_products(a: ir.Value, b: ir.Value, sums: ir.Value, *, signs: bool) -> ir.Value:
-    """Adds to each sum, in i32, the products of four neighbours of i8."""
-    words = ir.VectorType.get(ir.VectorType(sums.type).shape, emit.element_type("i32"))
-    left, right = (vector.BitCastOp(words, x).result for x in (a, b))
-    totals = [
-        dot_product("i8", *(memory.element(x, i) for x in (left, right, sums)), signs=signs)
-        for i in range(words.shape[0])
-    ]
+        f16 = element == "f16"
+        factors = (memory.part(x, 2 * i, 2) if f16 else memory.word(x, i) for x in (a, b))
+        totals.append(dot_product(element, *factors, memory.element(sums, i), signs=signs))
     return memory.joined(totals)
 
 

@@ -28,7 +28,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
-from mgx_mlir.codegen.gpu.builders.multiply import byte_products, dot_products
+from mgx_mlir.codegen.gpu.builders.multiply import dot_products
 from mgx_mlir.codegen.gpu.families.contraction.blocks import Blocks, blocks_of
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import DECODING, Stream, operations
@@ -321,9 +321,9 @@ class _Wave:
 
     def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
         """Adds the products of elements to sums, of as many at once as an instruction takes."""
-        if self.problem.accumulator == "i32":
-            return byte_products(a, b, sums, signs=self.target.gpu.matrix == "wmma")
-        return dot_products(a, b, sums) if self.cut.pairs else emit.multiply_add(a, b, sums, "f32")
+        if self.cut.joined > 1:
+            return dot_products(a, b, sums, self.element, signs=self.target.gpu.matrix == "wmma")
+        return emit.multiply_add(a, b, sums, "f32")
 
     def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
         """The sums of all waves that share columns, in order."""
