@@ -189,3 +189,27 @@ def test_rows_that_steps_multiply_in_turn_are_one_product(axis: int, target: str
     check(model, mgx_mlir.compile(model, target, FULL), [{"t": 7, "m": 3}, {"t": 1, "m": 2}])
     given = CompileOptions(dim_params={"t": 40, "m": 1})
     check(model, mgx_mlir.compile(model, target, given), [{"t": 40, "m": 1}])
+
+
+def test_trips_fewer_than_rows_are_none_of_none() -> None:
+    model = parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]>
+        g (float[t, 5] x, float[5] h) => (last, number, stacked)
+        <int64 zero = {0}, int64 one = {1}>
+        {
+            size = Shape <start = 0, end = 1> (x)
+            all = Squeeze(size)
+            trips = Sub(all, one)
+            last, number, stacked = Loop <
+                body = body (int64 i, bool go, float[5] before, int64 at) => (again, after, next, y)
+                {
+                    again = Identity(go)
+                    row = Gather <axis = 0> (x, i)
+                    after = Add(before, row)
+                    next = Add(at, one)
+                    y = Neg(after)
+                }> (trips, , h, zero)
+        }
+    """)
+    for target in ("cpu", "gfx942"):
+        check(model, mgx_mlir.compile(model, target, FULL), [{"t": t} for t in (0, 1, 4)])

@@ -166,3 +166,14 @@ def test_what_is_more_is_one_or_nothing(most: int, each: int) -> None:
     for n in range(8):
         found = evaluate(parse(text), {"rows": n})
         assert found == (each * n > most) or (n == 0 and found == 1)
+
+
+def test_a_symbol_that_is_not_known_may_be_0() -> None:
+    for text in ("max(n-1, 0)", "2+max(1-n, 0)", "max(max(n-2, 0)-n+1, 0)", "3*max(2*n*m-1, 0)"):
+        size = parse(text)
+        assert parse(str(size)) == size
+        assert str(size) == str(parse(text, {s: Symbol(s, 0) for s in "nm"}))
+        for n in range(4):
+            # Texts of sizes are expressions of Python.
+            assert evaluate(size, {"n": n, "m": 2}) == eval(text, {"n": n, "m": 2})
+    assert parse("max(n-1, 0)", {"n": Symbol("n")}) == parse("n-1")

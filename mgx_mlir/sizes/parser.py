@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from mgx_mlir.errors import OpenError
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, maximum
+from mgx_mlir.sizes.arithmetic import (
+    Number,
+    Positive,
+    Size,
+    Symbol,
+    bounds,
+    maximum,
+    substitute,
+    symbols,
+)
 
 # A formula of a file is no longer than this and no deeper. Written out as a sum of products a
 # product in it has no more terms, each of no more factors, and no part is longer than this.
@@ -122,8 +131,23 @@ class _Parser:
         if kind == "number":
             return int(text)
         if text == "max" and self.sign("("):
-            return self.short(maximum(self.inner(","), self.inner(")")))
+            return self.short(self.larger(self.inner(","), self.inner(")")))
         return Size.of(self.known.get(text, Symbol(text)))
+
+    def larger(self, a: Number, b: Number) -> Number:
+        """The larger of two numbers. A symbol that is not known may be 0, which no proof says."""
+        found = maximum(a, b)
+        least = {
+            s.name: Size.of(Symbol(s.name, 0)) for s in symbols(a - b) if s.name not in self.known
+        }
+        if not least or str(maximum(substitute(a, least), substitute(b, least))) == str(found):
+            return found
+        more = a - b
+        assert isinstance(more, Size)
+        if more.terms[0][1] < 0:  # as `maximum` has it
+            more, b = b - a, a
+            assert isinstance(more, Size)
+        return b + Size((((Positive(more),), 1),))
 
 
 def _is_short(a: Number, b: Number) -> bool:
