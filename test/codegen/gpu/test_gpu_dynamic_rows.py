@@ -9,8 +9,11 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
+from mgx_mlir.errors import ArtifactError
+from test.codegen.bound_code import bound_code
 from test.codegen.gpu.emulated import run_on
 
 
@@ -140,6 +143,24 @@ def test_transposed_rows_are_matrices_of_any_size() -> None:
         module = ir.Module.parse(text)
         code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
     assert code.why.startswith("mgx.dot: any sizes, ")
+
+
+def test_parts_of_k_and_matrices_together_fit_a_grid() -> None:
+    a, b, c = (tensor(f"?x{shape}", "n, _, _") for shape in ("8x40000", "40000x8", "8x8"))
+    text = (
+        f"mgx.kernel @k(%a: {a}, %b: {b}) -> ({c}) attributes "
+        f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\nmgx.return %c : {c}\n}}"
+    )
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    (launch,) = bound_code(code, {"n": 100}).launches
+    parts = launch.grid[2] // 100
+    assert parts > 1
+    bound_code(code, {"n": MAX_BATCH // parts})
+    with pytest.raises(ArtifactError, match="out of range"):
+        bound_code(code, {"n": MAX_BATCH // parts + 1})
 
 
 def test_products_with_their_rows_have_short_formulas() -> None:

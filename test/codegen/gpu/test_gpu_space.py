@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from contraction_kernels import Product
@@ -17,6 +18,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.schedule import Schedule, Tuned
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.choice import steered
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.space import Option, Space, space_of
 from mgx_mlir.errors import ScheduleError
@@ -140,3 +142,22 @@ def test_narrow_writes_cost_lds_alone() -> None:
         for waves in ("1x2", "2x2")
     )
     assert wide < narrow < 2 * wide
+
+
+@pytest.mark.parametrize("fill", [1, 7, 36, 1216])
+@pytest.mark.parametrize("prefetch", [1, 3, 4])
+@pytest.mark.parametrize("waves_k", [0, 4])
+def test_parts_of_a_run_stay_within_their_scratch_memory(
+    fill: int, prefetch: int, waves_k: int
+) -> None:
+    """So many work-groups have room, for up to half as many tiles; and a part has the iterations
+    that its loop takes for given."""
+    schedule = ProductSchedule(1, 1, 1, 1, prefetch, waves_k=waves_k, fill=fill)
+    for turns in (1, 2, 5, 16, 63, 100):
+        seen = set()
+        for tiles in range(fill + 2):
+            parts = cast(int, schedule.cut(turns * schedule.turn, tiles))
+            assert parts == 1 or (parts * tiles <= fill and turns // parts >= schedule.least)
+            assert parts == 1 or tiles <= fill // 2
+            seen.add(parts)
+        assert max(seen) <= cast(int, schedule.most(turns * schedule.turn))

@@ -44,7 +44,6 @@ from mgx_mlir.codegen.gpu.families.contraction.choices import (
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.crossing import CrossedImages, side_by_side
-from mgx_mlir.codegen.gpu.families.contraction.finish import Shared
 from mgx_mlir.codegen.gpu.families.contraction.function import Tensors
 from mgx_mlir.codegen.gpu.families.contraction.generator import TilesGenerator
 from mgx_mlir.codegen.gpu.families.contraction.operands import (
@@ -171,19 +170,20 @@ class ProductKernel(SymbolicKernel):
                     others.append((plan, regime.share * part))
                 else:
                     ways.append(self._way(choice.variant, plan, regime.share * part))
-        bytes_ = sum((way.sums.size * way.sums.tensor.bytes for way in ways if way.sums), 0)
+        used = [way.sums for way in ways if way.sums]
+        bytes_ = sum((move.size * move.tensor.bytes for move in used), self._start)
         columns = [way.tiling.schedule.columns(way.tiling.unit) for way in ways]
         limits = [MAX_BATCH - ceil_div(self.whole.N, min(columns))] if columns else []
         if self.images is None:
             limits.append(MAX_BATCH - self.whole.batch)
+            cut = (way for way in ways if way.tiling.schedule.splits > 1)
+            limits += [MAX_BATCH - way.share * way.split.most * self.whole.batch for way in cut]
         else:
             limits.append(MAX_THREADS - self.whole.M - self.whole.N)
-        used = [way.sums for way in ways if way.sums]
-        start = self._start
         used += [packed.image for packed in self.packed]
         launches = Launches(self.kernel, limits=limits, formulas=formulas)
         launches.limit(*(move.limit for move in (*self.moves, *used)))
-        launches.reserve(start + bytes_)
+        launches.reserve(bytes_)
         for packed in self.packed:
             packed.emit(launches, self.images.count if self.images else self.whole.batch, share)
         for way in ways:
@@ -207,10 +207,10 @@ class ProductKernel(SymbolicKernel):
         if split.named:
             # The most that runs with several parts have; others have no partial sums.
             groups = schedule.fill - schedule.fill * is_more(tiles, schedule.fill // 2)
-        shared = Shared(tiling, problem.accumulator, split.most)
-        element = element_of(ir.RankedTensorType.get([1], emit.element_type(shared.element)))
-        size = share * groups * schedule.rows(unit) * schedule.columns(unit)
-        how = Tensor(1, element, written=True), 0, Axis(()), size, shared.elements, self._start
+        element = element_of(ir.RankedTensorType.get([1], emit.element_type(problem.accumulator)))
+        each = schedule.rows(unit) * schedule.columns(unit)
+        size, reach = share * groups * each, split.most * each
+        how = Tensor(1, element, written=True), 0, Axis(()), size, reach, self._start
         return _Way(variant, tiling, share, split, Move(SCRATCH, *how))
 
     def _tiles(self, tiling: Tiling) -> tuple[Number, Number, Number]:
