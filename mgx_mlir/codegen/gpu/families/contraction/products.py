@@ -172,8 +172,8 @@ class ProductKernel(SymbolicKernel):
                     ways.append(self._way(choice.variant, plan, regime.share * part))
         used = [way.sums for way in ways if way.sums]
         bytes_ = sum((move.size * move.tensor.bytes for move in used), self._start)
-        columns = [way.tiling.schedule.columns(way.tiling.unit) for way in ways]
-        limits = [MAX_BATCH - ceil_div(self.whole.N, min(columns))] if columns else []
+        columns = sorted(way.tiling.schedule.columns(way.tiling.unit) for way in ways)[:1]
+        limits: list[Number] = [MAX_BATCH - ceil_div(self.whole.N, n) for n in columns]
         if self.images is None:
             limits.append(MAX_BATCH - self.whole.batch)
             cut = (way for way in ways if way.tiling.schedule.splits > 1)
