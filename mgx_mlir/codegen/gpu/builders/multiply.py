@@ -96,8 +96,8 @@ def dot_products(
     totals = []
     for i in range(ir.VectorType(sums.type).shape[0]):
         f16 = element == "f16"
-        factors = (memory.part(x, 2 * i, 2) if f16 else memory.word(x, i) for x in (a, b))
-        totals.append(dot_product(element, *factors, memory.element(sums, i), signs=signs))
+        left, right = (memory.part(x, 2 * i, 2) if f16 else memory.word(x, i) for x in (a, b))
+        totals.append(dot_product(element, left, right, memory.element(sums, i), signs=signs))
     return memory.joined(totals)
 
 
