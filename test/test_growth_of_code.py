@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lines of Python in code generation, all of it.
-CODEGEN_LINES = 39_053
+CODEGEN_LINES = 39_058
 FILE_LINES = 400
 # Files that were longer when the limit came; each goes from here when it is split.
 LONGER = """

@@ -182,7 +182,8 @@ def loop(
 
     A loop known to run once becomes straight code. LLVM does not unroll a `rolled` loop. Vectors of
     one element are carried as scalars: LLVM 22 never ends where such a vector of less than 32 bits
-    comes into a block of an AMD GPU's code that computes with it.
+    comes into a block of an AMD GPU's code that computes with it. Vectors of bytes are carried as
+    words: LLVM would copy parts of such a vector apart, and spill.
     """
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
@@ -225,19 +226,28 @@ def count(begin: Index, end: Index, sizes: Sequence[Index], body: Callable[..., 
 
 
 def _carried(x: ir.Value) -> ir.Value:
-    """The element of a vector of one; other values as they are."""
-    return x if x.type == _carried_type(x.type) else vector.extract(x, [], [0])
+    """The element of a vector of one, the words of a vector of bytes; other values as they are."""
+    return _restored(x, _carried_type(x.type))
 
 
 def _carried_type(type_: ir.Type) -> ir.Type:
-    if isinstance(type_, ir.VectorType) and ir.VectorType(type_).shape == [1]:
-        return ir.VectorType(type_).element_type
-    return type_
+    if not isinstance(type_, ir.VectorType) or ir.VectorType(type_).rank != 1:
+        return type_
+    (count,), element = ir.VectorType(type_).shape, ir.VectorType(type_).element_type
+    if count % 8 == 0 and getattr(element, "width", 0) == 8:
+        return ir.VectorType.get([count // 4], ir.IntegerType.get_signless(32))
+    return element if count == 1 else type_
 
 
 def _restored(x: ir.Value, type_: ir.Type) -> ir.Value:
-    """A value of this type from what `_carried` made of it."""
-    return x if x.type == type_ else vector.from_elements(type_, [x])
+    """A value as one of this type, of as many bits."""
+    if x.type == type_:
+        return x
+    if not isinstance(type_, ir.VectorType):
+        return vector.extract(x, [], [0])
+    if isinstance(x.type, ir.VectorType):
+        return vector.bitcast(type_, x)
+    return vector.from_elements(type_, [x])
 
 
 def repeat(

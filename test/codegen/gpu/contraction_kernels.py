@@ -250,13 +250,14 @@ def emulated(target: Target) -> list[Product]:
         Product((2, 9, 16384), "nt", "i8"),
     ]
     if target.matrix:
-        # Waves share k, and read fragments without LDS; in the last one, steps are a loop.
+        # Waves share k, and read fragments without LDS; in the last two, steps are a loop.
         found += [
             Product((40, 50, 512), "nt", epilogue="residual", schedule=_sharing(2, 2, 3)),
             Product((20, 24, 1024), "nt", "bf16", (2,), "bias", schedule=_sharing(1, 1, 2, 2)),
             Product((40, 72, 1024), "nt", epilogue="gelu", schedule=_sharing(2, 4, 2, 2)),
             Product((33, 40, 1024), "nt", "i8", schedule=_sharing(3, 1, 8)),
             Product((32, 32, 4096), "nt", schedule=_sharing(2, 2, 2)),
+            Product((32, 40, 6144), "nt", "i8", epilogue="residual", schedule=_sharing(2, 3, 2)),
         ]
     if target.matrix == "mfma":
         found += [

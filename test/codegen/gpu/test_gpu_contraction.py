@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,27 @@ def test_a_schedule_that_spills_gives_way_to_one_with_fewer_registers(
     assert re.fullmatch(r"mgx\.dot: tile .*, fma of f32 would spill registers", first)
     assert re.fullmatch(r"mgx\.dot: tile .*, fma of f32", second)
     assert not any(stats["vgpr_spills"] for stats in code.stats.values())
+
+
+@pytest.mark.parametrize("element", ["i8", "ui8"])
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1200", "gfx1201"])
+def test_products_of_bytes_with_a_long_k_spill_nothing(chip: str, element: str) -> None:
+    if element == "ui8" and chip == "gfx942":
+        pytest.skip("its instructions take signed bytes alone")
+    _, kernel = Product((128, 768, 3072), "nt", element, epilogue="residual").kernel()
+    code = compiler(kernel)(Target.get(chip))
+    assert re.fullmatch(r"mgx\.quant_dot: tile .*, (mfma|wmma) of u?i8", code.why)
+    assert not any(stats["vgpr_spills"] for stats in code.stats.values())
+
+
+def test_waves_that_share_k_count_on_their_share_of_registers() -> None:
+    _, kernel = Product((128, 768, 3072), "nt", "i8").kernel()
+    target, distances = Target.get("gfx1201"), []
+    for share in (1.0, 0.5):
+        made = contraction_program(kernel, replace(target, register_share=share))
+        assert isinstance(made, Generated)
+        distances += re.findall(r"share k .* distance (\d+)", made.schedule)
+    assert distances == ["6", "2"]
 
 
 def test_chosen_schedule_is_told() -> None:

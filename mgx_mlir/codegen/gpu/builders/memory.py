@@ -134,11 +134,8 @@ def opaque_word(number: ir.Value, register: str = "v", stays: bool = False) -> i
 
 def held(x: ir.Value) -> None:
     """Forces a vector to be read here; LLVM would sink the read into the branch that uses it."""
-    bits = ir.VectorType(x.type).shape[0] * bit_width(ir.VectorType(x.type).element_type)
-    word = min(bits, 32)
-    type_ = ir.VectorType.get([bits // word], ir.IntegerType.get_signless(word))
-    whole: ir.Value = vector.BitCastOp(type_, x).result
-    if bits == word:
+    whole = words(x)
+    if ir.VectorType(whole.type).shape == [1]:
         whole = element(whole, 0)  # registers have no vector of one
     llvm.InlineAsmOp(None, [whole], "", "v", has_side_effects=True)
 
@@ -169,12 +166,8 @@ def load_far(memory: ir.Value, offset: Index, step: Index, count: int) -> ir.Val
 
 def select(condition: ir.Value, x: ir.Value, other: ir.Value) -> ir.Value:
     """One of two vectors, as words where they are of bytes: LLVM would select each byte alone."""
-    type_ = ir.VectorType(x.type)
-    bits = type_.shape[0] * bit_width(type_.element_type)
-    word = math.gcd(bits, 32)
-    words = ir.VectorType.get([bits // word], ir.IntegerType.get_signless(word))
-    x, other = (vector.BitCastOp(words, value).result for value in (x, other))
-    return vector.BitCastOp(type_, arith.select(condition, x, other)).result
+    chosen = arith.select(condition, words(x), words(other))
+    return vector.BitCastOp(x.type, chosen).result
 
 
 def store(x: ir.Value, memory: ir.Value, offset: Index) -> None:
@@ -210,12 +203,13 @@ def concatenated(vectors: Sequence[ir.Value]) -> ir.Value:
 
 def word(x: ir.Value, number: int) -> ir.Value:
     """Four neighbours of a vector of bytes, as an i32."""
-    words = ir.VectorType(x.type).shape[0] // 4
-    i32 = ir.IntegerType.get_signless(32)
-    return element(vector.BitCastOp(ir.VectorType.get([words], i32), x).result, number)
+    return element(words(x), number)
 
 
-def of_words(words: Sequence[ir.Value], element_type: ir.Type) -> ir.Value:
-    """i32s as a vector of bytes."""
-    type_ = ir.VectorType.get([4 * len(words)], element_type)
-    return vector.BitCastOp(type_, joined(words)).result
+def words(x: ir.Value) -> ir.Value:
+    """A vector as one of words of 32 bits, or of fewer where it is none of whole words."""
+    type_ = ir.VectorType(x.type)
+    bits = type_.shape[0] * bit_width(type_.element_type)
+    word = math.gcd(bits, 32)
+    own = ir.VectorType.get([bits // word], ir.IntegerType.get_signless(word))
+    return vector.BitCastOp(own, x).result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm, vector
+from mlir.dialects import amdgpu, arith, llvm
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders import memory
@@ -119,8 +119,7 @@ def _scaled_product(
 ) -> ir.Value:
     """The product of two operands of 128 elements along k, a scale for each 32."""
     i32 = ir.IntegerType.get_signless(32)
-    words = ir.VectorType.get([unit.per_lane // 4], i32)
-    first, second = (vector.BitCastOp(words, x).result for x in factors)
+    first, second = map(memory.words, factors)
     kind, lowest = arith.constant(i32, _KINDS[unit.element]), arith.constant(i32, 0)
     mangled = f"v{unit.per_lane // 4}i32"
     name = f"llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4.{mangled}.{mangled}"

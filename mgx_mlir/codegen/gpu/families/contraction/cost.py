@@ -256,10 +256,10 @@ def _straight(
         and x.width(unit.chunk) == unit.chunk for x in read
     ):  # fmt: skip
         return
-    first = terms[0]
+    first, most = terms[0], _STRAIGHT_REGISTERS * target.register_share
     for waves_k, tiles_m, tiles_n in product(_SHARING, _FEW_TILES, _FEW_TILES):
         sums, fragments = tiles_m * tiles_n * unit.sums, (tiles_m + tiles_n) * unit.fragment
-        distance = next((n for n in _FAR if sums + n * fragments <= _STRAIGHT_REGISTERS), 0)
+        distance = next((n for n in _FAR if sums + n * fragments <= most), 0)
         own = ProductSchedule(1, 1, tiles_m, tiles_n, distance, waves_k=waves_k)
         depth = own.step(unit)
         lds = waves_k * own.rows(unit) * own.columns(unit) * emit.element_bytes(unit.accumulator)
@@ -268,7 +268,7 @@ def _straight(
         if not distance or not whole or windows or lds > target.lds_bytes:
             continue
         blocks = ceil_div(first.M, own.rows(unit)) * ceil_div(first.N, own.columns(unit))
-        most = 2 * target.compute_units // (blocks * first.batch)
+        room = 2 * target.compute_units // (blocks * first.batch)
         steps = math.gcd(*(x.K // depth for x in terms))
         yield own
         if fills and len(terms) == 1:
@@ -276,7 +276,7 @@ def _straight(
             of_run = (replace(own, prefetch=n, fill=fill) for n in turns for fill in fills)
             yield from (x for x in of_run if x.cut(steps, blocks * first.batch) != 1)
             continue
-        yield from (split(own, n) for n in splits(steps) if n <= most)
+        yield from (split(own, n) for n in splits(steps) if n <= room)
 
 
 def _sources(problem: Contraction, depth: int) -> tuple[Source, Source]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mlir import ir
+from mlir.dialects import vector
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
@@ -129,7 +130,8 @@ def columns(rows: Sequence[ir.Value]) -> Column:
         if i // 4 not in done:
             words = [memory.word(x, i // 4) for x in rows]
             done[i // 4] = [_transposed_bytes(words[k : k + 4]) for k in range(0, len(words), 4)]
-        return memory.of_words([block[i % 4] for block in done[i // 4]], type_.element_type)
+        joined = memory.joined([block[i % 4] for block in done[i // 4]])
+        return vector.bitcast(ir.VectorType.get([len(rows)], type_.element_type), joined)
 
     return column
 
