@@ -126,7 +126,7 @@ class _Planner:
         for op in kernel.regions[0].blocks[0].operations:
             for result in op.results:
                 sizes = (
-                    sizes_of(result.type, {})
+                    sizes_of(result.type, None)
                     if isinstance(result.type, ir.RankedTensorType)
                     else []
                 )
@@ -310,7 +310,7 @@ class _Planner:
     def _sizes(self, type_: ir.Type) -> list[Number]:
         if ir.RankedTensorType(type_).has_static_shape:
             return list(ir.RankedTensorType(type_).shape)
-        sizes = sizes_of(type_, {})
+        sizes = sizes_of(type_, None)
         known = [size for size in sizes if size is not None]
         if not self.symbolic or len(known) != len(sizes):
             raise OpenError(

@@ -78,7 +78,7 @@ def open_dims(names: Sequence[str], inputs: Sequence[ir.Value]) -> tuple[OpenDim
         shape = tuple(d.name if isinstance(d, mgx.DimAttr) else d for d in dims)
         shown = tuple("?" if size is None else size for size in shape)
         for place, dim in enumerate(dims):
-            symbol = alone(named(dim.name, {})) if isinstance(dim, mgx.DimAttr) else None
+            symbol = alone(named(dim.name, None)) if isinstance(dim, mgx.DimAttr) else None
             if isinstance(dim, mgx.DimAttr) and symbol is not None and dim.min != dim.max:
                 found.append(OpenDim(symbol.name, name, place, shown, dim.min, dim.max))
     return tuple(found)

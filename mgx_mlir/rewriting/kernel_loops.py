@@ -107,7 +107,7 @@ def leading_sizes(loop: mgx.LoopOp) -> tuple[Number, ...]:
     """The sizes of the leading dimensions that all has that a loop carries beside its counter."""
     counters = counter_places(loop)
     carried = [value for number, value in enumerate(loop.init) if number not in counters]
-    shapes = [sizes_of(value.type, {})[:-1] for value in carried]
+    shapes = [sizes_of(value.type, None)[:-1] for value in carried]
     shared: list[Number] = []
     for first, *others in zip(*shapes, strict=False):
         if first is None or any(size != first for size in others):

@@ -192,7 +192,7 @@ def interface_of(kernel: mgx.KernelOp, formulas: Formulas) -> Interface:
     def operand(type_: ir.Type, over: tuple[int, ...] = ()) -> Operand:
         dtype = numpy_dtype(type_)
         total: Number = dtype.itemsize
-        for size in sizes_of(type_, {}):
+        for size in sizes_of(type_, None):
             if size is None:
                 raise UnsupportedError(f"a kernel takes a tensor of an unknown size: {type_}")
             total = total * size
@@ -218,7 +218,7 @@ def _symbol_bounds(tensors: list[ir.Type]) -> dict[str, tuple[int, int | None]]:
     found: dict[str, tuple[int, int | None]] = {}
     for symbol in named_symbols(tensors).values():
         found[symbol.name] = symbol.low, symbol.high
-    used = {s.name for t in tensors for n in sizes_of(t, {}) if n is not None for s in symbols(n)}
+    used = {s.name for t in tensors for n in sizes_of(t, None) if n is not None for s in symbols(n)}
     return {name: ends for name, ends in sorted(found.items()) if name in used}
 
 

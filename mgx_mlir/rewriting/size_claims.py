@@ -46,8 +46,8 @@ def size_claims(kernel: mgx.KernelOp) -> list[Size]:
 
 
 def _claims(op: ir.Operation) -> Iterator[Number]:
-    operands = [sizes_of(value.type, {}) for value in op.operands]
-    results = [sizes_of(value.type, {}) for value in op.results]
+    operands = [sizes_of(value.type, None) for value in op.operands]
+    results = [sizes_of(value.type, None) for value in op.results]
     view = op.opview
     if isinstance(view, mgx.SliceOp):
         yield from _slice(view, operands[0], results[0])
@@ -94,4 +94,4 @@ def _inferred(op: ir.Operation) -> list[Sizes]:
         )
     except (ir.MLIRError, TypeError, ValueError):
         return []
-    return [sizes_of(value.type, {}) for value in made.results]
+    return [sizes_of(value.type, None) for value in made.results]

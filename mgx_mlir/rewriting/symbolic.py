@@ -46,13 +46,13 @@ def named_symbols(tensors: Iterable[ir.Type]) -> dict[str, Symbol]:
     for type_ in tensors:
         for dim in types.dims_of(type_):
             if isinstance(dim, mgx.DimAttr):
-                own = alone(named(dim.name, {}))
+                own = alone(named(dim.name, None))
                 if own is None:
                     formulas.append(dim)
                 else:
                     found.setdefault(own.name, _symbol(own.name, dim))
     for dim in formulas:
-        if not {symbol.name for symbol in symbols(named(dim.name, {}))} <= found.keys():
+        if not {symbol.name for symbol in symbols(named(dim.name, None))} <= found.keys():
             name = _quotable(dim.name)
             found.setdefault(name, _symbol(name, dim))
     return found
@@ -66,10 +66,11 @@ def _quotable(name: str) -> str:
     return name.replace("`", "'")
 
 
-def named(name: str, known: Mapping[str, Symbol]) -> Number:
+def named(name: str, known: Mapping[str, Symbol] | None) -> Number:
     """The size that a dimension's name gives; a name that is no size is a symbol of its own.
 
-    Where symbols are `known`, a formula of other symbols is a symbol of its own too.
+    Where symbols are `known`, a formula of other symbols is a symbol of its own too. None: each
+    may be 0.
     """
     try:
         size = parse(name, known)
@@ -81,10 +82,10 @@ def named(name: str, known: Mapping[str, Symbol]) -> Number:
         if _quotable(name) not in known:
             return size
     name = _quotable(name)
-    return Size.of(known.get(name, Symbol(name)))
+    return Size.of((known or {}).get(name, Symbol(name)))
 
 
-def sizes_of(type_: ir.Type, known: Mapping[str, Symbol]) -> Sizes:
+def sizes_of(type_: ir.Type, known: Mapping[str, Symbol] | None) -> Sizes:
     """The sizes of a tensor type, by its dimensions' names."""
     return [
         named(dim.name, known) if isinstance(dim, mgx.DimAttr) else dim
@@ -327,14 +328,16 @@ def _same_or_one(op: mgx.MultibroadcastOp, operands: Sequence[Sizes]) -> Pairs:
     return [(a, b) for a, b in zip(x, y[len(y) - len(x) :], strict=True) if a != 1]
 
 
-def _known(operands: Sequence[Sizes]) -> dict[str, Symbol]:
-    return {
+def _known(operands: Sequence[Sizes]) -> dict[str, Symbol] | None:
+    """The symbols of a program's inputs, where `symbols_of` says them, and those of operands."""
+    own = {
         symbol.name: symbol
         for sizes in operands
         for size in sizes
         if size is not None
         for symbol in symbols(size)
     }
+    return {**_scope.get(), **own} or None
 
 
 _RULES: dict[type[ir.OpView], Rule] = {

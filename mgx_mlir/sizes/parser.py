@@ -33,7 +33,8 @@ class LongSizeError(OpenError, ValueError):
 
 
 def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
-    """The size that a text is; `known` gives the bounds of symbols, by name.
+    """The size that a text is. `known` gives the bounds of symbols, by name, and others are 1 or
+    more; without it each may be 0.
 
     Raises ValueError for what is no size, LongSizeError for a longer text.
     """
@@ -42,17 +43,18 @@ def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
             f"a size is a formula of {len(text)} characters, '{text:.80}...'; at most {MAX_TEXT} "
             "are read: give the model some of the sizes in it"
         )
-    return _parsed(text, *((symbol, symbol.optimals) for symbol in (known or {}).values()))
+    bounded = ((symbol, symbol.optimals) for symbol in (known or {}).values())
+    return _parsed(text, known is None, *bounded)
 
 
 @lru_cache(1 << 14)
-def _parsed(text: str, *known: tuple[Symbol, tuple[int, ...]]) -> Number:
-    return _Parser(text, {symbol.name: symbol for symbol, _ in known}).whole()
+def _parsed(text: str, unknown: bool, *known: tuple[Symbol, tuple[int, ...]]) -> Number:
+    return _Parser(text, {symbol.name: symbol for symbol, _ in known}, unknown).whole()
 
 
 class _Parser:
-    def __init__(self, text: str, known: Mapping[str, Symbol]) -> None:
-        self.text, self.known, self.depth = text, known, 0
+    def __init__(self, text: str, known: Mapping[str, Symbol], unknown: bool) -> None:
+        self.text, self.known, self.unknown, self.depth = text, known, unknown, 0
         self.tokens: list[tuple[str, str]] = []
         place = 0
         while place < len(text.rstrip()):
@@ -135,11 +137,9 @@ class _Parser:
         return Size.of(self.known.get(text, Symbol(text)))
 
     def larger(self, a: Number, b: Number) -> Number:
-        """The larger of two numbers. A symbol that is not known may be 0, which no proof says."""
+        """The larger of two numbers; of symbols that may be 0, no proof speaks."""
         found = maximum(a, b)
-        least = {
-            s.name: Size.of(Symbol(s.name, 0)) for s in symbols(a - b) if s.name not in self.known
-        }
+        least = {s.name: Size.of(Symbol(s.name, 0)) for s in symbols(a - b)} if self.unknown else {}
         if not least or str(maximum(substitute(a, least), substitute(b, least))) == str(found):
             return found
         more = a - b

@@ -299,7 +299,7 @@ def kernel_symbols(kernel: mgx.KernelOp) -> tuple[str, ...]:
     found = {
         symbol.name
         for tensor in _tensors(kernel)
-        for size in symbolic.sizes_of(tensor, {})
+        for size in symbolic.sizes_of(tensor, None)
         if size is not None
         for symbol in symbols(size)
     }

@@ -134,7 +134,7 @@ def sizes_of(type_: ir.Type) -> tuple[Number, ...]:
     """
     if not isinstance(type_, ir.RankedTensorType) or type_.has_static_shape:
         return shape_of(type_)
-    sizes = symbolic.sizes_of(type_, {})
+    sizes = symbolic.sizes_of(type_, None)
     known = tuple(size for size in sizes if size is not None)
     if len(known) != len(sizes):
         raise UnsupportedError(f"a size of {type_} does not follow from those of the inputs")

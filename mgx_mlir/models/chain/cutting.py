@@ -189,7 +189,7 @@ def _sizes(block: ir.Block) -> Callable[[ir.Value], int]:
 
     def size(value: ir.Value) -> int:
         total = numpy_dtype(value.type).itemsize
-        for one in sizes_of(value.type, {}):
+        for one in sizes_of(value.type, None):
             assert one is not None
             total *= one if isinstance(one, int) else evaluate(one, usual)
         return total

@@ -125,7 +125,7 @@ def _drop_arguments(module: ir.Module, main: ir.OpView, names: Sequence[str]) ->
 def _symbols(module: ir.Module) -> set[str]:
     """The names of all symbols in the types of a module's values."""
     types = {v.type for op in walk(module.operation) for v in (*op.operands, *op.results)}
-    sizes = [n for t in types if isinstance(t, ir.RankedTensorType) for n in sizes_of(t, {})]
+    sizes = [n for t in types if isinstance(t, ir.RankedTensorType) for n in sizes_of(t, None)]
     return {symbol.name for n in sizes if n is not None for symbol in symbols(n)}
 
 
