@@ -31,8 +31,8 @@ from onnx.backend.base import Backend, BackendRep
 from mgx_mlir.backend import MgxBackend
 from test import onnx_suite
 
+# After so many seconds a case counts as a hang.
 SECONDS = 120
-MODULES = {"mgx": "mgx_mlir", "onnxruntime": "onnxruntime", "iree": "iree", "migraphx": "migraphx"}
 
 
 class Peer(BackendRep):
@@ -117,7 +117,9 @@ def tool(name: str, *arguments: object) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+# By the names of their Python modules.
 PEERS = {"onnxruntime": OnnxRuntime, "iree": Iree, "migraphx": MIGraphX}
+NAMES = ("mgx", *PEERS)
 
 
 def backend(by: str, opset: int | None) -> type[Backend]:
@@ -177,7 +179,7 @@ def attempt(cases: onnx_suite.Cases, group: str, name: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--by", default=",".join(MODULES), help="who runs them")
+    parser.add_argument("--by", default=",".join(NAMES), help="who runs them")
     parser.add_argument("--opset", type=int, metavar="N", help="the newest opset a peer is given")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--match", default="", metavar="TEXT", help="cases whose names have it")
@@ -185,9 +187,9 @@ def main() -> int:
     options = parser.parse_args()
     os.environ.update(MGX_JOBS="1", MGX_THREADS="1", OMP_NUM_THREADS="1")
     for by in options.by.split(","):
-        if by not in MODULES:
-            parser.error(f"{by!r} is none of {', '.join(MODULES)}")
-        if importlib.util.find_spec(MODULES[by]) is None:
+        if by not in NAMES:
+            parser.error(f"{by!r} is none of {', '.join(NAMES)}")
+        if by in PEERS and importlib.util.find_spec(by) is None:
             print(f"{by}: not installed")
             continue
         cases = onnx_suite.cases_for(backend(by, options.opset), __name__)

@@ -16,6 +16,7 @@ from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_of
 from mgx_mlir.rewriting.queries import (
     blocks,
+    create_like,
     definition,
     element_bits,
     element_type,
@@ -94,15 +95,9 @@ def _narrow(value: ir.Value, context: PassContext) -> None:
     with ir.InsertionPoint(source), source.location:
         made = new_literal(array.astype(np.uint8), bytes_, context.weights)
     while mgx.is_view(view := users(value)[0]) and has_one_use(value):
-        attributes = {name: view.attributes[name] for name in view.attributes}
         value = view.operation.results[0]
         with ir.InsertionPoint(view), view.location:
-            made = ir.Operation.create(
-                view.operation.name,
-                results=[mgx.tensor_type(shape(value), bytes_)],
-                operands=[made],
-                attributes=attributes,
-            ).results[0]
+            made = create_like(view, [made], shape(value), bytes_)
     with ir.InsertionPoint.after(made.owner), source.location:
         value.replace_all_uses_with(mgx.convert(made, wide))
 

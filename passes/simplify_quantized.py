@@ -20,6 +20,7 @@ from mgx_mlir.rewriting.queries import (
     broadcast_source,
     broadcast_to,
     common_sizes,
+    create_like,
     definition,
     element_bits,
     element_type,
@@ -122,14 +123,7 @@ def _with_zero(
     element: ir.Type,
 ) -> ir.Value:
     """The result of a quantization, or of its inverse, with another x and zero point."""
-    created = ir.Operation.create(
-        op.operation.name,
-        results=[mgx.tensor_type(shape(op.y), element)],
-        operands=[x, op.scale, zero],
-        attributes={key: op.attributes[key] for key in op.attributes},
-    )
-    value: ir.Value = created.results[0]
-    return value
+    return create_like(op, [x, op.scale, zero], shape(op.y), element)
 
 
 @dataclass(frozen=True)

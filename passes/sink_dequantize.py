@@ -20,6 +20,7 @@ from mgx_mlir.rewriting.queries import (
     blocks,
     broadcast_source,
     broadcast_to,
+    create_like,
     definition,
     element_bits,
     element_type,
@@ -66,13 +67,7 @@ def quantize_before_relu(op: mgx.QuantizelinearOp, context: PassContext) -> ir.V
     scale, point = numbers
     if scale <= 0 or point != ml_dtypes.iinfo(numpy_dtype(element_type(op.y))).min:
         return None
-    created = ir.Operation.create(
-        op.operation.name,
-        results=[op.y.type],
-        operands=[inner.x, op.scale, zero],
-        attributes={name: op.attributes[name] for name in op.attributes},
-    )
-    return created.results[0]
+    return create_like(op, [inner.x, op.scale, zero], shape(op.y))
 
 
 @rewrites(mgx.ConcatOp)
@@ -252,10 +247,4 @@ def _widens(op: mgx.ConvertOp) -> bool:
 
 def _like(op: ir.OpView, operands: Sequence[ir.Value]) -> ir.Value:
     """The op on operands of another element type."""
-    created = ir.Operation.create(
-        op.operation.name,
-        results=[mgx.tensor_type(shape(op.result), element_type(operands[0]))],
-        operands=operands,
-        attributes={name: op.attributes[name] for name in op.attributes},
-    )
-    return created.results[0]
+    return create_like(op, operands, shape(op.result), element_type(operands[0]))

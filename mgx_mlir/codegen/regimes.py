@@ -125,7 +125,7 @@ def _covered(
     last = {found[number][0]: number for number in numbers}
     first = {found[number][0]: number for number in reversed(numbers)}
     while True:
-        # Of the regimes so far: the fewest functions, their least sum of ratios, and who serves.
+        # By number of regimes: the fewest functions, the least sum of ratios, all schedules.
         ways: dict[int, tuple[int, float, list[S]]] = {0: (0, 0, [])}
         for at in numbers:
             functions, total, before = ways[at]

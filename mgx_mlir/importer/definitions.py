@@ -47,7 +47,7 @@ def resolve(
 
 
 def refused_type(schema: onnx.defs.OpSchema, inputs: Sequence[Value | None]) -> str:
-    """What a definition says against the types of tensors; '' where it takes them."""
+    """Why an operator's definition refuses the types of its inputs; '' where it takes them."""
     forms = _types(schema.name, schema.since_version, schema.domain)
     for index, value in enumerate(inputs if forms else ()):
         if value is None or value.items is not None:

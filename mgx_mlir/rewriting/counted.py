@@ -90,10 +90,7 @@ def recomputed(value: ir.Value, views: Sequence[ir.OpView] = ()) -> ir.Value:
     if op is not None and _is_read_through(op):
         return recomputed(op.operands[0], [*views, op])
     for view in reversed(views):
-        type_ = mgx.tensor_type(shape(view.results[0]), element_type(value))
-        names = {name: view.attributes[name] for name in view.attributes}
-        made = ir.Operation.create(view.operation.name, [type_], [value], names)
-        value = made.results[0]
+        value = create_like(view, [value], shape(view.results[0]), element_type(value))
     return value
 
 

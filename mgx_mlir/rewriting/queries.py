@@ -275,14 +275,19 @@ def create_like(
     like: ir.OpView,
     operands: Sequence[ir.Value],
     dims: Sequence[int],
+    element: ir.Type | None = None,
+    /,
     **attributes: ir.Attribute,
 ) -> ir.Value:
-    """Creates an op like `like` on other operands; gives its result, of shape `dims`."""
+    """Creates an op like `like` on other operands; gives its result, of shape `dims`.
+
+    element: the result's element type, where it is another one.
+    """
     operation = like.operation
     own = {name: operation.attributes[name] for name in operation.attributes}
     created = ir.Operation.create(
         operation.name,
-        results=[mgx.tensor_type(dims, element_type(operation.results[0]))],
+        results=[mgx.tensor_type(dims, element or element_type(operation.results[0]))],
         operands=operands,
         attributes=own | attributes,
     )

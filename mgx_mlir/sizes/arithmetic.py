@@ -236,8 +236,15 @@ def _positive(value: Number) -> Number:
         return value
     if value <= 0:
         return 0
+    return unproved(value)
+
+
+def unproved(value: Number) -> Number:
+    """The larger of a number and 0, of which no proof is asked."""
+    if isinstance(value, int):
+        return max(value, 0)
     if value.terms[0][1] < 0:  # so that the smaller of a and b is that of b and a
-        return _positive(-value) + value
+        return unproved(-value) + value
     return Size((((Positive(value),), 1),))
 
 

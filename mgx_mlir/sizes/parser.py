@@ -9,13 +9,13 @@ from functools import lru_cache
 from mgx_mlir.errors import OpenError
 from mgx_mlir.sizes.arithmetic import (
     Number,
-    Positive,
     Size,
     Symbol,
     bounds,
     maximum,
     substitute,
     symbols,
+    unproved,
 )
 
 # A formula of a file is no longer than this and no deeper. Written out as a sum of products a
@@ -142,12 +142,7 @@ class _Parser:
         least = {s.name: Size.of(Symbol(s.name, 0)) for s in symbols(a - b)} if self.unknown else {}
         if not least or str(maximum(substitute(a, least), substitute(b, least))) == str(found):
             return found
-        more = a - b
-        assert isinstance(more, Size)
-        if more.terms[0][1] < 0:  # as `maximum` has it
-            more, b = b - a, a
-            assert isinstance(more, Size)
-        return b + Size((((Positive(more),), 1),))
+        return b + unproved(a - b)
 
 
 def _is_short(a: Number, b: Number) -> bool:

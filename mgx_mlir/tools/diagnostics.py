@@ -15,7 +15,7 @@ EXPECTED = re.compile(
 
 
 class Diagnostics:
-    """What MLIR says of one part of a file: `text`, which begins at line `first` of it."""
+    """The diagnostics of a part of a file: of `text`, which begins at line `first` of the file."""
 
     def __init__(self, name: str, text: str, first: int, *, shown: bool) -> None:
         self.name = name

@@ -18,15 +18,13 @@ import numpy as np
 from contraction_kernels import DTYPES, Array, Product, tensor
 from convolution_kernels import Convolution
 from emulated_run import run
-from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.contraction import choices
 from mgx_mlir.codegen.gpu.families.contraction.recipes import tiles
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.dialects import context
 from test.codegen.bound_code import bound_code
+from test.codegen.gpu.compiled import compiled
 
 # Through LDS with several prefetch distances, and without it.
 LDS = [ProductSchedule(1, 2, 2, 1, 2), ProductSchedule(2, 1, 1, 1)]
@@ -102,9 +100,7 @@ def main(chip: str) -> int:
         distance = schedule.prefetch if target.matrix else 1
         own = replace(schedule, prefetch=distance, fill=FILL)
         tiles.choose = choices.choose = lambda *_, own=own, **__: own  # type: ignore[assignment]
-        with context(), ir.Location.unknown():
-            module = ir.Module.parse(case.compiled())
-            code = compiler(next(iter(module.body.operations)))(target)
+        code = compiled(case.compiled(), chip)
         parts = set()
         for count in case.batches:
             inputs, want, bound = case.arrays(count)

@@ -9,12 +9,12 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.attention.heads import heads_program
-from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.parser import MAX_TEXT
 from test.codegen.bound_code import bound_code
+from test.codegen.gpu.compiled import compiled
 from test.codegen.gpu.emulated import run_on
 from test.codegen.open_attention import Case
 
@@ -39,9 +39,7 @@ def test_attention_of_any_sizes_equals_that_of_higher_precision(chip: str, tmp_p
     ],
 )
 def test_work_groups_share_many_keys_of_few_queries(sizes: dict[str, int], parts: int) -> None:
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(Case("f16", 40, heads=6, groups=6).text())
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(Case("f16", 40, heads=6, groups=6).text())
     launches = [launch for launch in bound_code(code, sizes).launches if launch.grid[0]]
     assert launches[0].grid[2] == parts
     assert len(launches) == (2 if parts > 1 else 1)
@@ -57,9 +55,7 @@ def test_heads_of_any_size_are_refused() -> None:
 
 
 def test_what_31_bits_do_not_reach_is_refused_when_it_is_met() -> None:
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(Case("f16", 40).text())
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(Case("f16", 40).text())
     bound_code(code, {"b": 3, "s": 1 << 20, "t": 7})
     with pytest.raises(ArtifactError, match="out of range"):
         bound_code(code, {"b": 1, "s": 1 << 26, "t": 1})

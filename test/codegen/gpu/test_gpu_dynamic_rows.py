@@ -6,14 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from mlir import ir
 
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
-from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError
 from test.codegen.bound_code import bound_code
+from test.codegen.gpu.compiled import compiled
 from test.codegen.gpu.emulated import run_on
 
 
@@ -92,9 +89,7 @@ POOLING = "lengths = [1, 1] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1,
     ],
 )
 def test_what_is_not_done_image_by_image_says_why(text: str, why: str, path: str) -> None:
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(text)
     assert why in code.why and path in code.why
 
 
@@ -124,9 +119,7 @@ def test_what_is_open_is_said(a: str, b: str, c: str, why: str) -> None:
         f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n'
         f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\nmgx.return %c : {c}\n}}"
     )
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(text)
     assert code.why.startswith(f"mgx.dot: {why}")
 
 
@@ -139,9 +132,7 @@ def test_transposed_rows_are_matrices_of_any_size() -> None:
         f"%a = mgx.transpose %x permutation = [1, 0] : {stored} -> {a}\n"
         f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\nmgx.return %c : {c}\n}}"
     )
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(text)
     assert code.why.startswith("mgx.dot: any sizes, ")
 
 
@@ -152,9 +143,7 @@ def test_parts_of_k_and_matrices_together_fit_a_grid() -> None:
         f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n'
         f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\nmgx.return %c : {c}\n}}"
     )
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(text)
     (launch,) = bound_code(code, {"n": 100}).launches
     parts = launch.grid[2] // 100
     assert parts > 1
@@ -179,8 +168,6 @@ def test_products_with_their_rows_have_short_formulas() -> None:
         f"  %z = mgx.mul %x, %r : {c}, {c} -> {c}\n"
         f"  mgx.yield %z : {c}\n}}\nmgx.return %y : {c}\n}}"
     )
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx1100"))
+    code = compiled(text, "gfx1100")
     assert "generic path" not in code.why
     assert max(map(len, code.formulas)) < 1600

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from element_kernels import ElementKernel, bias, gelu, residual, transpose
 from emulated import run_on, shares
-from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
@@ -20,8 +19,8 @@ from mgx_mlir.codegen.gpu.families.pointwise.generator import pointwise_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.loops import loops_program
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.dialects import context
 from mgx_mlir.rewriting.in_place import overwritable
+from test.codegen.gpu.compiled import compiled
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
@@ -131,9 +130,7 @@ def test_many_tensors_are_left_to_the_generic_path() -> None:
         f"%y = mgx.pointwise({names}) : ({types}) -> tensor<8xf32> {{\n^bb0({scalars}):\n"
         f"{body}mgx.yield %s28 : f32\n}}\nmgx.return %y : tensor<8xf32>\n}}"
     )
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(text)
     assert "31 tensors are more than" in code.why
     assert code.why.endswith("generic path")
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from mlir import ir
 
-from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.codegen.regimes import Regime, counted, scheduled
-from mgx_mlir.dialects import context
 from mgx_mlir.sizes.arithmetic import Number, evaluate
 from mgx_mlir.sizes.parser import parse
 from test.codegen.bound_code import bound_code
+from test.codegen.gpu.compiled import compiled
 
 RANGES = ((2, 1), (16, 8), (math.inf, 32))
 
@@ -85,9 +82,7 @@ def test_every_function_of_images_is_launched_in_some_run() -> None:
         {{channels_last, group = 1 : i64}} : {image}, {filters} -> {image}
       mgx.return %y : {image}
     }}"""
-    with context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code = compiled(text)
     taken = set()
     for images in (1, 2, 3, 16, 17, 40):
         grids = {x.function: x.grid[0] for x in bound_code(code, {"images": images}).launches}

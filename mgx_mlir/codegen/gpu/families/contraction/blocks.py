@@ -31,9 +31,9 @@ from mgx_mlir.codegen.problem.computed import repeats
 from mgx_mlir.codegen.problem.problem import Computed, Read
 from mgx_mlir.dialects import mgx
 
-# What all numbers of a block share: it is read, or known.
+# A scale or a zero point of a block: a tensor that is read, or a constant.
 Shared: TypeAlias = "Read | ir.Attribute"
-# Of numbers, how many a byte holds, and what makes the ones of a byte not negative.
+# How many numbers a byte holds, and the bits that turn signed numbers into unsigned ones.
 _NUMBERS = {"i4": (2, 0x88), "i8": (1, 0x80), "ui4": (2, 0), "ui8": (1, 0)}
 # Floats that hold all of these numbers.
 _FLOATS = ir.BF16Type, ir.F16Type, ir.F32Type
@@ -158,7 +158,7 @@ def _known(attribute: ir.Attribute) -> float:
 
 
 def _number(x: Shared | None, element: str, values: Mapping[Read, ir.Value]) -> ir.Value | None:
-    """What a block shares as a float."""
+    """A scale or a zero point as a float; None where there is none."""
     if isinstance(x, Read):
         kinds = element_named(x.element), element_named(element)
         return convert(Arithmetic(), *kinds, memory.element(values[x], 0))
